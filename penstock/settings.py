@@ -1,0 +1,348 @@
+"""Every setting of a node: one typed model, read once at start and never changed afterwards.
+
+Precedence is written here and nowhere else (`Settings.load`): defaults, then the TOML file, then the environment
+(`PENSTOCK_PORT`, `PENSTOCK_FLOW__MAX_COUNT`), then flags and `--set KEY=VALUE`; the later wins. `docs/configuration.md`
+and the help of the command line are made from the descriptions below. Constructing `Settings` directly reads neither
+files nor the environment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+import psutil
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+from pydantic_settings import SettingsError as SourceError
+
+ENV_PREFIX = "PENSTOCK_"
+ENV_NESTED = "__"
+MEMORY_SHARE = 0.4
+KIB = 1024
+MIB = 1024 * KIB
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+Tree: TypeAlias = dict[str, Any]
+
+_byte_size = TypeAdapter(ByteSize)
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the text is one line for the person who wrote it, naming the key and its origin."""
+
+
+def default_data() -> Path:
+    """The user's data directory for penstock (XDG base directory specification)."""
+    home = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(home) if os.path.isabs(home) else Path("~/.local/share").expanduser()
+    return base / "penstock"
+
+
+def half_the_cores() -> int:
+    """Half of the cores this process may run on, at least 1."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)
+
+
+def usable_memory() -> int:
+    """Bytes of memory this node may count on: the machine's, or its control group's limit where that is lower."""
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+    except (OSError, ValueError):  # no control group here, or its limit is the word "max"
+        limit = 2**63
+    return min(limit, psutil.virtual_memory().total)
+
+
+def _parse_bytes(value: object) -> object:
+    """Sizes may be written "64 MiB"; numbers are bytes."""
+    return int(_byte_size.validate_python(value)) if isinstance(value, str) else value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+Bytes = Annotated[int, BeforeValidator(_parse_bytes)]
+ProcessCount = Annotated[int, AfterValidator(lambda count: count or half_the_cores())]
+MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_memory() * MEMORY_SHARE))]
+Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+
+
+class AmqpSettings(BaseModel):
+    """What is offered to clients, and the limits on what they may send."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    frame_max: Bytes = Field(
+        default=128 * KIB,
+        ge=4096,
+        le=16 * MIB,
+        description="largest frame offered in connection.tune, in bytes with its overhead",
+    )
+    channel_max: int = Field(
+        default=2047, ge=1, le=65535, description="highest channel number offered in connection.tune"
+    )
+    heartbeat: int = Field(
+        default=60,
+        ge=0,
+        le=65535,
+        description="heartbeat interval offered in connection.tune, in seconds; 0 offers none",
+    )
+    max_message_size: Bytes = Field(
+        default=128 * MIB,
+        ge=1,
+        le=1024 * MIB,
+        description="largest body of a message, in bytes; a larger one closes the channel",
+    )
+    handshake_timeout: float = Field(
+        default=10.0, gt=0, le=3600, description="time a client has from connecting to connection.open, in seconds"
+    )
+
+
+class FlowSettings(BaseModel):
+    """When producers are stopped and resumed, and how much may wait meanwhile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_count: int = Field(
+        default=0, ge=0, description="limit of a queue that names none itself, in messages; 0 is no limit"
+    )
+    max_bytes: Bytes = Field(
+        default=0, ge=0, description="limit of a queue that names none itself, in bytes of contents; 0 is no limit"
+    )
+    stop_percent: int = Field(
+        default=80, ge=1, le=100, description="stop mark of a queue that names none itself, in percent of its limit"
+    )
+    resume_percent: int = Field(
+        default=70,
+        ge=0,
+        le=100,
+        description="resume mark of a queue that names none itself, in percent; at most stop_percent",
+    )
+    parking_bytes: Bytes = Field(
+        default=256 * KIB,
+        ge=0,
+        description="contents of held publishes kept for a connection before it is read slowly, in bytes",
+    )
+    orphan_bytes: Bytes = Field(
+        default=64 * MIB,
+        ge=0,
+        description="contents of held publishes kept for closed connections, in bytes an acceptor",
+    )
+    pair_bytes: Bytes = Field(
+        default=8 * MIB, ge=64 * KIB, description="contents in flight between an acceptor and a shard, in bytes"
+    )
+    consumer_window_bytes: Bytes = Field(
+        default=2 * MIB,
+        ge=64 * KIB,
+        description="deliveries a shard may have under way to a consumer's connection, in bytes",
+    )
+    recheck_seconds: float = Field(
+        default=0.1,
+        gt=0,
+        le=60,
+        description="how often held sessions re-read the gauges in case a broadcast was lost, in seconds",
+    )
+
+    @model_validator(mode="after")
+    def _resume_not_above_stop(self) -> Self:
+        if self.resume_percent > self.stop_percent:
+            raise ValueError(f"resume_percent ({self.resume_percent}) is above stop_percent ({self.stop_percent})")
+        return self
+
+
+class Settings(BaseSettings):
+    """All settings of a node, every default filled in."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_NESTED,
+    )
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="address AMQP is served on")
+    port: int = Field(default=5672, ge=0, le=65535, description="TCP port AMQP is served on; 0 takes a free one")
+    acceptors: ProcessCount = Field(
+        default=0, ge=0, le=256, description="processes that serve connections; 0 is half the cores, at least 1"
+    )
+    shards: ProcessCount = Field(
+        default=0, ge=0, le=256, description="processes that hold queues; 0 is half the cores, at least 1"
+    )
+    data: Directory = Field(
+        default_factory=default_data,
+        description="directory of what survives a restart; one node at a time",
+        json_schema_extra={"default_text": "`$XDG_DATA_HOME/penstock`, or `~/.local/share/penstock`"},
+    )
+    log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
+        default="info", description="least severe log line written: debug, info, warning or error"
+    )
+    max_queues: int = Field(
+        default=65536, ge=1, le=2**24, description="queues the node can hold; sizes the gauges file"
+    )
+    memory_limit: MemoryLimit = Field(
+        default=0,
+        ge=0,
+        description=f"memory the node's contents may use, in bytes; 0 is {MEMORY_SHARE:.0%} of the memory there is",
+    )
+    amqp: AmqpSettings = AmqpSettings()
+    flow: FlowSettings = FlowSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only the arguments: `load` asks the other sources itself, so that a child never sees them."""
+        return (init_settings,)
+
+    @classmethod
+    def load(
+        cls, config: Path | None = None, flags: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
+    ) -> Self:
+        """Read every source.
+
+        `config` is a TOML file; `flags` maps top-level names to values, None being a flag that was not given;
+        `assignments` are "dotted.key=value" texts. SettingsError says what is wrong with which of them.
+        """
+        layers = [("in the environment", _environment(cls))]
+        if config is not None:
+            layers.insert(0, (f"in {config}", _toml(cls, config)))
+        layers.append(
+            ("on the command line", {key: value for key, value in (flags or {}).items() if value is not None})
+        )
+        layers.extend(("by --set", _assignment(text)) for text in assignments)
+        merged: Tree = {}
+        origins: dict[str, str] = {}
+        for origin, layer in layers:
+            for key in _leaves(cls, layer):
+                _check_known(cls, key, origin)
+                origins[key] = origin
+            _merge(merged, layer)
+        try:
+            return cls(**merged)
+        except ValidationError as error:
+            raise SettingsError(_first_complaint(error, origins)) from None
+
+    @classmethod
+    def from_resolved(cls, facts: Mapping[str, Any]) -> Self:
+        """The settings another process resolved (`model_dump(mode="json")`); reads no file and no environment."""
+        return cls(**facts)
+
+
+def known_keys(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
+    """The dotted key of every setting, in the order of the model."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from known_keys(field.annotation, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _sections(model: type[BaseModel]) -> set[str]:
+    return {key.rpartition(".")[0] for key in known_keys(model)} - {""}
+
+
+def _leaves(model: type[BaseModel], tree: Tree, prefix: str = "") -> Iterator[str]:
+    """Dotted keys of a tree; only a section of the model is looked into, so that its name is no key itself."""
+    for name, value in tree.items():
+        key = prefix + name
+        if key in _sections(model) and isinstance(value, dict):
+            yield from _leaves(model, value, f"{key}.")
+        else:
+            yield key
+
+
+def _check_known(model: type[BaseModel], key: str, origin: str) -> None:
+    known = list(known_keys(model))
+    if key in known:
+        return
+    if key in _sections(model):
+        raise SettingsError(f"{key!r} is a section, not a setting ({origin}); its settings are {key}.…")
+    raise SettingsError(f"unknown setting {key!r} {origin}{_suggestion(key, known)}")
+
+
+def _suggestion(key: str, known: list[str]) -> str:
+    """The nearest known key; a last part that is right in another section counts before likeness of letters."""
+    last = key.rpartition(".")[2].replace("-", "_")
+    nearest = [name for name in known if name.rpartition(".")[2] == last]
+    nearest = nearest or difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
+    if not nearest:
+        ends = {name.rpartition(".")[2]: name for name in known}
+        nearest = [ends[end] for end in difflib.get_close_matches(last.lower(), ends, n=1, cutoff=0.0)]
+    return f"; did you mean {nearest[0]!r}?"
+
+
+def _environment(model: type[BaseSettings]) -> Tree:
+    for name in os.environ:
+        if name.upper().startswith(ENV_PREFIX):
+            key = name[len(ENV_PREFIX) :].lower().replace(ENV_NESTED, ".")
+            if key not in _sections(model):
+                _check_known(model, key, f"in the environment ({name})")
+    try:
+        return EnvSettingsSource(model)()
+    except SourceError as error:
+        raise SettingsError(f"the environment cannot be read: {error}") from None
+
+
+def _toml(model: type[BaseSettings], config: Path) -> Tree:
+    if not config.is_file():  # the source below takes a missing file for an empty one
+        raise SettingsError(f"cannot read {config}: {'not a file' if config.exists() else 'no such file'}")
+    try:
+        return TomlConfigSettingsSource(model, toml_file=config)()
+    except OSError as error:
+        raise SettingsError(f"cannot read {config}: {error.strerror}") from None
+    except ValueError as error:  # of TOML or of UTF-8
+        raise SettingsError(f"cannot read {config}: {' '.join(str(error).split())}") from None
+
+
+def _assignment(text: str) -> Tree:
+    """{"flow": {"max_count": "5"}} of "flow.max_count=5"."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise SettingsError(f"--set wants KEY=VALUE, not {text!r}")
+    tree: Any = value.strip()
+    for part in reversed(key.strip().split(".")):
+        tree = {part: tree}
+    return dict(tree)
+
+
+def _merge(into: Tree, layer: Tree) -> None:
+    for key, value in layer.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _first_complaint(error: ValidationError, origins: Mapping[str, str]) -> str:
+    complaint = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in complaint["loc"])
+    text = complaint["msg"].removeprefix("Value error, ")
+    if key in origins:
+        return f"{key}: {text}, got {complaint['input']!r} ({origins[key]})"
+    return f"{key}: {text}"
