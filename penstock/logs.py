@@ -1,0 +1,71 @@
+"""Structured logs on standard error: readable lines on a terminal, one JSON object a line otherwise.
+
+Every line carries `role` and `index` of its process; what the standard library's loggers say (asyncio's above all)
+takes the same form. A peer's mistake is one line without a traceback; a bug of ours brings its whole traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import cast
+
+import orjson
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from penstock.node import Role
+from penstock.settings import Settings
+
+
+def configure(settings: Settings, role: Role, index: int) -> None:
+    """Set up logging of this process; once, before its first line."""
+    terminal = sys.stderr.isatty()
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    chain = _chain(role, index, terminal)
+    structlog.configure(
+        processors=[*chain, _renderer(terminal)],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    _adopt_standard_library(level, chain, _renderer(terminal))
+
+
+def get_logger(**context: object) -> FilteringBoundLogger:
+    """A logger whose lines all carry `context`; may be made before `configure`, used only after it."""
+    return cast(FilteringBoundLogger, structlog.get_logger(**context))
+
+
+def _chain(role: Role, index: int, terminal: bool) -> list[Processor]:
+    def name_process(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return {"role": role, "index": index, **event}
+
+    stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if terminal else "iso", utc=not terminal)
+    chain: list[Processor] = [structlog.processors.add_log_level, stamp, name_process]
+    if not terminal:  # the console's renderer writes tracebacks itself
+        chain.append(structlog.processors.format_exc_info)
+    return chain
+
+
+def _renderer(terminal: bool) -> Processor:
+    if terminal:
+        return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    return structlog.processors.JSONRenderer(serializer=_json)
+
+
+def _json(event: EventDict, **_ignored: object) -> str:
+    return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode("utf-8", "replace")
+
+
+def _adopt_standard_library(level: int, chain: list[Processor], renderer: Processor) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=chain,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)

@@ -1,0 +1,77 @@
+"""What a process of the node asks of the kernel: its name, the end that follows its parent's, its signals (Linux).
+
+A child calls `enter` first of all. It needs the parent's pid from outside: between the fork and the call the parent may
+have died, and then its death signal never comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.node import Role
+
+PARENT_FILE = "supervisor.pid"
+NAME_MAX = 15
+"""Bytes of a process name the kernel keeps (prctl(2), PR_SET_NAME)."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def record_parent(runtime: Path) -> None:
+    """Written by the supervisor into the runtime directory before it starts a child."""
+    (runtime / PARENT_FILE).write_text(str(os.getpid()))
+
+
+def enter(runtime: Path, role: Role, index: int) -> None:
+    """First call of a child: take a name for `ps` and end when the supervisor ends. SystemExit if it is gone already.
+
+    A runtime directory without the supervisor's pid (a child started by hand) binds the child to whoever started it.
+    """
+    set_name(process_name(role, index))
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    try:
+        parent = int((runtime / PARENT_FILE).read_text())
+    except FileNotFoundError:
+        return
+    if os.getppid() != parent:
+        sys.exit(f"penstock {role} {index}: the supervisor (pid {parent}) is gone")
+
+
+def process_name(role: Role, index: int) -> str:
+    """`pstk-acceptor-0`; where that is too long for the kernel the role is cut, never the index."""
+    tail = f"-{index}"
+    return f"pstk-{role}"[: NAME_MAX - len(tail)] + tail
+
+
+def set_name(name: str) -> None:
+    """Name this process, as `ps -o comm` shows it; cut to `NAME_MAX` bytes."""
+    _prctl(_PR_SET_NAME, ctypes.create_string_buffer(name.encode()[:NAME_MAX]))
+
+
+def on_terminate(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
+    """Call `stop` in the loop when the supervisor asks this child to end, or when someone does by hand."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+
+
+def raise_open_files() -> int:
+    """Lift the limit of open files as far as it may be lifted, for this process and its children; the new limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def _prctl(option: int, argument: object) -> None:
+    if _libc.prctl(option, argument, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
