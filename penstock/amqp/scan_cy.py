@@ -1,0 +1,458 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""One pass over what a socket had to read: frames in, events out (AMQP 0-9-1, 2.3.5 and 4.2).
+
+Publishes that follow each other on a channel with the same method frame become one `PublishRun`, whose contents are
+copied once, into a batch. Settlements (ack, nack, reject) that follow each other become one `SettleRun`. All other
+methods are events of their own. A content that does not lie whole in the read is put together in an `Assembly`: its
+octets are taken as they come and never looked at again.
+
+The scanner never raises over what a peer sent: it emits a `Failure` with the reply code and ignores the rest.
+"""
+
+from __future__ import annotations
+
+import cython
+
+if not cython.compiled:
+    from penstock.batch_cy import HAS_EXPIRATION as C_HAS_EXPIRATION
+    from penstock.batch_cy import HAS_HEADERS as C_HAS_HEADERS
+    from penstock.batch_cy import HAS_PRIORITY as C_HAS_PRIORITY
+    from penstock.batch_cy import HAS_USER_ID as C_HAS_USER_ID
+    from penstock.batch_cy import PERSISTENT as C_PERSISTENT
+    from penstock.batch_cy import Batch, BatchBuilder
+    from penstock.octets import (
+        Pointer,
+        address,
+        address_of_bytearray,
+        address_of_bytes,
+        equal,
+        load16,
+        load32,
+        load64,
+        put32,
+        put64,
+        resize,
+        take,
+    )
+
+    METHOD, HEADER, BODY, HEARTBEAT, END = 1, 2, 3, 8, 0xCE
+    PUBLISH, ACK, REJECT, NACK = (60 << 16 | method for method in (40, 80, 90, 120))
+    SETTLEMENT_SIZE = 16
+    C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
+
+# What a settlement does with its deliveries.
+SETTLE_ACK = 0
+SETTLE_REQUEUE = 1
+SETTLE_REJECT = 2
+
+
+class Method:
+    """A method frame that is no publish and no settlement: its channel and payload."""
+
+    def __init__(self, channel: int, payload: bytes) -> None:
+        self.channel = channel
+        self.payload = payload
+
+
+class Failure:
+    """The peer broke the protocol: a reply code, its explanation and the channel it happened on."""
+
+    def __init__(self, code: int, text: str, channel: int) -> None:
+        self.code = code
+        self.text = text
+        self.channel = channel
+
+
+class Oversize:
+    """A body announced larger than the broker takes; it is skipped."""
+
+    def __init__(self, channel: int, size: int) -> None:
+        self.channel = channel
+        self.size = size
+
+
+class PublishRun:
+    """Publishes with the same method frame: `address` is exchange and routing key as two short strings."""
+
+    def __init__(self, channel: int, frame: bytes, address: bytes, bits: int) -> None:
+        self.channel = channel
+        self.frame = frame
+        self.address = address
+        self.mandatory = bits & 1 != 0
+        self.immediate = bits & 2 != 0
+        self.builder = BatchBuilder()
+        self.batch = None
+
+
+class SettleRun:
+    """Settlements in the order they came: rows of delivery tag (8 octets), kind (4) and multiple (4), little-endian."""
+
+    def __init__(self, channel: int) -> None:
+        self.channel = channel
+        self.rows = bytearray()
+        self.count = 0
+
+    def add(self, tag: int, kind: int, multiple: int) -> int:
+        if (self.count + 1) * SETTLEMENT_SIZE > len(self.rows):
+            resize(self.rows, max(2 * len(self.rows), 4 * SETTLEMENT_SIZE))
+        p = address_of_bytearray(self.rows)
+        put64(p, self.count * SETTLEMENT_SIZE, tag)
+        put32(p, self.count * SETTLEMENT_SIZE + 8, kind)
+        put32(p, self.count * SETTLEMENT_SIZE + 12, multiple)
+        self.count += 1
+        return 0
+
+
+class Assembly:
+    """A content in the making: it expects its header, or `body_left` more octets."""
+
+    def __init__(self, run: PublishRun) -> None:
+        self.run = run
+        self.expects_header = True
+        self.discards = False
+        self.body_left = 0
+
+
+class Scanner:
+    """The scanner of one connection. `frame_max` counts the 8 octets round a payload; `max_body` is in octets."""
+
+    def __init__(self, frame_max: int, max_body: int) -> None:
+        self.frame_max = frame_max
+        self.max_body = max_body
+        self.failed = False
+        self.assemblies = {}
+        self.streaming = None
+        self.frame_left = 0
+        self.events = []
+        self.run = None
+        self.settling = None
+
+    def scan(self, data: bytearray, start: int, end: int, events: list[object]) -> int:
+        """Take the octets from `start` to `end`, append what they say to `events`, return where the rest begins."""
+        p = address(data)
+        pos = start
+        self.events = events
+        self.run = None
+        self.settling = None
+        while not self.failed:
+            if self.streaming is not None:
+                pos = self.stream(p, pos, end)
+                if self.streaming is not None:
+                    break
+                continue
+            if end - pos < 8:
+                break
+            kind = p[pos]
+            channel = load16(p, pos + 1)
+            size = load32(p, pos + 3)
+            if size > self.frame_max:
+                self.fail(501, frame_too_large(kind, take(p, pos + 7, min(16, end - pos - 7)), size, self.frame_max))
+                break
+            if kind == BODY:
+                if self.body_frame(size, channel):
+                    pos += 7
+                continue
+            if end - pos < size + 8:
+                if not (kind == METHOD or kind == HEADER or kind == HEARTBEAT):
+                    self.fail(501, f"type {kind} is no frame type")
+                break
+            next_pos = pos + size + 8
+            if p[next_pos - 1] != END:
+                self.fail(501, f"type {kind}, all octets = {p[next_pos - 1]}: invalid frame end marker", channel)
+            elif kind == METHOD:
+                if size >= 4 and load32(p, pos + 7) == PUBLISH and channel != 0:
+                    next_pos = self.publish_frame(p, pos, size, end, channel)
+                else:
+                    self.method_frame(p, pos + 7, size, channel)
+            elif kind == HEADER:
+                self.header_frame(p, pos + 7, size, channel)
+            elif kind == HEARTBEAT:
+                if channel != 0 or size != 0:
+                    self.fail(505, "a heartbeat has channel 0 and no payload", channel)
+            else:
+                self.fail(501, f"type {kind} is no frame type", channel)
+            pos = next_pos
+        self.events = []
+        for event in events:
+            if isinstance(event, PublishRun):
+                run = event
+                run.batch = run.builder.finish()
+        return end if self.failed else pos
+
+    def publish_frame(self, p: Pointer, pos: int, size: int, end: int, channel: int) -> int:
+        """Take a publish and, where it lies whole in the read, its content; return where the next frame begins."""
+        if self.assemblies and channel in self.assemblies:
+            self.unexpected_method(channel)
+            return pos
+        run = self.run
+        if run is None or len(run.frame) != size + 8 or not equal(p, pos, address_of_bytes(run.frame), 0, size + 8):
+            run = self.open_run(p, pos, size, channel)
+            if run is None:
+                return pos
+        whole = self.whole_content(p, pos + size + 8, end, channel, run)
+        if whole:
+            if self.run is not run:
+                self.run = run
+                self.settling = None
+                self.events.append(run)
+            return whole
+        if run is self.run:
+            run = PublishRun(channel, run.frame, run.address, run.mandatory | run.immediate << 1)
+        if not self.failed:
+            self.assemblies[channel] = Assembly(run)
+        return pos + size + 8
+
+    def open_run(self, p: Pointer, pos: int, size: int, channel: int) -> PublishRun | None:
+        # ticket, then exchange and routing key as short strings, then the bits
+        frame_size = size + 8
+        exchange = pos + 13
+        if size >= 9:
+            key = exchange + 1 + p[exchange]
+            if key < pos + size + 7 and key + 1 + p[key] == pos + size + 6:
+                bits = p[pos + size + 6]
+                return PublishRun(channel, take(p, pos, frame_size), take(p, exchange, pos + size + 6 - exchange), bits)
+        self.fail(501, "method 60.40 cannot be decoded", channel)
+        return None
+
+    def whole_content(self, p: Pointer, pos: int, end: int, channel: int, run: PublishRun) -> int:
+        """Copy a content of at most one body frame that lies whole at `pos`; 0 if it does not, or is not welcome."""
+        if end - pos < 22 or p[pos] != HEADER or load16(p, pos + 1) != channel:
+            return 0
+        size = load32(p, pos + 3)
+        if size < 14 or size > self.frame_max or end - pos < size + 8 or p[pos + 7 + size] != END:
+            return 0
+        body_size = load64(p, pos + 11)
+        if load16(p, pos + 7) != 60 or p[pos + 11] > 127 or body_size > self.max_body:
+            return 0
+        body = pos + size + 8
+        after = body
+        if body_size:
+            if end - body < body_size + 8 or p[body] != BODY or load16(p, body + 1) != channel:
+                return 0
+            if load32(p, body + 3) != body_size or p[body + 7 + body_size] != END:
+                return 0
+            after = body + body_size + 8
+        flags = content_flags(p, pos + 7, size)
+        if flags < 0:
+            return 0
+        builder = run.builder
+        builder.append(
+            address_of_bytes(run.address), len(run.address), p, pos + 7, size, body + 7, body_size, flags
+        )
+        return after
+
+    def method_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
+        if self.assemblies and channel in self.assemblies:
+            return self.unexpected_method(channel)
+        if size < 4:
+            return self.fail(501, f"a method frame of {size} octets names no method", channel)
+        id = load32(p, pos)
+        if (id == ACK or id == NACK or id == REJECT) and channel != 0:
+            return self.settle_frame(p, pos, size, channel, id)
+        self.run = None
+        self.settling = None
+        self.events.append(Method(channel, take(p, pos, size)))
+        return True
+
+    def settle_frame(self, p: Pointer, pos: int, size: int, channel: int, id: int) -> bool:
+        if size != 13:
+            return self.fail(501, f"method 60.{id & 0xFFFF} cannot be decoded", channel)
+        bits = p[pos + 12]
+        kind = C_ACK
+        multiple = bits & 1
+        if id == NACK:
+            kind = C_REQUEUE if bits & 2 else C_REJECT
+        elif id == REJECT:
+            kind = C_REQUEUE if bits & 1 else C_REJECT
+            multiple = 0
+        if self.settling is None or self.settling.channel != channel:
+            self.settling = SettleRun(channel)
+            self.run = None
+            self.events.append(self.settling)
+        self.settling.add(load64(p, pos + 4), kind, multiple)
+        return True
+
+    def header_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
+        assembly = self.assemblies.get(channel)
+        if assembly is None:
+            return self.fail(505, "expected method frame, got non method frame instead", channel)
+        if not assembly.expects_header:
+            return self.fail(505, "expected content body, got non content body frame instead", channel)
+        if size < 14:
+            return self.fail(501, f"a content header of {size} octets cannot be decoded", channel)
+        if load16(p, pos) != 60:
+            text = f"expected content header for class 60, got one for class {load16(p, pos)} instead"
+            return self.fail(505, text, channel)
+        flags = content_flags(p, pos, size)
+        body_size = load64(p, pos + 4)
+        if flags < 0 or p[pos + 4] > 127:
+            return self.fail(501, "the properties of a content header cannot be decoded", channel)
+        assembly.expects_header = False
+        assembly.body_left = body_size
+        if body_size > self.max_body:
+            assembly.discards = True
+            self.run = None
+            self.events.append(Oversize(channel, body_size))
+        else:
+            run = assembly.run
+            builder = run.builder
+            builder.open_entry(len(run.address), size, body_size, flags)
+            builder.write(address_of_bytes(run.address), 0, len(run.address))
+            builder.write(p, pos, size)
+        if body_size == 0:
+            self.complete(assembly)
+        return True
+
+    def body_frame(self, size: int, channel: int) -> bool:
+        """Begin a body frame; its payload follows by `stream`."""
+        assembly = self.assemblies.get(channel)
+        if assembly is None:
+            return self.fail(505, "expected method frame, got non method frame instead", channel)
+        if assembly.expects_header:
+            text = "expected content header for class 60, got non content header frame instead"
+            return self.fail(505, text, channel)
+        if size > assembly.body_left:
+            text = f"a body frame of {size} octets where {assembly.body_left} are left of the body"
+            return self.fail(501, text, channel)
+        self.streaming = assembly
+        self.frame_left = size
+        return True
+
+    def stream(self, p: Pointer, pos: int, end: int) -> int:
+        """Take what is there of the body frame in progress, and its end octet."""
+        assembly = self.streaming
+        size = min(self.frame_left, end - pos)
+        if size:
+            if not assembly.discards:
+                builder = assembly.run.builder
+                builder.write(p, pos, size)
+            assembly.body_left -= size
+            self.frame_left -= size
+            pos += size
+        if self.frame_left == 0 and pos < end:
+            self.streaming = None
+            if p[pos] != END:
+                self.fail(501, f"type 3, all octets = {p[pos]}: invalid frame end marker", assembly.run.channel)
+            elif assembly.body_left == 0:
+                self.complete(assembly)
+            pos += 1
+        return pos
+
+    def complete(self, assembly: Assembly) -> bool:
+        del self.assemblies[assembly.run.channel]
+        if not assembly.discards:
+            self.run = assembly.run
+            self.settling = None
+            self.events.append(assembly.run)
+        return True
+
+    def unexpected_method(self, channel: int) -> bool:
+        if self.assemblies[channel].expects_header:
+            text = "expected content header for class 60, got non content header frame instead"
+        else:
+            text = "expected content body, got non content body frame instead"
+        return self.fail(505, text, channel)
+
+    def fail(self, code: int, text: str, channel: int = 0) -> bool:
+        self.failed = True
+        self.assemblies.clear()
+        self.streaming = None
+        self.events.append(Failure(code, text, channel))
+        return False
+
+
+def frame_too_large(kind: int, octets: bytes, size: int, frame_max: int) -> str:
+    """RabbitMQ's words for it."""
+    return f"type {kind}, first 16 octets = <<{','.join(map(str, octets))}>>: {{frame_too_large,{size},{frame_max - 8}}}"
+
+
+def content_flags(p: Pointer, start: int, size: int) -> int:
+    """The flags of a content header, or -1 if its properties do not fit their frame (AMQP 0-9-1, 4.2.6.1)."""
+    bits = load16(p, start + 12)
+    if bits == 0:
+        return 0 if size == 14 else -1
+    at = start + 14
+    end = start + size
+    flags = 0
+    if bits & 3:
+        return -1
+    bit = 15
+    while bit >= 2:
+        if bits >> bit & 1:
+            if bit == 13:
+                if end - at < 4:
+                    return -1
+                length = load32(p, at)
+                if end - at - 4 < length or not valid_table(p, at + 4, at + 4 + length, True, 0):
+                    return -1
+                flags |= C_HAS_HEADERS
+                at += 4 + length
+            elif bit == 12 or bit == 11:
+                if end - at < 1:
+                    return -1
+                if bit == 11:
+                    flags |= C_HAS_PRIORITY
+                elif p[at] == 2:
+                    flags |= C_PERSISTENT
+                at += 1
+            elif bit == 6:
+                at += 8
+                if at > end:
+                    return -1
+            else:
+                if end - at < 1 or end - at - 1 < p[at]:
+                    return -1
+                if bit == 8:
+                    flags |= C_HAS_EXPIRATION
+                elif bit == 4:
+                    flags |= C_HAS_USER_ID
+                at += 1 + p[at]
+        bit -= 1
+    return flags if at == end else -1
+
+
+def valid_table(p: Pointer, start: int, end: int, named: bool, depth: int) -> bool:
+    """Whether the octets from `start` to `end` are the inside of a field table (`named`) or of an array."""
+    at = start
+    if depth > 64:
+        return False
+    while at < end:
+        if named:
+            name = p[at]
+            if end - at < 2 + name:
+                return False
+            at += 1 + name
+        size = value_size(p, at, end, depth)
+        if size < 0:
+            return False
+        at += size
+    return True
+
+
+def value_size(p: Pointer, at: int, end: int, depth: int) -> int:
+    """Octets of the field value at `at` with its type octet, or -1 if it is no value or leaves its room."""
+    kind = p[at]
+    if kind == 83 or kind == 120 or kind == 70 or kind == 65:  # S x F A
+        if end - at < 5:
+            return -1
+        size = load32(p, at + 1)
+        if end - at - 5 < size:
+            return -1
+        if (kind == 70 or kind == 65) and not valid_table(p, at + 5, at + 5 + size, kind == 70, depth + 1):
+            return -1
+        size += 5
+    elif kind == 116 or kind == 98 or kind == 66:  # t b B
+        size = 2
+    elif kind == 115 or kind == 117:  # s u
+        size = 3
+    elif kind == 73 or kind == 105 or kind == 102:  # I i f
+        size = 5
+    elif kind == 108 or kind == 76 or kind == 100 or kind == 84:  # l L d T
+        size = 9
+    elif kind == 68:  # D
+        size = 6
+    elif kind == 86:  # V
+        size = 1
+    else:
+        return -1
+    return size if size <= end - at else -1

@@ -1,0 +1,49 @@
+import cython
+from libc.stdint cimport uint32_t, uint64_t, int64_t
+from penstock.octets cimport (address_of_bytearray, address_readonly, copy, get16, get32, put16, put32, resize)
+
+cdef enum:
+    ENTRY_SIZE = 16
+    C_PERSISTENT = 1
+    C_HAS_HEADERS = 2
+    C_HAS_EXPIRATION = 4
+    C_HAS_PRIORITY = 8
+    C_HAS_USER_ID = 16
+
+cdef class Batch:
+    cdef readonly object entries
+    cdef readonly object contents
+    cdef readonly Py_ssize_t count
+    cdef const unsigned char[::1] entry_view
+    cdef const unsigned char[::1] content_view
+    cdef const unsigned char* entry
+    cdef const unsigned char* content
+
+    cdef Py_ssize_t base(self) noexcept
+    @cython.locals(i=Py_ssize_t, total=int64_t)
+    cpdef int64_t body_bytes(self, Py_ssize_t first, Py_ssize_t count)
+    @cython.locals(last=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t)
+    cpdef tuple slices(self, Py_ssize_t first, Py_ssize_t count)
+    @cython.locals(i=Py_ssize_t, total=int64_t)
+    cpdef Py_ssize_t fit(self, Py_ssize_t first, Py_ssize_t count, int64_t limit)
+    @cython.locals(i=Py_ssize_t, flags=uint32_t)
+    cpdef uint32_t all_flags(self, Py_ssize_t first, Py_ssize_t count)
+
+cdef class BatchBuilder:
+    cdef readonly bytearray entries
+    cdef readonly bytearray contents
+    cdef readonly Py_ssize_t count
+    cdef readonly int64_t body_bytes
+    cdef readonly Py_ssize_t used
+
+    @cython.locals(size=Py_ssize_t)
+    cdef int room(self, Py_ssize_t octets) except -1
+    @cython.locals(p=cython.p_uchar)
+    cdef int open_entry(self, Py_ssize_t address_size, Py_ssize_t header_size, int64_t body_size, uint32_t flags) except -1
+    @cython.locals(p=cython.p_uchar, at=Py_ssize_t)
+    cdef int append(self, const unsigned char* address, Py_ssize_t address_size, const unsigned char* source,
+                    Py_ssize_t header, Py_ssize_t header_size, Py_ssize_t body, Py_ssize_t body_size, uint32_t flags) except -1
+    cdef int write(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1
+    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, shift=int64_t, target=cython.p_uchar)
+    cpdef extend(self, Batch batch, Py_ssize_t first, Py_ssize_t count)
+    cpdef Batch finish(self)

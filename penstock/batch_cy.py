@@ -1,0 +1,216 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""The batch: the contents of many messages in two buffers, the unit that moves through penstock.
+
+`contents` holds one record a message, one after the other:
+
+    address  exchange and routing key as two short strings, as basic.publish carries them
+    header   payload of the content header frame: class, weight, body size, flags, properties (AMQP 0-9-1, 4.2.6.1)
+    body     the body, in one piece
+
+`entries` holds one row of 16 octets a message, little-endian:
+
+    0   4  start of the record, counted from the start of the contents the batch was built with
+    4   2  size of the address
+    6   2  flags (below)
+    8   4  size of the header
+    12  4  size of the body
+
+A slice of the rows and the matching slice of the contents is a batch again: starts are read relative to the first row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if not cython.compiled:
+    from penstock.octets import address_of_bytearray, address_readonly, copy, get16, get32, put16, put32, resize
+
+    ENTRY_SIZE = 16
+
+# Flags of a row: what a queue needs to know without reading the properties.
+PERSISTENT = 1
+HAS_HEADERS = 2
+HAS_EXPIRATION = 4
+HAS_PRIORITY = 8
+HAS_USER_ID = 16
+
+
+class Batch:
+    """An immutable batch over two buffers, which it keeps alive. ValueError if their sizes cannot fit together."""
+
+    def __init__(self, entries: Any, contents: Any) -> None:
+        self.entries = entries
+        self.contents = contents
+        self.entry_view = entries
+        self.content_view = contents
+        self.count = len(entries) // ENTRY_SIZE
+        self.entry = address_readonly(self.entry_view)
+        self.content = address_readonly(self.content_view)
+        if self.count * ENTRY_SIZE != len(entries):
+            raise ValueError(f"{len(entries)} octets are no whole number of rows")
+
+    def __len__(self) -> int:
+        return self.count
+
+    def base(self) -> int:
+        """Start of the first record in the numbering of the rows."""
+        return get32(self.entry, 0) if self.count else 0
+
+    def body_bytes(self, first: int, count: int) -> int:
+        """Octets of the bodies of `count` messages from row `first`."""
+        total = 0
+        for i in range(first, first + count):
+            total += get32(self.entry, i * ENTRY_SIZE + 12)
+        return total
+
+    def all_flags(self, first: int, count: int) -> int:
+        """The flags that any of the messages has."""
+        flags = 0
+        for i in range(first, first + count):
+            flags |= get16(self.entry, i * ENTRY_SIZE + 6)
+        return flags
+
+    def fit(self, first: int, count: int, limit: int) -> int:
+        """How many messages from row `first` have bodies of at most `limit` octets together."""
+        total = 0
+        for i in range(first, first + count):
+            total += get32(self.entry, i * ENTRY_SIZE + 12)
+            if total > limit:
+                return i - first
+        return count
+
+    def slices(self, first: int, count: int) -> tuple[memoryview, memoryview]:
+        """Rows and contents of `count` messages (at least one) from row `first`, nothing copied."""
+        last = (first + count - 1) * ENTRY_SIZE
+        start = get32(self.entry, first * ENTRY_SIZE) - self.base()
+        end = (
+            get32(self.entry, last)
+            - self.base()
+            + get16(self.entry, last + 4)
+            + get32(self.entry, last + 8)
+            + get32(self.entry, last + 12)
+        )
+        return (
+            memoryview(self.entries)[first * ENTRY_SIZE : (first + count) * ENTRY_SIZE],
+            memoryview(self.contents)[start:end],
+        )
+
+    def record(self, i: int) -> tuple[bytes, bytes, bytes]:
+        """Address, header and body of one message, copied: for the paths that look at single messages."""
+        if not 0 <= i < self.count:
+            raise IndexError(i)
+        at = i * ENTRY_SIZE
+        start = get32(self.entry, at) - self.base()
+        header = start + get16(self.entry, at + 4)
+        body = header + get32(self.entry, at + 8)
+        view = memoryview(self.contents)
+        return bytes(view[start:header]), bytes(view[header:body]), bytes(view[body : body + get32(self.entry, at + 12)])
+
+    def flags(self, i: int) -> int:
+        """The flags of one message."""
+        if not 0 <= i < self.count:
+            raise IndexError(i)
+        return get16(self.entry, i * ENTRY_SIZE + 6)
+
+
+class BatchBuilder:
+    """Grows a batch at its end. The buffers double; `finish` cuts them to what was used."""
+
+    def __init__(self) -> None:
+        self.entries = bytearray()
+        self.contents = bytearray()
+        self.count = 0
+        self.body_bytes = 0
+        self.used = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def room(self, octets: int) -> int:
+        size = len(self.contents)
+        if self.used + octets > size:
+            resize(self.contents, max(size * 2, self.used + octets, 1024))
+        return 0
+
+    def open_entry(self, address_size: int, header_size: int, body_size: int, flags: int) -> int:
+        """Begin a record of the given sizes; its octets follow by `write`."""
+        if (self.count + 1) * ENTRY_SIZE > len(self.entries):
+            resize(self.entries, max(2 * len(self.entries), 16 * ENTRY_SIZE))
+        p = address_of_bytearray(self.entries)
+        put32(p, self.count * ENTRY_SIZE, self.used)
+        put16(p, self.count * ENTRY_SIZE + 4, address_size)
+        put16(p, self.count * ENTRY_SIZE + 6, flags)
+        put32(p, self.count * ENTRY_SIZE + 8, header_size)
+        put32(p, self.count * ENTRY_SIZE + 12, body_size)
+        self.count += 1
+        self.body_bytes += body_size
+        return 0
+
+    def append(
+        self,
+        address: Any,
+        address_size: int,
+        source: Any,
+        header: int,
+        header_size: int,
+        body: int,
+        body_size: int,
+        flags: int,
+    ) -> int:
+        """Append a message whose header and body lie whole in `source`, at `header` and `body`."""
+        self.open_entry(address_size, header_size, body_size, flags)
+        self.room(address_size + header_size + body_size)
+        p = address_of_bytearray(self.contents)
+        at = self.used
+        copy(p, at, address, 0, address_size)
+        at += address_size
+        copy(p, at, source, header, header_size)
+        at += header_size
+        copy(p, at, source, body, body_size)
+        self.used = at + body_size
+        return 0
+
+    def write(self, source: Any, at: int, size: int) -> int:
+        self.room(size)
+        copy(address_of_bytearray(self.contents), self.used, source, at, size)
+        self.used += size
+        return 0
+
+    def add(self, address: bytes, header: bytes, body: bytes, flags: int) -> None:
+        """Append one message: for the paths that look at single messages."""
+        self.open_entry(len(address), len(header), len(body), flags)
+        for part in (address, header, body):
+            if part:
+                self.write(address_readonly(part), 0, len(part))
+
+    def extend(self, batch: Batch, first: int, count: int) -> None:
+        """Append `count` messages from row `first` of a batch."""
+        if count <= 0:
+            return
+        at = (first + count - 1) * ENTRY_SIZE
+        start = get32(batch.entry, first * ENTRY_SIZE)
+        end = (
+            get32(batch.entry, at)
+            + get16(batch.entry, at + 4)
+            + get32(batch.entry, at + 8)
+            + get32(batch.entry, at + 12)
+        )
+        shift = self.used - start
+        at = self.count * ENTRY_SIZE
+        if at + count * ENTRY_SIZE > len(self.entries):
+            resize(self.entries, max(2 * len(self.entries), at + count * ENTRY_SIZE))
+        target = address_of_bytearray(self.entries)
+        copy(target, at, batch.entry, first * ENTRY_SIZE, count * ENTRY_SIZE)
+        for i in range(count):
+            put32(target, at + i * ENTRY_SIZE, get32(target, at + i * ENTRY_SIZE) + shift)
+        self.write(batch.content, start - batch.base(), end - start)
+        self.count += count
+        self.body_bytes += batch.body_bytes(first, count)
+
+    def finish(self) -> Batch:
+        """The batch that was built; the builder must not be used afterwards."""
+        resize(self.entries, self.count * ENTRY_SIZE)
+        resize(self.contents, self.used)
+        return Batch(self.entries, self.contents)

@@ -1,0 +1,90 @@
+"""A running node as its processes see it: who they are and where they meet.
+
+The supervisor writes `node.json` into the runtime directory (mode 0700) before it starts a child; each child is
+`python -m ROLE RUNTIME_DIR INDEX INCARNATION` and loads it from there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from penstock.settings import Settings
+
+Role = Literal["supervisor", "router", "shard", "acceptor"]
+
+NODE_FILE = "node.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The facts of one node, the same in every process of it.
+
+    `epoch` is the boot time of the node in microseconds since 1970; `host` and `port` are where AMQP is served (the
+    port is the real one, never 0); `settings` has every default filled in, so `acceptors` and `shards` are numbers.
+    """
+
+    epoch: int
+    runtime: Path
+    gauges: Path
+    host: str
+    port: int
+    settings: Settings
+
+    @property
+    def acceptors(self) -> int:
+        return self.settings.acceptors
+
+    @property
+    def shards(self) -> int:
+        return self.settings.shards
+
+    @property
+    def router_requests(self) -> str:
+        """ROUTER socket of the router: requests and their replies."""
+        return f"ipc://{self.runtime}/router.requests"
+
+    @property
+    def router_changes(self) -> str:
+        """PUB socket of the router: changes of the topology."""
+        return f"ipc://{self.runtime}/router.changes"
+
+    @property
+    def process_events(self) -> str:
+        """PUB socket of the supervisor: processes that started or died."""
+        return f"ipc://{self.runtime}/supervisor.events"
+
+    @property
+    def process_reports(self) -> str:
+        """PULL socket of the supervisor: children report that they are ready."""
+        return f"ipc://{self.runtime}/supervisor.reports"
+
+    def shard(self, index: int, incarnation: int) -> str:
+        """ROUTER socket of one life of a shard: what was meant for the dead one never reaches the next."""
+        return f"ipc://{self.runtime}/shard-{index}.{incarnation}"
+
+    def store(self) -> None:
+        """Write the node file. OSError if the runtime directory cannot be written."""
+        facts = {
+            "epoch": self.epoch,
+            "gauges": str(self.gauges),
+            "host": self.host,
+            "port": self.port,
+            "settings": self.settings.model_dump(mode="json"),
+        }
+        (self.runtime / NODE_FILE).write_text(json.dumps(facts))
+
+    @classmethod
+    def load(cls, runtime: Path) -> Node:
+        """Read the node file of a runtime directory. OSError or ValueError if there is none that can be read."""
+        facts = json.loads((runtime / NODE_FILE).read_text())
+        return cls(
+            epoch=facts["epoch"],
+            runtime=runtime,
+            gauges=Path(facts["gauges"]),
+            host=facts["host"],
+            port=facts["port"],
+            settings=Settings.from_resolved(facts["settings"]),
+        )

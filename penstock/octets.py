@@ -1,0 +1,114 @@
+"""Plain twins of the C primitives in octets.pxd, for the compiled modules when they run uncompiled.
+
+Being Python they check every bound: a module that runs clean on them in the fuzz tests does not read or write outside
+its buffers when compiled. A "pointer" here is the buffer itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Pointer = Any
+
+
+def address(view: Any) -> Pointer:
+    return memoryview(view).cast("B")
+
+
+address_readonly = address
+
+
+def address_of_bytearray(data: bytearray) -> Pointer:
+    return data
+
+
+def address_of_bytes(data: bytes) -> Pointer:
+    return data
+
+
+def resize(data: bytearray, size: int) -> int:
+    if size > len(data):
+        data.extend(bytes(size - len(data)))
+    else:
+        del data[size:]
+    return 0
+
+
+def _within(p: Pointer, at: int, size: int) -> None:
+    if at < 0 or size < 0 or at + size > len(p):
+        raise IndexError(f"{size} octets at {at} of {len(p)}")
+
+
+def take(p: Pointer, at: int, size: int) -> bytes:
+    _within(p, at, size)
+    return bytes(p[at : at + size])
+
+
+def equal(a: Pointer, at: int, b: Pointer, start: int, size: int) -> bool:
+    _within(a, at, size)
+    _within(b, start, size)
+    return bytes(a[at : at + size]) == bytes(b[start : start + size])
+
+
+def copy(target: Pointer, at: int, source: Pointer, start: int, size: int) -> None:
+    _within(target, at, size)
+    _within(source, start, size)
+    target[at : at + size] = source[start : start + size]
+
+
+def _load(p: Pointer, at: int, size: int, order: Any) -> int:
+    _within(p, at, size)
+    return int.from_bytes(p[at : at + size], order)
+
+
+def _store(p: Pointer, at: int, size: int, value: int, order: Any) -> None:
+    _within(p, at, size)
+    p[at : at + size] = value.to_bytes(size, order)
+
+
+def load16(p: Pointer, at: int) -> int:
+    return _load(p, at, 2, "big")
+
+
+def load32(p: Pointer, at: int) -> int:
+    return _load(p, at, 4, "big")
+
+
+def load64(p: Pointer, at: int) -> int:
+    return _load(p, at, 8, "big")
+
+
+def store16(p: Pointer, at: int, value: int) -> None:
+    _store(p, at, 2, value, "big")
+
+
+def store32(p: Pointer, at: int, value: int) -> None:
+    _store(p, at, 4, value, "big")
+
+
+def store64(p: Pointer, at: int, value: int) -> None:
+    _store(p, at, 8, value, "big")
+
+
+def get16(p: Pointer, at: int) -> int:
+    return _load(p, at, 2, "little")
+
+
+def get32(p: Pointer, at: int) -> int:
+    return _load(p, at, 4, "little")
+
+
+def get64(p: Pointer, at: int) -> int:
+    return _load(p, at, 8, "little")
+
+
+def put16(p: Pointer, at: int, value: int) -> None:
+    _store(p, at, 2, value, "little")
+
+
+def put32(p: Pointer, at: int, value: int) -> None:
+    _store(p, at, 4, value, "little")
+
+
+def put64(p: Pointer, at: int, value: int) -> None:
+    _store(p, at, 8, value, "little")
