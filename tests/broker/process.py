@@ -1,0 +1,148 @@
+"""A broker as a user starts it: a process tree of its own, stopped and counted at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from tests.raw import Address
+from tests.waiting import wait_for
+
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Broker:
+    """`penstock serve` on a free port of 127.0.0.1. The directory holds its data and its log."""
+
+    def __init__(self, directory: Path, *assignments: str, acceptors: int = 1, shards: int = 1) -> None:
+        """Start it and wait until it is ready; `assignments` are "key=value" settings. AssertionError if it fails."""
+        self.directory = directory
+        self.log_file = directory / "broker.log"
+        self.command = [
+            *(sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(directory / "data")),
+            *("--acceptors", str(acceptors), "--shards", str(shards)),
+            *(part for assignment in assignments for part in ("--set", assignment)),
+        ]
+        self.start()
+
+    def start(self) -> None:
+        """Start the process, again after `stop`, on the same data."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+            )
+        try:
+            found = READY.match(self._first_line())
+            assert found, f"not ready:\n{self.log}"
+            self.address = Address(found["host"], int(found["port"]))
+            self.pid = int(found["pid"])
+        except BaseException:
+            self.kill_all()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self.stop()
+        else:
+            self.kill_all()
+
+    @property
+    def log(self) -> str:
+        """All it has written on standard error so far."""
+        return self.log_file.read_text(errors="replace")
+
+    def _first_line(self) -> str:
+        assert self.process.stdout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            assert selector.select(START_SECONDS), f"not ready within {START_SECONDS:g} s:\n{self.log}"
+        return self.process.stdout.readline().decode().rstrip("\n")
+
+    def processes(self) -> list[psutil.Process]:
+        """The process that was started and everything below it."""
+        try:
+            root = psutil.Process(self.process.pid)
+            return [root, *root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def children(self, role: str) -> list[int]:
+        """Process ids of the living children of a role (router, shard, acceptor), by their index."""
+        found = []
+        for process in self.processes():
+            try:
+                command = process.cmdline()
+                if command[1:3] == ["-m", role] and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append((int(command[4]), process.pid))
+            except (psutil.Error, IndexError):
+                continue
+        return [pid for _, pid in sorted(found)]
+
+    def kill(self, role: str, index: int = 0) -> int:
+        """SIGKILL a child and return the process id it had."""
+        pid = self.children(role)[index]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def wait_replaced(self, role: str, pid: int, timeout: float) -> None:
+        """Wait until as many children of the role as are configured live again, and `pid` is not one of them."""
+        option = {"acceptor": "--acceptors", "shard": "--shards"}.get(role)
+        count = int(self.command[self.command.index(option) + 1]) if option else 1
+        wait_for(
+            lambda: len(self.children(role)) == count and pid not in self.children(role),
+            timeout,
+            f"{role} {pid} replaced",
+        )
+
+    def pss(self) -> int:
+        """Memory of all its processes, shared pages counted once between them, in bytes."""
+        return sum(process.memory_full_info().pss for process in self.processes())
+
+    def stop(self) -> None:
+        """SIGTERM; AssertionError unless it ends in order and in time, and nothing of it is left."""
+        family = self.processes()
+        self.process.send_signal(signal.SIGTERM)
+        started = time.monotonic()
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill_all()
+            raise AssertionError(f"not stopped after {time.monotonic() - started:.1f} s:\n{self.log}") from None
+        self._close_output()
+        _, left = psutil.wait_procs(family, timeout=1)
+        for process in left:
+            process.kill()
+        assert not left, f"left after stop: {left}"
+        assert code == 0, f"exit {code}:\n{self.log}"
+
+    def kill_all(self) -> None:
+        """SIGKILL the whole family, for when it does not matter how it ends."""
+        family = self.processes()
+        for process in family:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self.process.wait()
+        psutil.wait_procs(family, timeout=STOP_SECONDS)
+        self._close_output()
+
+    def _close_output(self) -> None:
+        if self.process.stdout:
+            self.process.stdout.close()

@@ -1,0 +1,114 @@
+"""Fixtures for tests that talk to a broker: one broker a worker for ordinary tests, their own for the destructive ones.
+
+`--amqp-url` runs the ordinary tests against another AMQP 0-9-1 broker, to see what others do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.broker import Broker
+from tests.raw import Address, Channel, Client, Closed
+
+Names = Callable[[str], str]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--amqp-url", help="test this broker (amqp://HOST:PORT) where a test needs no more than AMQP of it"
+    )
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The worker's penstock. Two acceptors and two shards: what must agree across processes is put to the test."""
+    if request.config.getoption("--amqp-url"):
+        pytest.skip("asks for more than AMQP")
+    with Broker(tmp_path_factory.mktemp("broker"), acceptors=2, shards=2) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def address(request: pytest.FixtureRequest) -> Address:
+    """Where AMQP is served: by penstock, or by the broker named with --amqp-url."""
+    url = request.config.getoption("--amqp-url")
+    if url:
+        parts = urlsplit(url)
+        return Address(parts.hostname or "127.0.0.1", parts.port or 5672)
+    started: Broker = request.getfixturevalue("broker")
+    return started.address
+
+
+@pytest.fixture
+def url(address: Address) -> str:
+    return address.url
+
+
+@pytest.fixture
+def names(address: Address, request: pytest.FixtureRequest) -> Iterator[Names]:
+    """A function that makes names nobody else uses; queues and exchanges so named are deleted at the end."""
+    made: list[str] = []
+
+    def name(stem: str) -> str:
+        test = re.sub(r"\W+", "-", request.node.name)[:60]
+        made.append(f"{stem}-{test}-{uuid4().hex[:8]}")
+        return made[-1]
+
+    yield name
+    if made:
+        with Client.connect(address) as client:
+            for each in made:
+                channel = client.channel()
+                with suppress(Closed):  # an exclusive queue whose connection is not closed yet
+                    channel.call("queue.delete", queue=each)
+                    channel.call("exchange.delete", exchange=each)
+
+
+@pytest.fixture
+def queue(names: Names) -> str:
+    """A queue name nobody else uses; the queue is deleted at the end."""
+    return names("q")
+
+
+@pytest.fixture
+def client(address: Address) -> Iterator[Client]:
+    """A connection that speaks frames."""
+    with Client.connect(address) as client:
+        yield client
+
+
+@pytest.fixture
+def channel(client: Client) -> Channel:
+    """The first channel of `client`."""
+    return client.channel()
+
+
+@pytest.fixture
+def connect(address: Address) -> Iterator[Callable[[], Client]]:
+    """A function that opens further connections that speak frames; they are closed at the end."""
+    opened: list[Client] = []
+
+    def open_one(**options: object) -> Client:
+        opened.append(Client.connect(address, **options))
+        return opened[-1]
+
+    yield open_one
+    for each in opened:
+        each.__exit__()
+
+
+@pytest.fixture
+def pika_channel(url: str) -> Iterator[BlockingChannel]:
+    """A channel of pika's blocking connection."""
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    yield connection.channel()
+    if connection.is_open:
+        connection.close()

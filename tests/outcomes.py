@@ -1,0 +1,62 @@
+"""What tests ask of a raw channel again and again: which publishes were confirmed, what a queue holds."""
+
+from __future__ import annotations
+
+from tests.raw import Channel
+from tests.waiting import PATIENCE, wait_for
+
+
+class Confirms:
+    """The outcome of each publish on a channel in confirm mode, gathered from acks and nacks (multiple or not)."""
+
+    def __init__(self, channel: Channel) -> None:
+        """Switches the channel to confirm mode."""
+        self.channel = channel
+        self.published = 0
+        self.acked: set[int] = set()
+        self.nacked: set[int] = set()
+        channel.call("confirm.select")
+
+    def publish(self, body: bytes, routing_key: str = "", exchange: str = "", **options: object) -> int:
+        """Publish and return the number its confirm will carry."""
+        self.channel.publish(body, routing_key, exchange, **options)  # type: ignore[arg-type]
+        self.published += 1
+        return self.published
+
+    def gather(self) -> set[int]:
+        """Take in what has arrived, and return the numbers without an outcome."""
+        for event in self.channel.pending():
+            if event.name in ("basic.ack", "basic.nack"):
+                self._note(event.name, event.delivery_tag, event.multiple)
+                self.channel.take(event.name)
+        return self.open
+
+    def wait(self, timeout: float = PATIENCE) -> None:
+        """Until every publish has its outcome."""
+        while self.gather():
+            event = self.channel.take("basic.ack", "basic.nack", timeout=timeout)
+            self._note(event.name, event.delivery_tag, event.multiple)
+
+    @property
+    def open(self) -> set[int]:
+        return set(range(1, self.published + 1)) - self.acked - self.nacked
+
+    def _note(self, name: str, tag: int, multiple: bool) -> None:
+        numbers = {number for number in self.open if number <= tag} if multiple else {tag}
+        assert numbers, f"{name}({tag}, {multiple}) settles nothing"
+        assert tag <= self.published, f"{name}({tag}) of {self.published} published"
+        assert not numbers & (self.acked | self.nacked), f"{tag} settled twice"
+        (self.acked if name == "basic.ack" else self.nacked).update(numbers)
+
+
+def wait_depth(channel: Channel, queue: str, depth: int) -> None:
+    """Until the queue holds so many ready messages. A count may be answered before publishes that are under way."""
+    wait_for(lambda: channel.depth(queue) == depth, what=f"{depth} messages in {queue}")
+
+
+def bodies(channel: Channel, queue: str) -> list[bytes]:
+    """All ready messages, taken with basic.get."""
+    found = []
+    while event := channel.get(queue):
+        found.append(event.body)
+    return found
