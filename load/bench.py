@@ -1,0 +1,125 @@
+"""Benchmarks of what the message path does not show, for one broker or two in turn (A B A B …): `python -m load.bench`.
+
+Absolute figures on a shared machine mean little; the ratio B/A of one run is what counts.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from load.churn import churn
+from load.idle import idle
+from load.target import Target
+
+WIDTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What rows can be told."""
+
+    seconds: float
+    concurrency: int
+    connections: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One benchmark: how it is run, and which of its figures is compared."""
+
+    figure: str
+    more_is_better: bool
+    needs_pid: bool
+    run: Callable[[Target, int | None, Options], dict[str, Any]]
+
+
+def run_churn(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
+    return churn(target, pid, options.seconds, options.concurrency)
+
+
+def run_idle(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
+    if pid is None:
+        raise ValueError("the row idle needs the broker's process id")
+    return idle(target, pid, options.connections)
+
+
+ROWS = {
+    "churn": Row("connections_per_second", more_is_better=True, needs_pid=False, run=run_churn),
+    "idle": Row("cost_mib", more_is_better=False, needs_pid=True, run=run_idle),
+}
+
+
+def measure(row: Row, brokers: dict[str, tuple[Target, int | None]], options: Options, runs: int) -> dict[str, Any]:
+    """Run a row against each broker in turn, `runs` times; the result is what `--json` writes for it."""
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in brokers}
+    for _ in range(runs):
+        for name, (target, pid) in brokers.items():
+            results[name].append(row.run(target, pid, options))
+    figures = {name: [float(result[row.figure]) for result in got] for name, got in results.items()}
+    pairs = zip(figures["a"], figures.get("b", []), strict=False)
+    ratios = [b / a for a, b in pairs if a]
+    return {
+        "figure": row.figure,
+        "more_is_better": row.more_is_better,
+        **results,
+        "median": {name: statistics.median(got) for name, got in figures.items()},
+        "ratio": statistics.median(ratios) if ratios else None,
+    }
+
+
+def line(*cells: str) -> str:
+    return "".join(cell.ljust(WIDTH) if at == 0 else cell.rjust(WIDTH) for at, cell in enumerate(cells))
+
+
+def describe(name: str, result: dict[str, Any]) -> str:
+    """One row of the printed table."""
+    median, ratio = result["median"], result["ratio"]
+    cells = [name, *(f"{median[broker]:.5g}" if broker in median else "" for broker in ("a", "b"))]
+    cells.append("" if ratio is None else f"{ratio:.2f}")
+    return f"{line(*cells)}  {result['figure']}{'' if result['more_is_better'] else ' (less is better)'}"
+
+
+def bench(
+    rows: Annotated[list[str] | None, typer.Argument(help=f"which of {', '.join(ROWS)}; all, if none is named")] = None,
+    a: Annotated[str, typer.Option(help="AMQP URL of a broker")] = "amqp://127.0.0.1:5672",
+    a_pid: Annotated[int | None, typer.Option(help="its parent process, for memory and CPU time")] = None,
+    b: Annotated[str | None, typer.Option(help="AMQP URL of another broker, run in turn with it")] = None,
+    b_pid: Annotated[int | None, typer.Option(help="its parent process")] = None,
+    runs: Annotated[int, typer.Option(min=1, help="how often each row is run; medians are compared")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.1, help="how long one run of churn takes")] = 4.0,
+    concurrency: Annotated[int, typer.Option(min=1, help="client processes of churn")] = 4,
+    connections: Annotated[int, typer.Option(min=1, help="connections of idle")] = 2000,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write every run's figures here")] = None,
+) -> None:
+    """Measure connections: churn (opened and closed a second) and idle (memory of many that do nothing)."""
+    options = Options(seconds, concurrency, connections)
+    report: dict[str, Any] = {}
+    try:
+        brokers = {"a": (Target.parse(a), a_pid)}
+        if b is not None:
+            brokers["b"] = (Target.parse(b), b_pid)
+        chosen = rows or [
+            name for name, row in ROWS.items() if not row.needs_pid or all(p for _, p in brokers.values())
+        ]
+        if unknown := sorted(set(chosen) - set(ROWS)):
+            raise ValueError(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
+        typer.echo(line("row", "A", "B", "B/A"))
+        for name in chosen:
+            report[name] = measure(ROWS[name], brokers, options, runs)
+            typer.echo(describe(name, report[name]))
+    except (ValueError, OSError) as error:
+        typer.echo(f"bench: {error}", err=True)
+        raise typer.Exit(2) from None
+    if json_file is not None:
+        json_file.write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    typer.run(bench)

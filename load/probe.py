@@ -1,0 +1,105 @@
+"""The queue as the test's own eye sees it: how deep it is while the load runs, and what is left at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import NamedTuple
+
+from pika import exceptions
+
+from load.counters import Tally
+from load.payload import read_stamp
+from load.session import Session
+from load.target import Target
+
+INTERVAL_SECONDS = 0.2
+QUIET_SECONDS = 1.0
+"""A queue that gave nothing for so long is taken for empty: a broker may still hand over what it held back."""
+DRAIN_PREFETCH = 1000
+
+
+class Depth(NamedTuple):
+    """Messages ready at a time (CLOCK_MONOTONIC, seconds)."""
+
+    at: float
+    messages: int
+
+
+class DepthProbe:
+    """Asks for the depth of a queue, five times a second, on a connection and in a thread (under Locust a greenlet) of
+    its own, from `start` to `stop`.
+    """
+
+    def __init__(self, target: Target, queue: str) -> None:
+        self.depths: list[Depth] = []
+        self._target = target
+        self._queue = queue
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="load depth probe")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ending.set()
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._observe(Session(self._target, "load depth probe"))
+            except (exceptions.AMQPError, OSError):
+                self._ending.wait(INTERVAL_SECONDS)  # the queue is not declared yet, or the broker is away
+
+    def _observe(self, session: Session) -> None:
+        try:
+            while not self._ending.is_set():
+                self.depths.append(Depth(time.monotonic(), session.depth(self._queue)))
+                self._ending.wait(INTERVAL_SECONDS)
+        finally:
+            if session.connection.is_open:
+                session.close()
+
+
+def prepare(target: Target, queue: str, arguments: dict[str, int]) -> None:
+    """Declare the queue and empty it of what an earlier run left."""
+    session = Session(target, "load setup")
+    session.channel.queue_declare(queue, durable=True, arguments=arguments)
+    session.channel.queue_purge(queue)
+    session.close()
+
+
+def drain(target: Target, queue: str, tally: Tally, seconds: float) -> int:
+    """Take what is left in the queue and note it as received, until nothing comes any more, at most for `seconds`.
+    Returns how many messages that were.
+    """
+    session = Session(target, "load drain")
+    taken = 0
+    last_tag = 0
+    quiet_since = deadline = time.monotonic()
+    deadline += seconds
+
+    def delivered(method: object, body: bytes) -> None:
+        nonlocal taken, last_tag, quiet_since
+        taken += 1
+        last_tag = method.delivery_tag  # type: ignore[attr-defined]
+        quiet_since = time.monotonic()
+        if stamp := read_stamp(body):
+            tally.note_received(stamp.producer, stamp.sequence, method.redelivered)  # type: ignore[attr-defined]
+
+    session.consume(queue, DRAIN_PREFETCH, delivered)
+    while (now := time.monotonic()) < deadline and now - quiet_since < QUIET_SECONDS:
+        session.turn(0.1)
+        if last_tag:
+            session.ack_up_to(last_tag)
+            last_tag = 0
+    session.close()
+    return taken
+
+
+def remove(target: Target, queue: str) -> None:
+    """Delete the queue."""
+    session = Session(target, "load cleanup")
+    session.channel.queue_delete(queue)
+    session.close()

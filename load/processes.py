@@ -1,0 +1,81 @@
+"""What a broker costs the machine, asked of the operating system: memory and CPU time of its process tree."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+import psutil
+
+MIB = 1024 * 1024
+SETTLE_SECONDS_MAX = 5.0
+SETTLE_INTERVAL_SECONDS = 0.25
+SETTLED_BYTES = MIB // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a process tree. `pss` counts a page shared by n of them as 1/n each; `rss` counts it in each (an upper
+    bound, taken where the system does not let us read PSS).
+    """
+
+    octets: int
+    measure: Literal["pss", "rss"]
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """The process and everything below it. ValueError if there is none."""
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        raise ValueError(f"there is no process {pid}") from None
+
+
+def of_each(pid: int, ask: Callable[[psutil.Process], float]) -> float:
+    """Sum over the tree; a process that ends between being listed and being asked counts nothing."""
+    total = 0.0
+    for process in family(pid):
+        with suppress(psutil.NoSuchProcess):
+            total += ask(process)
+    return total
+
+
+def memory(pid: int) -> Memory:
+    """Memory of the tree by now."""
+    try:
+        return Memory(int(of_each(pid, lambda process: process.memory_full_info().pss)), "pss")
+    except psutil.AccessDenied:
+        return Memory(int(of_each(pid, lambda process: process.memory_info().rss)), "rss")
+
+
+def settled_memory(pid: int) -> Memory:
+    """Memory of the tree once it moves by less than half a MiB between two looks, or after five seconds."""
+    deadline = time.monotonic() + SETTLE_SECONDS_MAX
+    before = memory(pid)
+    while True:
+        time.sleep(SETTLE_INTERVAL_SECONDS)
+        now = memory(pid)
+        if abs(now.octets - before.octets) < SETTLED_BYTES or time.monotonic() > deadline:
+            return now
+        before = now
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of the tree since each process of it started."""
+    return of_each(pid, lambda process: process.cpu_times().user + process.cpu_times().system)
+
+
+def allow_open_files(count: int) -> None:
+    """Raise this process' limit of open files, if that is possible. ValueError if it is not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= count:
+        return
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise ValueError(f"{count} open files are needed, this process (pid {os.getpid()}) may have {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))

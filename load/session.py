@@ -1,0 +1,177 @@
+"""One pika connection with one channel, for load: batches, confirms in batches, and being told to stop.
+
+pika's blocking adapter confirms one publish at a time and offers no hook for Channel.Flow, so this file, and no other,
+reaches the channel object under it (`_impl`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Any, Literal
+
+import pika
+from pika import spec
+
+from load.confirms import ConfirmWindow
+from load.counters import Stop
+from load.ranges import RangeSet
+from load.target import Target
+
+Delivery = Callable[[spec.Basic.Deliver, bytes], None]
+
+BLOCKED_SECONDS_MAX = 3600
+"""pika closes a connection that is blocked for longer: above the longest stop that a load run plans."""
+
+CAPABILITIES = {
+    "authentication_failure_close": True,
+    "basic.nack": True,
+    "connection.blocked": True,
+    "consumer_cancel_notify": True,
+    "exchange_exchange_bindings": True,
+    "publisher_confirms": True,
+}
+
+
+def connection_parameters(target: Target, name: str, product: str | None = None) -> pika.ConnectionParameters:
+    """How to connect, and as whom: brokers show `name`, and may treat a `product` by what it is known to do."""
+    properties: dict[str, Any] = {"connection_name": name, "capabilities": CAPABILITIES}
+    if product is not None:
+        properties["product"] = product
+    return pika.ConnectionParameters(
+        host=target.host,
+        port=target.port,
+        virtual_host=target.vhost,
+        credentials=pika.PlainCredentials(target.user, target.password),
+        client_properties=properties,
+        blocked_connection_timeout=BLOCKED_SECONDS_MAX,
+    )
+
+
+class Session:
+    """A connection and its channel. Errors of pika (`pika.exceptions.AMQPError`) pass through.
+
+    `stopped_by_flow` and `blocked` say what the broker asks for; whether to obey is the caller's choice, but for the
+    flow-ok, which only a session with `answers_flow` sends. `on_stop` is called when a stop has ended.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        name: str,
+        product: str | None = None,
+        answers_flow: bool = False,
+        on_stop: Callable[[Stop], None] | None = None,
+    ) -> None:
+        self._on_stop = on_stop
+        self._answers_flow = answers_flow
+        self._began: dict[Literal["FLOW", "BLOCKED"], float] = {}
+        self._window = ConfirmWindow()
+        self._on_settled: Callable[[RangeSet, bool], None] | None = None
+        self.blocked_reason = ""
+        self.connection = pika.BlockingConnection(connection_parameters(target, name, product))
+        self.connection.add_on_connection_blocked_callback(self._connection_blocked)
+        self.connection.add_on_connection_unblocked_callback(self._connection_unblocked)
+        self.channel = self.connection.channel()
+        self.channel._impl.add_on_flow_callback(self._channel_flow)
+
+    @property
+    def stopped_by_flow(self) -> bool:
+        """Channel.Flow(active=false) is in force."""
+        return "FLOW" in self._began
+
+    @property
+    def blocked(self) -> bool:
+        """Connection.Blocked is in force."""
+        return "BLOCKED" in self._began
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publishes wait for their confirm."""
+        return len(self._window)
+
+    def turn(self, seconds: float = 0.0) -> None:
+        """Write what is to be written and take what the broker sent, for at most about `seconds`.
+
+        Returns only once everything is written: it is here that a broker which does not read holds its client.
+        """
+        self.connection.process_data_events(seconds)
+
+    def confirm_select(self, on_settled: Callable[[RangeSet, bool], None]) -> None:
+        """Ask for confirms; `on_settled` gets delivery tags and whether they were acked (else nacked)."""
+        self._on_settled = on_settled
+        selected: list[object] = []
+        self.channel._impl.confirm_delivery(self._confirmed, callback=selected.append)
+        while not selected:
+            self.turn(0.1)
+
+    def publish(self, queue: str, bodies: Iterable[bytes], properties: pika.BasicProperties | None = None) -> None:
+        """Publish to a queue through the default exchange, all in one write."""
+        for body in bodies:
+            if self._on_settled is not None:
+                self._window.publish()
+            self.channel._impl.basic_publish("", queue, body, properties)
+        self.turn()
+
+    def consume(self, queue: str, prefetch: int, on_delivery: Delivery) -> None:
+        """Have deliveries handed to `on_delivery` in later turns, at most `prefetch` of them unacknowledged."""
+        self.channel.basic_qos(prefetch_count=prefetch)
+        self.channel.basic_consume(
+            queue, on_message_callback=lambda _channel, method, _properties, body: on_delivery(method, body)
+        )
+
+    def ack_up_to(self, delivery_tag: int) -> None:
+        """Acknowledge this delivery and all before it."""
+        self.channel.basic_ack(delivery_tag, multiple=True)
+
+    def depth(self, queue: str) -> int:
+        """Messages ready in a queue, as a passive declare tells."""
+        return int(self.channel.queue_declare(queue, passive=True).method.message_count)
+
+    def close(self) -> None:
+        """Close in order, or, if the broker holds this session, just hang up: closing in order would wait for it."""
+        self._end_stops()
+        if not self.connection.is_open:
+            return
+        if self.unconfirmed or self.connection._impl._get_write_buffer_size():
+            self.connection._impl._transport.abort()
+            self.connection._impl.ioloop.close()
+        else:
+            self.connection.close()
+
+    def _confirmed(self, frame: Any) -> None:
+        method = frame.method
+        settled = self._window.settle(method.delivery_tag, method.multiple)
+        if settled and self._on_settled is not None:
+            self._on_settled(settled, isinstance(method, spec.Basic.Ack))
+            self._end_turn()
+
+    def _channel_flow(self, frame: Any) -> None:
+        active = frame.method.active
+        if active:
+            self._end("FLOW")
+        else:
+            self._began.setdefault("FLOW", monotonic())
+        if self._answers_flow:
+            self.channel._impl._send_method(spec.Channel.FlowOk(active))
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        """Let `turn` return, as it does of itself for a delivery but not for what pika's blocking adapter hides."""
+        self.connection._request_channel_dispatch(-self.channel.channel_number)
+
+    def _connection_blocked(self, _connection: object, frame: Any) -> None:
+        self.blocked_reason = frame.method.reason
+        self._began.setdefault("BLOCKED", monotonic())
+
+    def _connection_unblocked(self, _connection: object, _frame: object) -> None:
+        self._end("BLOCKED")
+
+    def _end(self, told_by: Literal["FLOW", "BLOCKED"]) -> None:
+        began = self._began.pop(told_by, None)
+        if began is not None and self._on_stop is not None:
+            self._on_stop(Stop(began, monotonic(), told_by))
+
+    def _end_stops(self) -> None:
+        for told_by in tuple(self._began):
+            self._end(told_by)

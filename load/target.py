@@ -1,0 +1,43 @@
+"""Which broker a load runs against: an AMQP URL, taken apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+DEFAULT_PORT = 5672
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Host, port, login and virtual host of a broker."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    user: str = "guest"
+    password: str = "guest"
+    vhost: str = "/"
+
+    @classmethod
+    def parse(cls, url: str) -> Target:
+        """Read `amqp://user:password@host:port/vhost`; every part but the scheme may be left out, parts are
+        percent-decoded, no vhost (and an empty one) is "/". ValueError says what is wrong with it.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "amqp":
+            raise ValueError(f"an AMQP URL starts with amqp://, this one does not: {url!r}")
+        try:
+            port = parts.port
+        except ValueError:
+            raise ValueError(f"the port of {url!r} is not a number from 0 to 65535") from None
+        defaults = cls()
+        return cls(
+            host=parts.hostname or defaults.host,
+            port=DEFAULT_PORT if port is None else port,
+            user=defaults.user if parts.username is None else unquote(parts.username),
+            password=defaults.password if parts.password is None else unquote(parts.password),
+            vhost=unquote(parts.path[1:]) or defaults.vhost,
+        )
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"

@@ -1,0 +1,116 @@
+"""Opening and closing an AMQP connection on a bare socket, as cheaply as Python can: the broker is to be the limit.
+
+The handshake of the specification (AMQP 0-9-1, section 2.2.4, connection negotiation), with no checks beyond "is this
+the method that has to come next". Frames are built by hand, so that a benchmark does not share the broker's codec.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from load.target import Target
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+METHOD_FRAME: Final = 1
+FRAME_END: Final = b"\xce"
+FRAME_OVERHEAD: Final = 8
+MEBIBYTE: Final = 1024 * 1024
+
+CONNECTION_START: Final = (10, 10)
+CONNECTION_START_OK: Final = (10, 11)
+CONNECTION_TUNE: Final = (10, 30)
+CONNECTION_TUNE_OK: Final = (10, 31)
+CONNECTION_OPEN: Final = (10, 40)
+CONNECTION_OPEN_OK: Final = (10, 41)
+CONNECTION_CLOSE: Final = (10, 50)
+CONNECTION_CLOSE_OK: Final = (10, 51)
+CHANNEL_OPEN: Final = (20, 10)
+CHANNEL_OPEN_OK: Final = (20, 11)
+
+Method = tuple[int, int]
+
+
+class Refused(ConnectionError):
+    """The broker answered with something else than the handshake asks for."""
+
+
+def method_frame(channel: int, method: Method, arguments: bytes = b"") -> bytes:
+    """One frame: type, channel, size, class and method id, arguments, end."""
+    payload = struct.pack("!HH", *method) + arguments
+    return struct.pack("!BHI", METHOD_FRAME, channel, len(payload)) + payload + FRAME_END
+
+
+def short_string(text: str) -> bytes:
+    octets = text.encode()
+    return bytes([len(octets)]) + octets
+
+
+def long_string(octets: bytes) -> bytes:
+    return struct.pack("!I", len(octets)) + octets
+
+
+class Wire:
+    """A connected socket that has been through the handshake, with channels 1 … `channels` open."""
+
+    __slots__ = ("_received", "socket")
+
+    def __init__(self, target: Target, channels: int = 1, timeout: float = 30.0) -> None:
+        """Connect and open. OSError if there is no broker, `Refused` if it does not let us in."""
+        self._received = b""
+        self.socket = socket.create_connection((target.host, target.port), timeout)
+        try:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._open(target, channels)
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def _open(self, target: Target, channels: int) -> None:
+        send: Callable[[bytes], None] = self.socket.sendall
+        send(PROTOCOL_HEADER)
+        self._expect(CONNECTION_START)
+        response = b"\0" + target.user.encode() + b"\0" + target.password.encode()
+        no_properties = long_string(b"")
+        start_ok = no_properties + short_string("PLAIN") + long_string(response) + short_string("en_US")
+        send(method_frame(0, CONNECTION_START_OK, start_ok))
+        offered = self._expect(CONNECTION_TUNE)  # taken as offered, the heartbeat too
+        send(
+            method_frame(0, CONNECTION_TUNE_OK, offered)
+            + method_frame(0, CONNECTION_OPEN, short_string(target.vhost) + short_string("") + b"\0")
+            + b"".join(method_frame(number, CHANNEL_OPEN, short_string("")) for number in range(1, channels + 1))
+        )
+        self._expect(CONNECTION_OPEN_OK)
+        for _ in range(channels):
+            self._expect(CHANNEL_OPEN_OK)
+
+    def close(self) -> None:
+        """Close in order: connection.close, close-ok, then the socket."""
+        try:
+            arguments = struct.pack("!H", 200) + short_string("done") + struct.pack("!HH", 0, 0)
+            self.socket.sendall(method_frame(0, CONNECTION_CLOSE, arguments))
+            self._expect(CONNECTION_CLOSE_OK)
+        finally:
+            self.socket.close()
+
+    def _expect(self, method: Method) -> bytes:
+        """Arguments of the next method frame, which has to be `method`. Heartbeats do not come this early."""
+        head = self._take(FRAME_OVERHEAD - 1)
+        kind, _channel, size = struct.unpack("!BHI", head)
+        if head[:4] == b"AMQP" or size > MEBIBYTE:
+            raise Refused(f"not AMQP 0-9-1: {head!r}")
+        payload = self._take(size + 1)
+        if kind != METHOD_FRAME or struct.unpack_from("!HH", payload) != method:
+            raise Refused(f"wanted method {method}, got frame of type {kind}: {payload[:120]!r}")
+        return payload[4:-1]
+
+    def _take(self, count: int) -> bytes:
+        while len(self._received) < count:
+            more = self.socket.recv(65536)
+            if not more:
+                raise Refused("the broker hung up in the handshake")
+            self._received += more
+        taken, self._received = self._received[:count], self._received[count:]
+        return taken

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import msgpack
+from hypothesis import given
+from hypothesis import strategies as st
+
+from load.counters import Stop, Tally
+
+events = st.lists(
+    st.tuples(
+        st.sampled_from(["confirm", "receive", "again", "stop"]),
+        st.integers(1, 3),
+        st.integers(0, 10),
+        st.integers(0, 2),
+    )
+)  # what, producer, sequence, which process
+
+
+def note(tally: Tally, what: str, producer: int, sequence: int) -> None:
+    if what == "confirm":
+        tally.note_confirmed(producer, sequence, sequence + 1)
+    elif what == "stop":
+        tally.note_stop(Stop(float(sequence), float(sequence + producer), "FLOW" if sequence % 2 else "BLOCKED"))
+    else:
+        tally.note_received(producer, sequence, redelivered=what == "again")
+
+
+@given(events, st.integers(1, 5))
+def test_processes_together_count_what_one_would(noted: list[tuple[str, int, int, int]], every: int) -> None:
+    """Whatever is counted where and however often it is reported, the master's sums are the same."""
+    alone, master, workers = Tally(), Tally(), [Tally(), Tally(), Tally()]
+    for number, (what, producer, sequence, process) in enumerate(noted):
+        note(alone, what, producer, sequence)
+        note(workers[process], what, producer, sequence)
+        if number % every == 0:
+            master.add(over_the_wire(workers[process]))
+    for worker in workers:
+        master.add(over_the_wire(worker))
+    assert {name: value for name, value in master.sums.items() if value} == {
+        name: value for name, value in alone.sums.items() if value
+    }
+    assert {producer: list(ranges) for producer, ranges in master.lost().items()} == {
+        producer: list(ranges) for producer, ranges in alone.lost().items()
+    }
+    assert sorted(master.stops) == sorted(alone.stops)
+
+
+def over_the_wire(tally: Tally) -> dict[str, object]:
+    """As Locust sends it."""
+    report: dict[str, object] = msgpack.unpackb(msgpack.packb(tally.take()), strict_map_key=False)
+    return report
+
+
+def test_a_report_is_taken_once() -> None:
+    tally = Tally()
+    tally.note_confirmed(1, 0, 5)
+    assert tally.take()["sums"] == {"confirmed": 5}
+    assert tally.take()["sums"] == {}
+
+
+def test_lost_is_what_was_confirmed_and_never_came() -> None:
+    tally = Tally()
+    tally.note_confirmed(7, 0, 10)
+    for sequence in (0, 1, 2, 5, 6, 7, 8):
+        tally.note_received(7, sequence, redelivered=False)
+    tally.note_received(7, 3, redelivered=True)
+    assert {producer: list(ranges) for producer, ranges in tally.lost().items()} == {7: [(4, 5), (9, 10)]}
+
+
+def test_only_an_unmarked_repeat_is_a_duplicate() -> None:
+    tally = Tally()
+    tally.note_received(1, 0, redelivered=False)
+    tally.note_received(1, 0, redelivered=True)
+    assert tally.sums["duplicated"] == 0
+    tally.note_received(1, 0, redelivered=False)
+    assert tally.sums["duplicated"] == 1

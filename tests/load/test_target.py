@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+
+from load.target import Target
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("amqp://", Target()),
+        ("amqp://127.0.0.1", Target()),
+        ("amqp://broker:5699", Target(host="broker", port=5699)),
+        ("amqp://u:p%40ss@h/v%2Fw", Target("h", 5672, "u", "p@ss", "v/w")),
+        ("amqp://h/%2F", Target(host="h")),
+        ("amqp://h/", Target(host="h")),
+        ("amqp://u:@[::1]:1", Target("::1", 1, "u", "")),
+    ],
+)
+def test_parts_left_out_have_defaults(url: str, expected: Target) -> None:
+    assert Target.parse(url) == expected
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:5672", "http://h", "amqps://h", "amqp://h:port", "amqp://h:70000"])
+def test_what_is_no_amqp_url_is_named(url: str) -> None:
+    with pytest.raises(ValueError, match="amqp://"):
+        Target.parse(url)
