@@ -26,6 +26,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -48,7 +49,7 @@ _byte_size = TypeAdapter(ByteSize)
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the text is one line for the person who wrote it, naming the key and its origin."""
+    """A setting that cannot be used; the text is one line for who wrote it, naming the key and its origin."""
 
 
 def default_data() -> Path:
@@ -81,7 +82,10 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-Bytes = Annotated[int, BeforeValidator(_parse_bytes)]
+SIZE = BeforeValidator(_parse_bytes)
+"""Marks a setting as a number of bytes."""
+
+Bytes = Annotated[int, SIZE]
 ProcessCount = Annotated[int, AfterValidator(lambda count: count or half_the_cores())]
 MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_memory() * MEMORY_SHARE))]
 Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
@@ -254,11 +258,18 @@ class Settings(BaseSettings):
         return cls(**facts)
 
 
+def model_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The model of a section; None if the field is a setting."""
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
 def known_keys(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
     """The dotted key of every setting, in the order of the model."""
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from known_keys(field.annotation, f"{prefix}{name}.")
+        section = model_of(field)
+        if section:
+            yield from known_keys(section, f"{prefix}{name}.")
         else:
             yield prefix + name
 

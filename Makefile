@@ -1,0 +1,64 @@
+# The verbs of this repository. Each does what is missing and no more; the second time is quick.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
+CLIENTS := $(wildcard tests/clients/*/package.json)
+
+.PHONY: help setup serve test test-slow lint check demo bench docs clean
+.DELETE_ON_ERROR:
+
+setup: .venv/.dev .venv/.compiled                  ## everything for users and developers, in .venv
+
+help:                                              ## these verbs
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
+
+serve: .venv/.compiled                             ## a broker on 127.0.0.1:5672; ARGS='--port 0 ...' for more
+	@exec $(BIN)/penstock serve $(ARGS)
+
+test: setup .venv/.clients                         ## all tests but the slow ones
+	$(BIN)/pytest -n auto $(ARGS)
+
+test-slow: setup .venv/.clients                    ## the slow ones
+	$(BIN)/pytest -n auto -m slow $(ARGS)
+
+lint: setup                                        ## style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint                                        ## lint, and the tests that start no broker: under a minute
+	$(BIN)/pytest -q -n auto -m 'not broker and not slow' $(ARGS)
+
+demo: setup                                        ## flow control to look at, in the terminal and as a plot
+	$(BIN)/python -m load.demo $(ARGS)
+
+bench: setup                                       ## the benchmark of load/
+	$(BIN)/python -m load.bench $(ARGS)
+
+docs: .venv/.compiled                              ## the pages made from code
+	$(BIN)/python -m ops.reference
+
+clean:                                             ## what was built, not .venv
+	rm -rf build .venv/.compiled
+	find penstock router shard acceptor \( -name '*.so' -o -name '*.c' \) -delete
+
+.venv/.python:
+	sh ops/setup/python.sh $(PYTHON)
+	@touch $@
+
+.venv/.runtime: pyproject.toml setup.py | .venv/.python
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	@touch $@ .venv/.compiled
+
+.venv/.dev: .venv/.runtime
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+.venv/.compiled: $(SOURCES) .venv/.runtime
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+.venv/.clients: $(CLIENTS) | .venv/.python
+	sh ops/setup/clients.sh $(dir $(CLIENTS))
+	@touch $@

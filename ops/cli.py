@@ -1,0 +1,123 @@
+"""The command `penstock`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from ops.compiled import uncompiled
+from ops.errors import StartError
+from penstock import logs
+from penstock.settings import Settings, SettingsError
+
+app = typer.Typer(
+    name="penstock",
+    help="An AMQP 0-9-1 broker that tells producers how much they may send.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _option(name: str, **more: Any) -> Any:
+    """An option for the setting of that name, explained as the setting is."""
+    return typer.Option(help=Settings.model_fields[name].description, show_default=False, **more)
+
+
+Config = Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file of settings", show_default=False)]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="any setting by its dotted key; may be repeated", show_default=False
+    ),
+]
+DataOption = Annotated[Path | None, _option("data", metavar="DIR")]
+
+
+@app.command()
+def serve(
+    config: Config = None,
+    host: Annotated[str | None, _option("host")] = None,
+    port: Annotated[int | None, _option("port")] = None,
+    acceptors: Annotated[int | None, _option("acceptors")] = None,
+    shards: Annotated[int | None, _option("shards")] = None,
+    data: DataOption = None,
+    log_level: Annotated[str | None, _option("log_level")] = None,
+    assignments: Assignments = None,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C.
+
+    Prints one line, `penstock ready amqp=HOST:PORT pid=PID`, once everything accepts connections. Settings come from
+    the file, then PENSTOCK_… variables, then these options; the later wins.
+    """
+    flags = {"host": host, "port": port, "acceptors": acceptors, "shards": shards, "data": data, "log_level": log_level}
+    settings = Settings.load(config, flags, assignments or ())
+    if missing := uncompiled():
+        raise StartError(f"not compiled, run `make setup`: {', '.join(missing)}")
+    from ops.serve import serve as run  # only now: it imports compiled modules
+
+    logs.configure(settings, "supervisor", 0)
+    run(settings)
+
+
+@app.command()
+def status(
+    config: Config = None,
+    data: DataOption = None,
+    json: Annotated[bool, typer.Option("--json", help="one JSON object instead of tables")] = False,
+) -> None:
+    """Show the processes and queues of the node that runs on a data directory.
+
+    Reads shared memory only: it asks no process of the node, works while they are busy and costs them nothing. Exit
+    status 1 if no node runs there.
+    """
+    settings = Settings.load(config, {"data": data})
+    from ops.status import NotRunning, show
+
+    try:
+        show(settings.data, as_json=json)
+    except NotRunning as reason:
+        print(f"penstock: {reason}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            print(f"penstock {version('penstock')}")
+        except PackageNotFoundError:
+            print("penstock (not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="show the version and exit", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def main() -> NoReturn:
+    """Run the command and exit: 0, 1 if `status` finds no node, 2 for anything wrong that the caller can mend."""
+    try:
+        code = app(prog_name="penstock", standalone_mode=False)
+    except (StartError, SettingsError) as error:
+        _refuse(str(error))
+    except typer.TyperException as error:
+        _refuse(" ".join(error.format_message().split()))
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    sys.exit(code or 0)
+
+
+def _refuse(reason: str) -> NoReturn:
+    if reason:  # none when no command was given: the help has been shown
+        print(f"penstock: {reason}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,92 @@
+"""Writes `docs/configuration.md` from the model of the settings. `make docs` runs it; a test compares the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from annotated_types import Ge, Gt, Le
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from penstock.settings import KIB, MIB, SIZE, Settings, model_of
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+
+INTRODUCTION = """\
+<!-- Made by `make docs` from penstock/settings.py: change it there. -->
+
+# Configuration
+
+Settings come from four places; the later wins:
+
+1. the defaults below,
+2. a TOML file, `--config FILE`,
+3. the environment: `PENSTOCK_` and the key in capitals, a point written as two underscores,
+4. flags of `penstock serve`, then `--set KEY=VALUE` in the order given.
+
+```toml
+# penstock.toml              in the environment                    as a flag
+port = 5672                  # PENSTOCK_PORT=5672                  --port 5672
+[flow]
+max_count = 100000           # PENSTOCK_FLOW__MAX_COUNT=100000     --set flow.max_count=100000
+```
+
+An unknown key is refused, wherever it stands, and the nearest known one named. Sizes are numbers of bytes or texts
+such as `"64 MiB"`. Settings are read at start and stay as they are until the node stops.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    sections = [(name, model) for name, field in Settings.model_fields.items() if (model := model_of(field))]
+    parts = [INTRODUCTION, "## Node\n", _table(Settings, "")]
+    for name, model in sections:
+        parts += [f"## `{name}`\n", f"{model.__doc__}\n", _table(model, f"{name}.")]
+    return "\n".join(parts)
+
+
+def _table(model: type[BaseModel], prefix: str) -> str:
+    rows = ["| key | default | range | meaning |", "| --- | --- | --- | --- |"]
+    for name, field in model.model_fields.items():
+        if model_of(field) is None:
+            rows.append(f"| `{prefix}{name}` | {_default(field)} | {_range(field)} | {field.description} |")
+    return "\n".join(rows) + "\n"
+
+
+def _default(field: FieldInfo) -> str:
+    if isinstance(field.json_schema_extra, dict):
+        return str(field.json_schema_extra["default_text"])
+    return f"`{_amount(field.default, field)}`"
+
+
+def _range(field: FieldInfo) -> str:
+    bounds = dict(_bounds(field))
+    low, high = bounds.get(Ge), bounds.get(Le)
+    if Gt in bounds:
+        return f"above {bounds[Gt]}" + (f" to {high}" if high else "")
+    if low is None:
+        return ""
+    return f"from {low}" if high is None else f"{low} to {high}"
+
+
+def _bounds(field: FieldInfo) -> Iterator[tuple[type, str]]:
+    for bound in field.metadata:
+        if isinstance(bound, Ge):
+            yield Ge, _amount(bound.ge, field)
+        elif isinstance(bound, Gt):
+            yield Gt, _amount(bound.gt, field)
+        elif isinstance(bound, Le):
+            yield Le, _amount(bound.le, field)
+
+
+def _amount(value: object, field: FieldInfo) -> str:
+    """A value as one would write it: sizes with their unit."""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if SIZE in field.metadata and isinstance(value, int) and value and value % unit == 0:
+            return f"{value // unit} {name}"
+    return str(value)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

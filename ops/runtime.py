@@ -1,0 +1,38 @@
+"""The runtime directory: private to the user, gone with the node, its path short enough for sockets in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ops.errors import StartError
+
+PREFIX = "penstock-"
+SOCKET_PATH_MAX = 107
+"""Longest path of a UNIX socket on Linux, in bytes (unix(7): 108 with the final zero)."""
+LONGEST_NAME = len("/supervisor.reports.........")
+
+
+@contextmanager
+def runtime_directory() -> Iterator[Path]:
+    """Make a runtime directory, mode 0700, and remove it at the end. StartError if there is no place for one."""
+    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
+        if not os.path.isabs(base):
+            continue
+        try:
+            path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        except OSError:
+            continue
+        if len(os.fsencode(path)) + LONGEST_NAME <= SOCKET_PATH_MAX:
+            break
+        path.rmdir()
+    else:
+        raise StartError("no place for a runtime directory: set XDG_RUNTIME_DIR or TMPDIR to a short, writable path")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

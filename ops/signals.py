@@ -1,0 +1,55 @@
+"""The supervisor's signals as something to poll: a child has ended, or someone wants the node to stop."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from contextlib import suppress
+from types import FrameType
+from typing import Any, Self
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Signals:
+    """Catches them from `__enter__` on, so that nothing made after it is left behind by one. Main thread only.
+
+    `fileno` is readable after any of them; `stop` stays true from the first request to stop.
+    """
+
+    def __init__(self) -> None:
+        self.stop = False
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._previous_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._catch(signal.SIGCHLD, lambda *_: None)
+        for number in STOPPING:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup: a hang-up is not ours to act on
+                self._catch(number, self._request_stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        self._reader.close()
+        self._writer.close()
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+    def drain(self) -> None:
+        """Take what made `fileno` readable."""
+        with suppress(BlockingIOError):
+            while self._reader.recv(4096):
+                pass
+
+    def _catch(self, number: signal.Signals, handler: Any) -> None:
+        self._previous[number] = signal.signal(number, handler)
+
+    def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
+        self.stop = True

@@ -1,0 +1,211 @@
+"""What a node is doing, read from its shared memory: `collect` reads it, `show` prints it.
+
+No process of the node is asked anything, so this works while they are busy, stuck or dead.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ops.claim import Pointer, is_claimed
+from ops.port import show as show_address
+from penstock.gauges import STATE_NAMES, Gauges, Process, QueueGauge
+from penstock.node import Node, Role
+
+CPU_SECONDS = 0.2
+"""How long processes are watched to say what they use of a core."""
+PLAIN_WIDTH = 160
+
+Facts = dict[str, Any]
+
+
+class NotRunning(Exception):
+    """No node runs on the data directory; the text says so in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One look at a node: plain values, as `--json` prints them. Times in seconds, sizes in bytes."""
+
+    node: Facts
+    processes: list[Facts]
+    queues: list[Facts]
+
+
+def show(data: Path, as_json: bool) -> None:
+    """Print the status of the node on `data`. NotRunning if there is none."""
+    status = collect(data)
+    if as_json:
+        facts = {"node": status.node, "processes": status.processes, "queues": status.queues}
+        print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
+        return
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console.print(_summary(status.node), highlight=False, markup=False)
+    console.print(_process_table(status.processes))
+    console.print(_queue_table(status.queues) if status.queues else "no queues")
+
+
+def collect(data: Path) -> Status:
+    """Look at the node on `data`. NotRunning if there is none."""
+    pointer = Pointer.load(data)
+    if not is_claimed(data):
+        killed = f" (the last one, pid {pointer.pid}, did not stop in order)" if pointer else ""
+        raise NotRunning(f"no node runs on {data}{killed}")
+    try:
+        if pointer is None:
+            raise FileNotFoundError
+        node = Node.load(pointer.runtime)
+        with Gauges.open(node.gauges, writable=False) as gauges:
+            return _collect(node, gauges, time.time())
+    except FileNotFoundError:
+        raise NotRunning(f"the node on {data} is starting or stopping") from None
+
+
+def _collect(node: Node, gauges: Gauges, now: float) -> Status:
+    places = [gauges.process_read(role, index) for role, index in _places(gauges)]
+    processes = _observe([_process(gauges, place, now) for place in places])
+    slots = list(gauges.queue_slots())
+    gates = {slot: gauges.saturated(slot) for slot in slots if slot < gauges.shards}
+    for facts in processes:
+        if facts["role"] == "shard":
+            facts["saturated"] = gates.get(facts["index"], False)
+    queues = [record for slot in slots if slot >= gauges.shards and (record := gauges.queue_read(slot))]
+    summary = {
+        "data": str(node.settings.data),
+        "amqp": show_address(node.host, node.port),
+        "pid": gauges.pid,
+        "uptime": round(now - gauges.epoch / 1e6, 3),
+        "topology_version": gauges.topology_version(),
+        "memory_limit": node.settings.memory_limit,
+        "rss": sum(facts["rss"] for facts in processes),
+        "in_flight": sum(
+            gauges.pair_in_flight(acceptor, shard)
+            for acceptor in range(gauges.acceptors)
+            for shard in range(gauges.shards)
+        ),
+    }
+    return Status(summary, processes, sorted((_queue(queue, now) for queue in queues), key=_by_name))
+
+
+def _places(gauges: Gauges) -> Iterator[tuple[Role, int]]:
+    yield "supervisor", 0
+    yield "router", 0
+    yield from (("shard", index) for index in range(gauges.shards))
+    yield from (("acceptor", index) for index in range(gauges.acceptors))
+
+
+def _process(gauges: Gauges, place: Process, now: float) -> Facts:
+    counters = gauges.counters_read(place.role, place.index)._asdict()
+    del counters["torn"]
+    return {
+        "role": place.role,
+        "index": place.index,
+        "pid": place.pid,
+        "incarnation": place.incarnation,
+        "state": STATE_NAMES[place.state],
+        "restarts": place.restarts,
+        "uptime": round(max(0.0, now - place.started_us / 1e6), 3) if place.pid else 0.0,
+        "cpu_percent": 0.0,
+        "rss": 0,
+        **counters,
+    }
+
+
+def _observe(processes: list[Facts]) -> list[Facts]:
+    """Fill in what the kernel knows of the living: memory, and use of a core over `CPU_SECONDS`."""
+    watched = []
+    for facts in processes:
+        try:
+            if facts["pid"]:
+                process = psutil.Process(facts["pid"])
+                process.cpu_percent()
+                watched.append((facts, process))
+        except psutil.Error:  # it died since
+            continue
+    time.sleep(CPU_SECONDS)
+    for facts, process in watched:
+        try:
+            facts["cpu_percent"] = process.cpu_percent()
+            facts["rss"] = process.memory_info().rss
+        except psutil.Error:
+            continue
+    return processes
+
+
+def _queue(queue: QueueGauge, now: float) -> Facts:
+    facts = queue._asdict()
+    del facts["torn"]
+    since = facts.pop("saturated_since_us")
+    facts.pop("since_us")
+    facts["saturated_for"] = round(max(0.0, now - since / 1e6), 3) if queue.saturated else 0.0
+    facts["saturated_since"] = datetime.fromtimestamp(since / 1e6, UTC).isoformat() if queue.saturated else None
+    return facts
+
+
+def _by_name(facts: Facts) -> tuple[str, str]:
+    return facts["vhost"], facts["name"]
+
+
+def _summary(node: Facts) -> str:
+    return (
+        f"node on {node['amqp']}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
+        f"memory {_size(node['rss'])} of {_size(node['memory_limit'])}, in flight {_size(node['in_flight'])}, "
+        f"topology version {node['topology_version']}"
+    )
+
+
+def _process_table(processes: list[Facts]) -> Table:
+    table = Table("process", "pid", "state", title="Processes", title_justify="left")
+    for name in ("incarnation", "up s", "cpu %", "rss", "connections", "channels", "held", "parked", "paused"):
+        table.add_column(name, justify="right")
+    for facts in processes:
+        table.add_row(
+            f"{facts['role']} {facts['index']}",
+            str(facts["pid"] or "-"),
+            facts["state"] + (", saturated" if facts.get("saturated") else ""),
+            *(f"{facts['incarnation']}", f"{facts['uptime']:.0f}", f"{facts['cpu_percent']:.0f}", _size(facts["rss"])),
+            *(f"{facts[name]:,}" for name in ("connections", "channels", "held_sessions")),
+            *(_size(facts["parked_bytes"]), f"{facts['paused_connections']:,}"),
+        )
+    return table
+
+
+def _queue_table(queues: list[Facts]) -> Table:
+    table = Table("vhost", "queue", title="Queues", title_justify="left")
+    for name in ("ready", "unacked", "bytes", "consumers", "stop at", "resume at"):
+        table.add_column(name, justify="right")
+    table.add_column("flow")
+    for facts in queues:
+        flow = f"[red]saturated for {facts['saturated_for']:.1f} s[/red]" if facts["saturated"] else "open"
+        table.add_row(
+            *(escape(facts["vhost"]), escape(facts["name"]), f"{facts['ready']:,}", f"{facts['unacked']:,}"),
+            *(_size(facts["ready_bytes"] + facts["unacked_bytes"]), f"{facts['consumers']:,}"),
+            *(_mark(facts["stop_count"], facts["stop_bytes"]), _mark(facts["resume_count"], facts["resume_bytes"])),
+            flow,
+        )
+    return table
+
+
+def _mark(count: int, size: int) -> str:
+    """A mark in messages, in bytes, in both or none."""
+    return " / ".join([f"{count:,}"] * bool(count) + [_size(size)] * bool(size)) or "-"
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

@@ -1,0 +1,190 @@
+"""The parent of a node's processes: starts them, watches, restarts those that die, stops all in order.
+
+One thread, one loop round a poll: signals (a child ended, or a request to stop), reports of children, and the time at
+which a restart is due.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterable
+from typing import Self
+
+import zmq
+
+from ops.child import Child, CommandOf, State, how_it_ended, role_command
+from ops.errors import StartError
+from ops.signals import Signals
+from penstock.bus import pack, unpack
+from penstock.gauges import DEAD, READY, STARTING, Gauges
+from penstock.logs import get_logger
+from penstock.node import Node, Role
+
+START_SECONDS = 60.0
+START_DEATHS = 3
+STOP_ORDER: tuple[tuple[Role, float], ...] = (("acceptor", 4.0), ("shard", 3.0), ("router", 1.5))
+"""Who is asked to stop when, and the seconds they have before they are killed: in all less than the 10 s promised."""
+KILL_SECONDS = 0.3
+
+STATES = {State.WAITING: DEAD, State.STARTING: STARTING, State.READY: READY}
+"""What the gauges say of each state."""
+
+log = get_logger()
+
+
+class Supervisor:
+    """The processes of one node. Enter it to bind its sockets; leaving it stops every process."""
+
+    def __init__(self, node: Node, gauges: Gauges, signals: Signals, command: CommandOf = role_command) -> None:
+        self._node = node
+        self._gauges = gauges
+        self._signals = signals
+        self._command = command
+        self._serving = False
+        self._stopping = False
+        self._children = [
+            Child("router", 0),
+            *(Child("shard", index) for index in range(node.shards)),
+            *(Child("acceptor", index) for index in range(node.acceptors)),
+        ]
+
+    def __enter__(self) -> Self:
+        self._context = zmq.Context(io_threads=1)
+        self._events = self._context.socket(zmq.PUB)
+        self._events.bind(self._node.process_events)
+        self._reports = self._context.socket(zmq.PULL)
+        self._reports.bind(self._node.process_reports)
+        self._poller = zmq.Poller()
+        self._poller.register(self._signals.fileno(), zmq.POLLIN)
+        self._poller.register(self._reports, zmq.POLLIN)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._context.destroy(linger=0)
+
+    def run(self, on_ready: Callable[[], None]) -> None:
+        """Start all, call `on_ready` when all are ready, and watch until asked to stop. StartError if one will not."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self._signals.stop:
+            now = time.monotonic()
+            self._spawn_due(now)
+            self._turn(self._next_due(now, deadline))
+            if not self._serving:
+                self._check_start(deadline, on_ready)
+
+    def _turn(self, seconds: float) -> None:
+        """Wait for something to happen, `seconds` at most, and take it in."""
+        readable = dict(self._poller.poll(max(0, math.ceil(seconds * 1000))))
+        if self._signals.fileno() in readable:
+            self._signals.drain()
+            self._reap()
+        while self._reports in readable and self._reports.poll(0):
+            self._report(self._reports.recv())
+
+    def _next_due(self, now: float, deadline: float) -> float:
+        times = [child.due for child in self._children if child.state is State.WAITING]
+        if not self._serving:
+            times.append(deadline)
+        return min(times, default=now + START_SECONDS) - now
+
+    def _spawn_due(self, now: float) -> None:
+        for child in self._children:
+            if child.state is State.WAITING and child.due <= now:
+                self._spawn(child, now)
+
+    def _spawn(self, child: Child, now: float) -> None:
+        try:
+            child.spawn(self._command(child.role), self._node.runtime, now)
+        except OSError as error:
+            if not self._serving:
+                raise StartError(f"cannot start {child.role} {child.index}: {error}") from None
+            log.error("cannot start a process", **_facts(child), error=str(error))
+            child.postpone(now)
+            return
+        log.debug("process started", **_facts(child))
+        self._show(child)
+        self._publish("started", child, child.pid)
+
+    def _reap(self) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            pid = child.pid
+            status = child.reap(now)
+            if status is not None:
+                self._died(child, pid, how_it_ended(status), now)
+
+    def _died(self, child: Child, pid: int, how: str, now: float) -> None:
+        self._show(child)
+        self._publish("died", child, pid)
+        if self._stopping:
+            log.debug("process ended", **_facts(child), pid=pid, how=how)
+            return
+        log.error("process died", **_facts(child), pid=pid, how=how, restart_in=round(child.due - now, 3))
+        if not self._serving and child.deaths >= START_DEATHS:
+            raise StartError(f"{child.role} {child.index} does not start: {child.deaths} times {how}; its log says why")
+
+    def _report(self, frame: bytes) -> None:
+        try:
+            event, role, index, incarnation, _pid = unpack(frame)
+        except ValueError:
+            log.error("a report that cannot be read", frame=frame[:100])
+            return
+        for child in self._children:
+            if event == "ready" and (child.role, child.index, child.incarnation) == (role, index, incarnation):
+                child.ready()
+                self._show(child)
+                log.info("process ready", **_facts(child))
+
+    def _publish(self, event: str, child: Child, pid: int) -> None:
+        self._events.send(pack([event, child.role, child.index, child.incarnation, pid]))
+
+    def _show(self, child: Child) -> None:
+        """In the gauges, before anyone is told."""
+        self._gauges.process_write(
+            child.role,
+            child.index,
+            pid=child.pid,
+            incarnation=child.incarnation,
+            state=STATES[child.state],
+            started_us=child.started_us,
+            restarts=max(0, child.incarnation - 1),
+        )
+
+    def _check_start(self, deadline: float, on_ready: Callable[[], None]) -> None:
+        late = [child for child in self._children if child.state is not State.READY]
+        if not late:
+            self._serving = True
+            on_ready()
+        elif time.monotonic() > deadline:
+            names = ", ".join(f"{child.role} {child.index}" for child in late)
+            raise StartError(f"not ready after {START_SECONDS:g} s: {names}")
+
+    def _stop(self) -> None:
+        """In order, so that each role finds those it depends on until its own end."""
+        self._stopping = True
+        for role, patience in STOP_ORDER:
+            group = [child for child in self._children if child.role == role]
+            self._end(group, signal.SIGTERM, patience)
+            for child in self._end(group, signal.SIGKILL, KILL_SECONDS):
+                log.error("process did not end", **_facts(child))
+
+    def _end(self, group: Iterable[Child], number: signal.Signals, patience: float) -> list[Child]:
+        """Signal the living of a group and wait for their end; those that live on."""
+        alive = [child for child in group if child.process]
+        for child in alive:
+            if number is signal.SIGKILL:
+                log.warning("process killed, it took too long to stop", **_facts(child))
+            child.send(number)
+        deadline = time.monotonic() + patience
+        while alive and time.monotonic() < deadline:
+            self._turn(deadline - time.monotonic())
+            alive = [child for child in alive if child.process]
+        return alive
+
+
+def _facts(child: Child) -> dict[str, object]:
+    """What a log line says of a child; `role` and `index` there are the supervisor's own."""
+    return {"process": f"{child.role} {child.index}", "incarnation": child.incarnation}
