@@ -1,0 +1,63 @@
+# 64-bit words in shared memory: C11 atomics and the sequence lock made of them. Pointers carry no bounds.
+#
+# A word is loaded and stored whole. A block is `count` words of which the first is the sequence: odd while its only
+# writer is at work, even and different after every write. A reader that saw the same even sequence before and after
+# has read one write and no other. A writer that finds the sequence odd took over from one that died at work: it keeps
+# the number, writes everything, and leaves the block even.
+from libc.stdint cimport uint64_t
+
+cdef extern from *:
+    """
+    #include <stdatomic.h>
+    #include <stdint.h>
+
+    typedef _Atomic uint64_t penstock_word;
+    _Static_assert(sizeof(penstock_word) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics must be free of locks");
+
+    static inline uint64_t load_word(const unsigned char *at, size_t i) {
+        return atomic_load_explicit((const penstock_word *) at + i, memory_order_acquire);
+    }
+    static inline void store_word(unsigned char *at, size_t i, uint64_t value) {
+        atomic_store_explicit((penstock_word *) at + i, value, memory_order_release);
+    }
+    /* Without order of their own: only between begin_block and end_block. */
+    static inline uint64_t load_plain(const unsigned char *at, size_t i) {
+        return atomic_load_explicit((const penstock_word *) at + i, memory_order_relaxed);
+    }
+    static inline void store_plain(unsigned char *at, size_t i, uint64_t value) {
+        atomic_store_explicit((penstock_word *) at + i, value, memory_order_relaxed);
+    }
+
+    static inline void begin_block(unsigned char *block) {
+        store_plain(block, 0, load_plain(block, 0) | 1);
+        atomic_thread_fence(memory_order_release);  /* no store of the block may be seen before the odd number */
+    }
+    static inline void end_block(unsigned char *block) {
+        store_word(block, 0, load_plain(block, 0) + 1);
+    }
+    /* Copies the block, and `more` words elsewhere that are written under its sequence; 1 if both are of one write. */
+    static inline int read_block(const unsigned char *block, size_t count, uint64_t *copy,
+                                 const unsigned char *tail, size_t more, uint64_t *tail_copy) {
+        uint64_t before = load_word(block, 0);
+        for (size_t i = 0; i < count; i++) copy[i] = load_plain(block, i);
+        for (size_t i = 0; i < more; i++) tail_copy[i] = load_plain(tail, i);
+        atomic_thread_fence(memory_order_acquire);  /* no load of the block may happen after the second look */
+        return !(before & 1) && load_plain(block, 0) == before;
+    }
+    static inline void spin_pause(void) {
+    #if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+    #elif defined(__aarch64__)
+        __asm__ __volatile__("yield");
+    #endif
+    }
+    """
+    uint64_t load_word(const unsigned char* at, size_t i) noexcept nogil
+    void store_word(unsigned char* at, size_t i, uint64_t value) noexcept nogil
+    uint64_t load_plain(const unsigned char* at, size_t i) noexcept nogil
+    void store_plain(unsigned char* at, size_t i, uint64_t value) noexcept nogil
+    void begin_block(unsigned char* block) noexcept nogil
+    void end_block(unsigned char* block) noexcept nogil
+    bint read_block(const unsigned char* block, size_t count, uint64_t* copy,
+                    const unsigned char* tail, size_t more, uint64_t* tail_copy) noexcept nogil
+    void spin_pause() noexcept nogil

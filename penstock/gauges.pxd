@@ -1,0 +1,73 @@
+from cython cimport final
+from libc.stdint cimport int64_t, uint64_t
+
+# The layout that docs/gauges.md describes.
+# Words of the blocks; SEQUENCE is the first of each.
+cdef enum:
+    SEQUENCE = 0
+
+    H_MAGIC = 0, H_VERSION, H_EPOCH, H_PID, H_ACCEPTORS, H_SHARDS, H_QUEUES
+    H_TOPOLOGY = 8  # a cache line of its own: it changes, its neighbours do not
+
+    P_PID = 1, P_INCARNATION, P_STATE, P_STARTED, P_RESTARTS, P_WORDS
+
+    C_CONNECTIONS = 1, C_CHANNELS, C_HELD, C_PARKED, C_PAUSED, C_CONTENT, C_PUBLISHED, C_DELIVERED, C_CONFIRMED
+    C_TURNS, C_WORDS
+
+    # The first cache line is what acceptors read for every publish.
+    Q_OPEN = 1, Q_ID, Q_SINCE, Q_EPOCH, Q_SATURATED, Q_DEPTH_COUNT, Q_DEPTH_BYTES
+    Q_READY, Q_UNACKED, Q_READY_BYTES, Q_UNACKED_BYTES, Q_PUBLISHED, Q_DELIVERED, Q_ACKED, Q_REDELIVERED
+    Q_DROPPED, Q_CONSUMERS, Q_SATURATED_SINCE, Q_STOP_COUNT, Q_RESUME_COUNT, Q_STOP_BYTES, Q_RESUME_BYTES, Q_WORDS
+
+cdef enum:
+    WORD = 8
+    LINE = 64
+    CHUNK = 4096  # the grain in which memory is given to the file and looked for in it
+    HEADER_SIZE = 128
+    PROCESS_SIZE = 256
+    COUNTERS_AT = 128  # within a process: the other writer's half, two lines away for the prefetcher's sake
+    SLOT_SIZE = 256
+    SLOTS_A_CHUNK = CHUNK // SLOT_SIZE
+    NAMES_SIZE = 512  # length of vhost, length of name, vhost, name
+    NAMES_WORDS = NAMES_SIZE // WORD
+    NAME_MAX = 255  # octets: both are AMQP short strings
+
+@final
+cdef class Gauges:
+    cdef unsigned char* base  # NULL once closed
+    cdef unsigned char* present  # a flag for each chunk of queue slots known to have memory behind it
+    cdef int fd
+    cdef readonly bint writable
+    cdef readonly object path
+    cdef readonly uint64_t epoch
+    cdef readonly int64_t pid
+    cdef readonly Py_ssize_t acceptors
+    cdef readonly Py_ssize_t shards
+    cdef readonly Py_ssize_t queues
+    cdef readonly Py_ssize_t slots
+    cdef readonly Py_ssize_t processes_at
+    cdef readonly Py_ssize_t sent_at
+    cdef readonly Py_ssize_t taken_at
+    cdef readonly Py_ssize_t queues_at
+    cdef readonly Py_ssize_t names_at
+    cdef readonly Py_ssize_t size
+
+    cpdef uint64_t topology_version(self) except? 0xFFFFFFFFFFFFFFFF
+    cpdef set_topology_version(self, uint64_t version)
+
+    cpdef pair_add_sent(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count)
+    cpdef pair_add_taken(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count)
+    cpdef int64_t pair_in_flight(self, Py_ssize_t acceptor, Py_ssize_t shard) except -1
+    cpdef pair_reset_sent(self, Py_ssize_t acceptor, Py_ssize_t shard)
+    cpdef pair_reset_taken(self, Py_ssize_t acceptor, Py_ssize_t shard)
+
+    cpdef queue_write(
+        self, Py_ssize_t slot, uint64_t ready, uint64_t unacked, uint64_t ready_bytes, uint64_t unacked_bytes,
+        uint64_t published, uint64_t delivered, uint64_t acked, uint64_t redelivered, uint64_t dropped,
+        uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
+        uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes)
+    cpdef bint saturated(self, Py_ssize_t slot) except -1
+    cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF
+    cpdef uint64_t depth_count(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF
+    cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF
+    cpdef uint64_t queue_id(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF

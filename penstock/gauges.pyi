@@ -1,0 +1,165 @@
+"""Shapes of the compiled `gauges.pyx`; what each means is said there and in `docs/gauges.md`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, final
+
+from penstock.node import Role
+
+MAGIC: Final[bytes]
+LAYOUT_VERSION: Final[int]
+LAYOUT: Final[dict[str, dict[str, int]]]
+
+UNSTARTED: Final[int]
+STARTING: Final[int]
+READY: Final[int]
+DEAD: Final[int]
+STOPPED: Final[int]
+STATE_NAMES: Final[tuple[str, ...]]
+
+class Process(NamedTuple):
+    role: Role
+    index: int  # type: ignore[assignment]  # a tuple's own `index` is of no use here
+    pid: int
+    incarnation: int
+    state: int
+    started_us: int
+    restarts: int
+    torn: bool
+
+class Counters(NamedTuple):
+    connections: int
+    channels: int
+    held_sessions: int
+    parked_bytes: int
+    paused_connections: int
+    content_bytes: int
+    published: int
+    delivered: int
+    confirmed: int
+    loop_turns: int
+    torn: bool
+
+class QueueGauge(NamedTuple):
+    queue_id: int
+    vhost: str
+    name: str
+    ready: int
+    unacked: int
+    ready_bytes: int
+    unacked_bytes: int
+    published: int
+    delivered: int
+    acked: int
+    redelivered: int
+    dropped: int
+    consumers: int
+    flow_epoch: int
+    saturated: bool
+    saturated_since_us: int
+    stop_count: int
+    resume_count: int
+    stop_bytes: int
+    resume_bytes: int
+    since_us: int
+    torn: bool
+
+@final
+class Gauges:
+    @property
+    def path(self) -> Path: ...
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def acceptors(self) -> int: ...
+    @property
+    def shards(self) -> int: ...
+    @property
+    def queues(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def processes_at(self) -> int: ...
+    @property
+    def sent_at(self) -> int: ...
+    @property
+    def taken_at(self) -> int: ...
+    @property
+    def queues_at(self) -> int: ...
+    @property
+    def names_at(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @staticmethod
+    def create(path: str | Path, *, epoch: int, acceptors: int, shards: int, queues: int, pid: int) -> Gauges: ...
+    @staticmethod
+    def open(path: str | Path, *, writable: bool = True) -> Gauges: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Gauges: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+    def topology_version(self) -> int: ...
+    def set_topology_version(self, version: int) -> None: ...
+    def process_write(
+        self, role: Role, index: int, *, pid: int, incarnation: int, state: int, started_us: int, restarts: int
+    ) -> None: ...
+    def process_read(self, role: Role, index: int) -> Process: ...
+    def counters_write(
+        self,
+        role: Role,
+        index: int,
+        connections: int,
+        channels: int,
+        held_sessions: int,
+        parked_bytes: int,
+        paused_connections: int,
+        content_bytes: int,
+        published: int,
+        delivered: int,
+        confirmed: int,
+        loop_turns: int,
+    ) -> None: ...
+    def counters_read(self, role: Role, index: int) -> Counters: ...
+    def pair_add_sent(self, acceptor: int, shard: int, count: int) -> None: ...
+    def pair_add_taken(self, acceptor: int, shard: int, count: int) -> None: ...
+    def pair_in_flight(self, acceptor: int, shard: int) -> int: ...
+    def pair_reset_sent(self, acceptor: int, shard: int) -> None: ...
+    def pair_reset_taken(self, acceptor: int, shard: int) -> None: ...
+    def queue_open(self, slot: int, queue_id: int, vhost: str, name: str, since_us: int) -> None: ...
+    def queue_close(self, slot: int) -> None: ...
+    def queue_write(
+        self,
+        slot: int,
+        ready: int,
+        unacked: int,
+        ready_bytes: int,
+        unacked_bytes: int,
+        published: int,
+        delivered: int,
+        acked: int,
+        redelivered: int,
+        dropped: int,
+        consumers: int,
+        flow_epoch: int,
+        saturated: int,
+        saturated_since_us: int,
+        stop_count: int,
+        resume_count: int,
+        stop_bytes: int,
+        resume_bytes: int,
+    ) -> None: ...
+    def queue_read(self, slot: int) -> QueueGauge | None: ...
+    def queue_slots(self) -> Iterator[int]: ...
+    def saturated(self, slot: int) -> bool: ...
+    def flow_epoch(self, slot: int) -> int: ...
+    def depth_count(self, slot: int) -> int: ...
+    def depth_bytes(self, slot: int) -> int: ...
+    def queue_id(self, slot: int) -> int: ...
+
+def remove_stale(directory: Path = ...) -> list[Path]: ...

@@ -1,0 +1,613 @@
+"""The gauges: one file in shared memory that every process of a node maps, read by anyone without asking anyone.
+
+`docs/gauges.md` has the layout, field by field, with the one writer of each and the order of stores and loads.
+Each field has exactly one writing process. Single fields are loaded whole; records are read through a sequence lock,
+so that their fields are of one write. A record whose writer died in the middle of a write is returned as it stands
+with `torn` set; the next write of that writer's successor makes it whole.
+
+Errors, of every method: IndexError for an acceptor, shard, process or slot that is not there; ValueError for a closed
+`Gauges`, for a write through one opened for reading, for an unknown role; OverflowError for a number that is negative
+or needs more than 64 bits. Nothing here waits, but the reading of a torn record, for about 20 ms.
+"""
+
+import fcntl
+import os
+import stat
+import struct
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import psutil
+
+from libc.errno cimport EINTR, ENXIO, EOPNOTSUPP, errno
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, PROT_WRITE, mmap, munmap
+from posix.types cimport off_t
+from posix.unistd cimport close as close_fd, lseek, usleep
+
+from penstock.atomics cimport (
+    begin_block, end_block, load_plain, load_word, read_block, spin_pause, store_plain, store_word)
+
+cdef extern from "fcntl.h" nogil:
+    int SEEK_DATA
+    int fallocate(int fd, int mode, off_t offset, off_t length)
+
+cdef enum:
+    SPINS = 64  # looks at a block before the reader sleeps: a write takes some ten nanoseconds
+    NAP_US = 50
+    NAPS = 200  # a writer that lost its core in mid-write has that long to get it back
+
+cdef extern from *:
+    """
+    static const _Alignas(64) unsigned char empty_slot[256];
+    """
+    const unsigned char* empty_slot
+
+MAGIC = b"PENSTOCK"
+LAYOUT_VERSION = 1
+"""Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
+penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
+a node makes its file anew at every start."""
+
+UNSTARTED, STARTING, READY, DEAD, STOPPED = range(5)
+STATE_NAMES = ("unstarted", "starting", "ready", "dead", "stopped")
+
+Process = namedtuple("Process", "role index pid incarnation state started_us restarts torn")
+Counters = namedtuple(
+    "Counters",
+    "connections channels held_sessions parked_bytes paused_connections content_bytes published delivered confirmed"
+    " loop_turns torn",
+)
+QueueGauge = namedtuple(
+    "QueueGauge",
+    "queue_id vhost name ready unacked ready_bytes unacked_bytes published delivered acked redelivered dropped consumers"
+    " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes since_us torn",
+)
+
+
+def _offsets(**words):
+    return {name: index * WORD for name, index in words.items()}
+
+
+LAYOUT = {
+    "header": _offsets(
+        magic=H_MAGIC, version=H_VERSION, epoch=H_EPOCH, pid=H_PID, acceptors=H_ACCEPTORS, shards=H_SHARDS,
+        queues=H_QUEUES, topology_version=H_TOPOLOGY),
+    "process": _offsets(
+        sequence=SEQUENCE, pid=P_PID, incarnation=P_INCARNATION, state=P_STATE, started_us=P_STARTED,
+        restarts=P_RESTARTS),
+    "counters": _offsets(
+        sequence=SEQUENCE, connections=C_CONNECTIONS, channels=C_CHANNELS, held_sessions=C_HELD, parked_bytes=C_PARKED,
+        paused_connections=C_PAUSED, content_bytes=C_CONTENT, published=C_PUBLISHED, delivered=C_DELIVERED,
+        confirmed=C_CONFIRMED, loop_turns=C_TURNS),
+    "queue": _offsets(
+        sequence=SEQUENCE, open=Q_OPEN, queue_id=Q_ID, since_us=Q_SINCE, flow_epoch=Q_EPOCH, saturated=Q_SATURATED,
+        depth_count=Q_DEPTH_COUNT, depth_bytes=Q_DEPTH_BYTES, ready=Q_READY, unacked=Q_UNACKED,
+        ready_bytes=Q_READY_BYTES, unacked_bytes=Q_UNACKED_BYTES, published=Q_PUBLISHED, delivered=Q_DELIVERED,
+        acked=Q_ACKED, redelivered=Q_REDELIVERED, dropped=Q_DROPPED, consumers=Q_CONSUMERS,
+        saturated_since_us=Q_SATURATED_SINCE, stop_count=Q_STOP_COUNT, resume_count=Q_RESUME_COUNT,
+        stop_bytes=Q_STOP_BYTES, resume_bytes=Q_RESUME_BYTES),
+}
+"""Offset in octets of each field in its block; the blocks are described in `docs/gauges.md`."""
+
+_PREFIX = struct.Struct("=8sQQQ")
+_HEADER = struct.Struct("=8sQQQQQQ")
+_PROCESSES_MAX = 65536
+_QUEUES_MAX = 2**32
+
+
+cdef class Gauges:
+    """One mapping of a gauges file. `create` makes the file, `open` maps one that is there; `close` unmaps.
+
+    Slots 0 to `shards` - 1 are the shards' own memory gates, open from the start under the names "" and ""; the
+    `queues` slots after them are for queues, `slots` in all.
+    """
+
+    def __cinit__(self):
+        self.fd = -1
+
+    def __init__(self):
+        raise TypeError("Gauges.create or Gauges.open makes one")
+
+    def __dealloc__(self):
+        release(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @staticmethod
+    def create(path, *, epoch, acceptors, shards, queues, pid):
+        """Make the file (mode 0600, sparse) and map it. Only the supervisor does, before it starts anyone.
+
+        `epoch` is the start of the node in microseconds since 1970, `pid` the process whose death makes the file stale.
+        FileExistsError if there is one, OSError if there is no room, ValueError for counts that make no node.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            return build(fd, Path(path), epoch, acceptors, shards, queues, pid)
+        except BaseException:
+            os.unlink(path)
+            raise
+
+    @staticmethod
+    def open(path, *, writable=True):
+        """Map the file at `path`. OSError if it cannot be read; ValueError if it is no gauges file of this version."""
+        fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        try:
+            facts = os.pread(fd, _HEADER.size, 0)
+            if len(facts) < _HEADER.size or not facts.startswith(MAGIC):
+                raise ValueError(f"{path} is not a gauges file")
+            _, version, epoch, pid, acceptors, shards, queues = _HEADER.unpack(facts)
+            if version != LAYOUT_VERSION:
+                raise ValueError(f"{path} has gauges of version {version}, this penstock has version {LAYOUT_VERSION}")
+            check_counts(epoch, acceptors, shards, queues, pid)
+        except BaseException:
+            os.close(fd)
+            raise
+        return mapped(fd, Path(path), writable, epoch, acceptors, shards, queues, pid)
+
+    def close(self):
+        """Unmap. The file stays: who created it unlinks it. Closing again does nothing."""
+        release(self)
+
+    cpdef uint64_t topology_version(self) except? 0xFFFFFFFFFFFFFFFF:
+        """The version that acceptors must have reached before they route."""
+        return load_word(to_read(self), H_TOPOLOGY)
+
+    cpdef set_topology_version(self, uint64_t version):
+        """The router alone: a change is stored and published."""
+        store_word(to_write(self), H_TOPOLOGY, version)
+
+    def process_write(self, str role, Py_ssize_t index, *, uint64_t pid, uint64_t incarnation, uint64_t state,
+                      uint64_t started_us, uint64_t restarts):
+        """The supervisor alone: the life of a process. `state` is STARTING, READY, DEAD or STOPPED."""
+        cdef unsigned char* block = to_write(self) + process_at(self, role, index)
+        begin_block(block)
+        store_plain(block, P_PID, pid)
+        store_plain(block, P_INCARNATION, incarnation)
+        store_plain(block, P_STATE, state)
+        store_plain(block, P_STARTED, started_us)
+        store_plain(block, P_RESTARTS, restarts)
+        end_block(block)
+
+    def process_read(self, str role, Py_ssize_t index):
+        """The life of a process as a `Process`; its state is UNSTARTED before the first write."""
+        cdef uint64_t[P_WORDS] copy
+        cdef bint whole = snapshot(self, to_read(self) + process_at(self, role, index), P_WORDS, copy, NULL, 0, NULL)
+        return Process(role, index, copy[P_PID], copy[P_INCARNATION], copy[P_STATE], copy[P_STARTED],
+                       copy[P_RESTARTS], not whole)
+
+    def counters_write(self, str role, Py_ssize_t index, uint64_t connections, uint64_t channels,
+                       uint64_t held_sessions, uint64_t parked_bytes, uint64_t paused_connections,
+                       uint64_t content_bytes, uint64_t published, uint64_t delivered, uint64_t confirmed,
+                       uint64_t loop_turns):
+        """The process itself: what it holds and has done since it started; what does not apply to its role is 0."""
+        cdef unsigned char* block = to_write(self) + process_at(self, role, index) + COUNTERS_AT
+        begin_block(block)
+        store_plain(block, C_CONNECTIONS, connections)
+        store_plain(block, C_CHANNELS, channels)
+        store_plain(block, C_HELD, held_sessions)
+        store_plain(block, C_PARKED, parked_bytes)
+        store_plain(block, C_PAUSED, paused_connections)
+        store_plain(block, C_CONTENT, content_bytes)
+        store_plain(block, C_PUBLISHED, published)
+        store_plain(block, C_DELIVERED, delivered)
+        store_plain(block, C_CONFIRMED, confirmed)
+        store_plain(block, C_TURNS, loop_turns)
+        end_block(block)
+
+    def counters_read(self, str role, Py_ssize_t index):
+        """The counters of a process as `Counters`; those of a dead one until its successor writes."""
+        cdef uint64_t[C_WORDS] copy
+        cdef const unsigned char* block = to_read(self) + process_at(self, role, index) + COUNTERS_AT
+        cdef bint whole = snapshot(self, block, C_WORDS, copy, NULL, 0, NULL)
+        return Counters(copy[C_CONNECTIONS], copy[C_CHANNELS], copy[C_HELD], copy[C_PARKED], copy[C_PAUSED],
+                        copy[C_CONTENT], copy[C_PUBLISHED], copy[C_DELIVERED], copy[C_CONFIRMED], copy[C_TURNS],
+                        not whole)
+
+    cpdef pair_add_sent(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count):
+        """The acceptor alone, before it sends `count` bytes of contents to the shard."""
+        cdef unsigned char* word = to_write(self) + sent_at(self, acceptor, shard)
+        store_word(word, 0, load_plain(word, 0) + count)
+
+    cpdef pair_add_taken(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count):
+        """The shard alone, once bytes of the acceptor's present incarnation count in the depth of their queues."""
+        cdef unsigned char* word = to_write(self) + taken_at(self, acceptor, shard)
+        store_word(word, 0, load_plain(word, 0) + count)
+
+    cpdef int64_t pair_in_flight(self, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
+        """Bytes sent and not yet taken, never below 0."""
+        cdef const unsigned char* base = to_read(self)
+        # Taken first: what was taken had been sent, so the later load of sent covers it.
+        cdef uint64_t taken = load_word(base + taken_at(self, acceptor, shard), 0)
+        cdef int64_t bytes = <int64_t> (load_word(base + sent_at(self, acceptor, shard), 0) - taken)
+        return bytes if bytes > 0 else 0
+
+    cpdef pair_reset_sent(self, Py_ssize_t acceptor, Py_ssize_t shard):
+        """The acceptor alone, when it begins with an incarnation of the shard: nothing is in flight."""
+        cdef unsigned char* base = to_write(self)
+        store_word(base + sent_at(self, acceptor, shard), 0, load_word(base + taken_at(self, acceptor, shard), 0))
+
+    cpdef pair_reset_taken(self, Py_ssize_t acceptor, Py_ssize_t shard):
+        """The shard alone, when it begins with an incarnation of the acceptor: nothing is in flight."""
+        cdef unsigned char* base = to_write(self)
+        store_word(base + taken_at(self, acceptor, shard), 0, load_word(base + sent_at(self, acceptor, shard), 0))
+
+    def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us):
+        """The owning shard: begin a queue's record, all numbers 0, also over one that is open.
+
+        The flow epoch stays what the slot's last writer left: the shard reads it and goes on counting from there.
+        ValueError for a vhost or name of more than 255 octets, OSError (ENOSPC) if there is no memory for the slot.
+        """
+        cdef unsigned char* block = to_write(self) + slot_at(self, slot)
+        cdef unsigned char* names = self.base + self.names_at + slot * NAMES_SIZE
+        cdef uint64_t[NAMES_WORDS] packed
+        cdef size_t used = pack_names(packed, vhost.encode(), name.encode())
+        cdef size_t i
+        reserve(self, block - self.base, SLOT_SIZE)
+        reserve(self, names - self.base, NAMES_SIZE)
+        begin_block(block)
+        clear_numbers(block)
+        for i in range(used):
+            store_plain(names, i, packed[i])
+        store_word(block, Q_ID, queue_id)
+        store_plain(block, Q_SINCE, since_us)
+        store_word(block, Q_OPEN, 1)  # last: where it is seen, the names have memory
+        end_block(block)
+
+    def queue_close(self, Py_ssize_t slot):
+        """The owning shard: the queue is gone, its slot reads as empty. A slot that is not open is left alone."""
+        cdef unsigned char* block = to_write(self) + slot_at(self, slot)
+        if has_memory(self, slot) and load_plain(block, Q_OPEN):
+            begin_block(block)
+            clear_numbers(block)
+            store_word(block, Q_ID, 0)
+            store_plain(block, Q_SINCE, 0)
+            store_word(block, Q_OPEN, 0)
+            end_block(block)
+
+    cpdef queue_write(
+        self, Py_ssize_t slot, uint64_t ready, uint64_t unacked, uint64_t ready_bytes, uint64_t unacked_bytes,
+        uint64_t published, uint64_t delivered, uint64_t acked, uint64_t redelivered, uint64_t dropped,
+        uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
+        uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes):
+        """The owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open."""
+        cdef unsigned char* block = to_write(self) + slot_at(self, slot)
+        if not has_memory(self, slot) or not load_plain(block, Q_OPEN):
+            raise ValueError(f"queue slot {slot} is not open")
+        begin_block(block)
+        store_plain(block, Q_READY, ready)
+        store_plain(block, Q_UNACKED, unacked)
+        store_plain(block, Q_READY_BYTES, ready_bytes)
+        store_plain(block, Q_UNACKED_BYTES, unacked_bytes)
+        store_plain(block, Q_PUBLISHED, published)
+        store_plain(block, Q_DELIVERED, delivered)
+        store_plain(block, Q_ACKED, acked)
+        store_plain(block, Q_REDELIVERED, redelivered)
+        store_plain(block, Q_DROPPED, dropped)
+        store_plain(block, Q_CONSUMERS, consumers)
+        store_plain(block, Q_SATURATED_SINCE, saturated_since_us)
+        store_plain(block, Q_STOP_COUNT, stop_count)
+        store_plain(block, Q_RESUME_COUNT, resume_count)
+        store_plain(block, Q_STOP_BYTES, stop_bytes)
+        store_plain(block, Q_RESUME_BYTES, resume_bytes)
+        # Read one by one on the publish path: who sees the flag must find an epoch and depths at least as new.
+        store_word(block, Q_DEPTH_COUNT, ready + unacked)
+        store_word(block, Q_DEPTH_BYTES, ready_bytes + unacked_bytes)
+        store_word(block, Q_EPOCH, flow_epoch)
+        store_word(block, Q_SATURATED, saturated != 0)
+        end_block(block)
+
+    def queue_read(self, Py_ssize_t slot):
+        """The record of a slot as a `QueueGauge`, all fields of one write; None if the slot is not open."""
+        cdef const unsigned char* block = readable_slot(self, slot)
+        cdef uint64_t[Q_WORDS] copy
+        cdef uint64_t[NAMES_WORDS] packed
+        if not load_word(block, Q_OPEN):
+            return None  # perhaps never opened, and then without memory for names
+        cdef bint whole = snapshot(self, block, Q_WORDS, copy, self.base + self.names_at + slot * NAMES_SIZE,
+                                   NAMES_WORDS, packed)
+        if not copy[Q_OPEN]:
+            return None
+        vhost, name = unpack_names(packed)
+        return QueueGauge(copy[Q_ID], vhost, name, copy[Q_READY], copy[Q_UNACKED], copy[Q_READY_BYTES],
+                          copy[Q_UNACKED_BYTES], copy[Q_PUBLISHED], copy[Q_DELIVERED], copy[Q_ACKED],
+                          copy[Q_REDELIVERED], copy[Q_DROPPED], copy[Q_CONSUMERS], copy[Q_EPOCH],
+                          copy[Q_SATURATED] != 0, copy[Q_SATURATED_SINCE], copy[Q_STOP_COUNT], copy[Q_RESUME_COUNT],
+                          copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES], copy[Q_SINCE], not whole)
+
+    def queue_slots(self):
+        """The open slots in ascending order, the shards' own among them; costs what is open, not what is possible."""
+        cdef Py_ssize_t slot = 0
+        while slot < self.slots:
+            if slot % SLOTS_A_CHUNK == 0:
+                to_read(self)  # they may be closed between two steps
+                slot = next_with_memory(self, slot)
+                if slot == self.slots:
+                    return
+            if load_word(readable_slot(self, slot), Q_OPEN):
+                yield slot
+            slot += 1
+
+    cpdef bint saturated(self, Py_ssize_t slot) except -1:
+        """Whether the queue wants its producers held."""
+        return load_word(readable_slot(self, slot), Q_SATURATED) != 0
+
+    cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
+        """How often the flag has changed; read after the flag, it is at least the flag's own."""
+        return load_word(readable_slot(self, slot), Q_EPOCH)
+
+    cpdef uint64_t depth_count(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
+        """Messages ready and unacked."""
+        return load_word(readable_slot(self, slot), Q_DEPTH_COUNT)
+
+    cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
+        """Bytes of messages ready and unacked."""
+        return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
+
+    cpdef uint64_t queue_id(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
+        """The queue of the slot, 0 if it is not open. Unchanged after other reads, those were of this queue."""
+        return load_word(readable_slot(self, slot), Q_ID)
+
+
+def remove_stale(directory=Path("/dev/shm")):
+    """Unlink the gauges that crashed nodes of this user left in `directory` and return their paths.
+
+    Only regular files named penstock-*.gauges that belong to this user, begin with the magic and whose process is no
+    more; one that its creator still holds open (in another PID namespace) stays.
+    """
+    removed = []
+    for path in sorted(Path(directory).glob("penstock-*.gauges")):
+        try:
+            if is_stale(path):
+                path.unlink()
+                removed.append(path)
+        except OSError:  # another start was quicker, or it is not ours to read
+            continue
+    return removed
+
+
+cdef bint is_stale(path) except -1:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        facts = os.fstat(fd)
+        prefix = os.pread(fd, _PREFIX.size, 0)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or not prefix.startswith(MAGIC):
+            return False
+        if len(prefix) == _PREFIX.size and is_running(_PREFIX.unpack(prefix)[3]):
+            return False
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    finally:
+        os.close(fd)
+
+
+cdef bint is_running(pid) except -1:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, ValueError, OverflowError):  # or a number that no process can have
+        return False
+    except psutil.AccessDenied:
+        return True
+
+
+cdef Gauges build(int fd, path, epoch, acceptors, shards, queues, pid):
+    """A new file's contents; owns `fd` from here on. The magic comes last: until then nobody can open it."""
+    cdef Gauges gauges
+    cdef Py_ssize_t slot
+    try:
+        check_counts(epoch, acceptors, shards, queues, pid)
+        os.fchmod(fd, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # held until closed: `remove_stale` asks for it
+        *_, size = areas(acceptors, shards, queues)
+        os.ftruncate(fd, size)
+    except BaseException:
+        os.close(fd)
+        raise
+    gauges = mapped(fd, path, True, epoch, acceptors, shards, queues, pid)
+    reserve(gauges, 0, gauges.queues_at)
+    store_word(gauges.base, H_VERSION, LAYOUT_VERSION)
+    store_word(gauges.base, H_EPOCH, epoch)
+    store_word(gauges.base, H_PID, pid)
+    store_word(gauges.base, H_ACCEPTORS, acceptors)
+    store_word(gauges.base, H_SHARDS, shards)
+    store_word(gauges.base, H_QUEUES, queues)
+    for slot in range(gauges.shards):
+        gauges.queue_open(slot, 0, "", "", epoch)
+    store_word(gauges.base, H_MAGIC, int.from_bytes(MAGIC, sys.byteorder))
+    return gauges
+
+
+def check_counts(epoch, acceptors, shards, queues, pid):
+    if not 0 <= epoch < 2**63:
+        raise ValueError(f"no epoch: {epoch}")
+    if not 0 < pid < 2**31:
+        raise ValueError(f"no process: {pid}")
+    if not (0 < acceptors < _PROCESSES_MAX and 0 < shards < _PROCESSES_MAX and 0 < queues < _QUEUES_MAX):
+        raise ValueError(f"no node has {acceptors} acceptors, {shards} shards and {queues} queues")
+
+
+def aligned(size, to):
+    return (size + to - 1) // to * to
+
+
+def areas(acceptors, shards, queues):
+    """Where processes, sent, taken, queue slots and names begin, and the end. Rows of pairs are whole cache lines."""
+    processes = HEADER_SIZE
+    sent = processes + (2 + shards + acceptors) * PROCESS_SIZE
+    taken = sent + acceptors * aligned(shards * WORD, LINE)
+    slots = aligned(taken + shards * aligned(acceptors * WORD, LINE), CHUNK)
+    names = aligned(slots + (shards + queues) * SLOT_SIZE, CHUNK)
+    return processes, sent, taken, slots, names, aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
+
+
+cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues, pid):
+    """The mapping of a file whose header said so; owns `fd` from here on."""
+    cdef Gauges gauges = Gauges.__new__(Gauges)
+    gauges.fd = fd
+    gauges.path = path
+    gauges.writable = writable
+    gauges.epoch, gauges.pid = epoch, pid
+    gauges.acceptors, gauges.shards, gauges.queues, gauges.slots = acceptors, shards, queues, shards + queues
+    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.queues_at, gauges.names_at,
+     gauges.size) = areas(acceptors, shards, queues)
+    if os.fstat(fd).st_size != gauges.size:
+        raise ValueError(f"{path} has {os.fstat(fd).st_size} octets, its header says {gauges.size}")
+    gauges.present = <unsigned char*> calloc((gauges.slots + SLOTS_A_CHUNK - 1) // SLOTS_A_CHUNK, 1)
+    if gauges.present == NULL:
+        raise MemoryError()
+    base = mmap(NULL, gauges.size, PROT_READ | PROT_WRITE if writable else PROT_READ, MAP_SHARED, fd, 0)
+    if base == MAP_FAILED:
+        raise OSError(errno, os.strerror(errno), str(path))
+    gauges.base = <unsigned char*> base
+    return gauges
+
+
+cdef void release(Gauges gauges) noexcept:
+    if gauges.base != NULL:
+        munmap(gauges.base, gauges.size)
+        gauges.base = NULL
+    free(gauges.present)
+    gauges.present = NULL
+    if gauges.fd >= 0:
+        close_fd(gauges.fd)
+        gauges.fd = -1
+
+
+cdef inline const unsigned char* to_read(Gauges gauges) except NULL:
+    if gauges.base == NULL:
+        raise ValueError("these gauges are closed")
+    return gauges.base
+
+
+cdef inline unsigned char* to_write(Gauges gauges) except NULL:
+    if gauges.base == NULL:
+        raise ValueError("these gauges are closed")
+    if not gauges.writable:
+        raise ValueError("these gauges were opened for reading")
+    return gauges.base
+
+
+cdef Py_ssize_t process_at(Gauges gauges, str role, Py_ssize_t index) except -1:
+    cdef Py_ssize_t first, count
+    if role == "acceptor":
+        first, count = 2 + gauges.shards, gauges.acceptors
+    elif role == "shard":
+        first, count = 2, gauges.shards
+    elif role == "router" or role == "supervisor":
+        first, count = role == "router", 1
+    else:
+        raise ValueError(f"no role of a process: {role!r}")
+    if not 0 <= index < count:
+        raise IndexError(f"{role} {index} of {count}")
+    return gauges.processes_at + (first + index) * PROCESS_SIZE
+
+
+cdef inline int check_pair(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
+    if not (0 <= acceptor < gauges.acceptors and 0 <= shard < gauges.shards):
+        raise IndexError(f"acceptor {acceptor} of {gauges.acceptors}, shard {shard} of {gauges.shards}")
+    return 0
+
+
+cdef inline Py_ssize_t sent_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
+    check_pair(gauges, acceptor, shard)
+    return gauges.sent_at + acceptor * row_size(gauges.shards) + shard * WORD
+
+
+cdef inline Py_ssize_t taken_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
+    check_pair(gauges, acceptor, shard)
+    return gauges.taken_at + shard * row_size(gauges.acceptors) + acceptor * WORD
+
+
+cdef inline Py_ssize_t row_size(Py_ssize_t words) noexcept:
+    return (words * WORD + LINE - 1) // LINE * LINE
+
+
+cdef inline Py_ssize_t slot_at(Gauges gauges, Py_ssize_t slot) except -1:
+    if not 0 <= slot < gauges.slots:
+        raise IndexError(f"queue slot {slot} of {gauges.slots}")
+    return gauges.queues_at + slot * SLOT_SIZE
+
+
+cdef inline const unsigned char* readable_slot(Gauges gauges, Py_ssize_t slot) except NULL:
+    """The slot, or an empty one where none was ever opened: reading a hole would fill it, and fail where memory ends."""
+    cdef const unsigned char* block = to_read(gauges) + slot_at(gauges, slot)
+    return block if has_memory(gauges, slot) else empty_slot
+
+
+cdef inline bint has_memory(Gauges gauges, Py_ssize_t slot) noexcept:
+    return gauges.present[slot // SLOTS_A_CHUNK] or next_with_memory(gauges, slot) == slot
+
+
+cdef Py_ssize_t next_with_memory(Gauges gauges, Py_ssize_t slot) noexcept:
+    """`slot` if its chunk has memory, else the first slot of the next chunk that has, or the number of slots."""
+    cdef Py_ssize_t chunk = slot // SLOTS_A_CHUNK
+    cdef off_t found
+    if not gauges.present[chunk]:
+        found = lseek(gauges.fd, gauges.queues_at + chunk * CHUNK, SEEK_DATA)
+        if found < 0 and errno == ENXIO or found >= gauges.names_at:
+            return gauges.slots
+        if found >= gauges.queues_at + (chunk + 1) * CHUNK:
+            return min((found - gauges.queues_at) // CHUNK * SLOTS_A_CHUNK, gauges.slots)
+        gauges.present[chunk] = 1  # also where the file system does not tell holes
+    return slot
+
+
+cdef int reserve(Gauges gauges, Py_ssize_t at, Py_ssize_t size) except -1:
+    """Have memory behind a range of the file, so that full shared memory is an OSError here and not a SIGBUS later."""
+    while fallocate(gauges.fd, 0, at, size) < 0:
+        if errno == EOPNOTSUPP:
+            return 0
+        if errno != EINTR:
+            raise OSError(errno, os.strerror(errno), str(gauges.path))
+    return 0
+
+
+cdef void clear_numbers(unsigned char* block) noexcept:
+    """What `queue_write` writes to 0, but for the flow epoch, which must not run backwards."""
+    cdef int i
+    store_word(block, Q_SATURATED, 0)
+    for i in range(Q_DEPTH_COUNT, Q_WORDS):
+        store_word(block, i, 0)
+
+
+cdef size_t pack_names(uint64_t* packed, bytes vhost, bytes name) except 0:
+    """Names as they lie in the file; returns the words used."""
+    cdef unsigned char* octets = <unsigned char*> packed
+    cdef Py_ssize_t first = len(vhost), second = len(name)
+    if first > NAME_MAX or second > NAME_MAX:
+        raise ValueError(f"a vhost of {first} and a queue name of {second} octets; the most is {NAME_MAX} each")
+    memset(octets, 0, NAMES_SIZE)
+    octets[0], octets[1] = first, second
+    memcpy(octets + 2, <const char*> vhost, first)
+    memcpy(octets + 2 + first, <const char*> name, second)
+    return (2 + first + second + WORD - 1) // WORD
+
+
+cdef tuple unpack_names(const uint64_t* packed):
+    cdef const unsigned char* octets = <const unsigned char*> packed
+    cdef Py_ssize_t first = octets[0], second = octets[1]
+    # A torn record may cut a name anywhere.
+    return (octets[2:2 + first].decode("utf-8", "replace"),
+            octets[2 + first:2 + first + second].decode("utf-8", "replace"))
+
+
+cdef bint snapshot(Gauges gauges, const unsigned char* block, size_t count, uint64_t* copy,
+                   const unsigned char* tail, size_t more, uint64_t* tail_copy) except -1:
+    """Copy a block, and a tail written under its sequence; False if its writer was not done when patience ended."""
+    cdef int naps, spins
+    for naps in range(NAPS):
+        for spins in range(SPINS):
+            if read_block(block, count, copy, tail, more, tail_copy):
+                return True
+            spin_pause()
+        with nogil:
+            usleep(NAP_US)
+        to_read(gauges)  # another thread may have closed them meanwhile
+    return False
