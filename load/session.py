@@ -33,11 +33,17 @@ CAPABILITIES = {
 }
 
 
-def connection_parameters(target: Target, name: str, product: str | None = None) -> pika.ConnectionParameters:
-    """How to connect, and as whom: brokers show `name`, and may treat a `product` by what it is known to do."""
+HONOURS_FLOW = {"product": "RabbitMQ", "platform": "Java"}
+"""How the Java client introduces itself, by which brokers know that Channel.Flow stops it. A session that answers and
+obeys it uses the same words, or it would never be sent any.
+"""
+
+
+def connection_parameters(target: Target, name: str, answers_flow: bool) -> pika.ConnectionParameters:
+    """How to connect, and as whom."""
     properties: dict[str, Any] = {"connection_name": name, "capabilities": CAPABILITIES}
-    if product is not None:
-        properties["product"] = product
+    if answers_flow:
+        properties |= HONOURS_FLOW
     return pika.ConnectionParameters(
         host=target.host,
         port=target.port,
@@ -59,7 +65,6 @@ class Session:
         self,
         target: Target,
         name: str,
-        product: str | None = None,
         answers_flow: bool = False,
         on_stop: Callable[[Stop], None] | None = None,
     ) -> None:
@@ -69,7 +74,7 @@ class Session:
         self._window = ConfirmWindow()
         self._on_settled: Callable[[RangeSet, bool], None] | None = None
         self.blocked_reason = ""
-        self.connection = pika.BlockingConnection(connection_parameters(target, name, product))
+        self.connection = pika.BlockingConnection(connection_parameters(target, name, answers_flow))
         self.connection.add_on_connection_blocked_callback(self._connection_blocked)
         self.connection.add_on_connection_unblocked_callback(self._connection_unblocked)
         self.channel = self.connection.channel()

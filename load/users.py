@@ -31,8 +31,6 @@ TURN_SECONDS = 0.1
 """How long a user waits for the broker before it looks whether the test is over."""
 RECONNECT_SECONDS = 1.0
 
-HONOURING_PRODUCT = "penstock-load"
-
 tally = Tally()
 """What the users of this process counted."""
 
@@ -41,7 +39,6 @@ class AmqpUser(User):
     """A user with a connection, which it opens again after an error."""
 
     abstract = True
-    product: ClassVar[str | None] = None
     answers_flow: ClassVar[bool] = False
     _numbers = itertools.count(1)
 
@@ -96,7 +93,7 @@ class AmqpUser(User):
 
     def opened(self) -> Session:
         """A session on which the queue is declared."""
-        session = Session(self.target, self.name, self.product, self.answers_flow, self.stop_ended)
+        session = Session(self.target, self.name, self.answers_flow, self.stop_ended)
         session.channel.queue_declare(self.options.queue, durable=True, arguments=self.options.queue_arguments)
         return session
 
@@ -175,9 +172,8 @@ class Publisher(AmqpUser):
 
 
 class ObeyingPublisher(Publisher):
-    """Stops on Channel.Flow, as the Java and .NET clients do, and says so in its product."""
+    """Stops on Channel.Flow, as the Java and .NET clients do, and introduces itself as one of them."""
 
-    product = HONOURING_PRODUCT
     answers_flow = True
 
     def must_hold(self, session: Session) -> bool:

@@ -1,0 +1,232 @@
+"""The two clients of the demonstration, each a process of its own: a flat-out producer and a slow consumer.
+
+Both tell the demonstration ten times a second what they have done, also while pika keeps them waiting.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
+from typing import Any
+
+from pika import exceptions
+
+from load.payload import read_stamp, stamped
+from load.session import Session
+from load.target import Target
+
+REPORT_SECONDS = 0.1
+TURN_SECONDS = 0.05
+HELD_SECONDS = 0.1
+"""A producer that waits longer than this for the broker is shown as held."""
+
+
+class ProducerKind(StrEnum):
+    """How the producer takes being stopped."""
+
+    CONFIRMS = "confirms"
+    """waits for the confirms of a batch before the next one; knows nothing of flow control"""
+    OBEYS = "obeys"
+    """stops on Channel.Flow, as the Java client does"""
+    FLAT_OUT = "flat-out"
+    """writes as fast as TCP takes it, deaf to everything"""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What both clients need to know."""
+
+    target: Target
+    queue: str
+    kind: ProducerKind
+    size: int
+    batch: int
+    consumer_rate: float
+    prefetch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a client has done so far. `held` says what keeps the producer from publishing, "" if nothing does;
+    `wrong` counts messages that came out of order or were missing before one that came; `error` ends the client.
+    """
+
+    messages: int = 0
+    held: str = ""
+    wrong: int = 0
+    error: str = ""
+
+
+class Client:
+    """A client process, and its latest progress."""
+
+    def __init__(self, run: Callable[..., None], load: Load) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.ending: Event = context.Event()
+        self._pipe, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=run, args=(load, self.ending, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._progress = Progress()
+
+    @property
+    def progress(self) -> Progress:
+        """The latest that it told; `error` if it died without a word."""
+        try:
+            while self._pipe.poll():
+                self._progress = self._pipe.recv()
+        except EOFError:
+            if self._process.exitcode and not self._progress.error:
+                self._progress = replace(self._progress, error=f"a client died with exit code {self._process.exitcode}")
+        return self._progress
+
+    @property
+    def done(self) -> bool:
+        return not self._process.is_alive()
+
+    def stop(self) -> None:
+        """End it now, in whatever it is doing."""
+        self._process.terminate()
+        self._process.join()
+        self._pipe.close()
+
+
+class Reporter:
+    """Sends what `look` returns until `close`, from a thread of its own: pika may keep the main one waiting."""
+
+    def __init__(self, pipe: Connection, look: Callable[[], Progress]) -> None:
+        self._pipe, self._look = pipe, look
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ending.wait(REPORT_SECONDS):
+            self._pipe.send(self._look())
+
+    def close(self, error: str = "") -> None:
+        """Send the last word."""
+        self._ending.set()
+        self._thread.join()
+        self._pipe.send(replace(self._look(), error=error))
+
+
+class Producer:
+    """Publishes batches; what it does at the moment can be seen from another thread."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.session = Session(load.target, "demo producer", answers_flow=load.kind == ProducerKind.OBEYS)
+        self.published = 0
+        self._doing = ""
+        self._since = time.monotonic()
+
+    def run(self, ending: Event) -> None:
+        """Publish until `ending`, then see what is under way confirmed."""
+        if self.load.kind != ProducerKind.FLAT_OUT:
+            self.session.confirm_select(lambda _tags, _acked: None)
+        while not ending.is_set():
+            if self.load.kind == ProducerKind.OBEYS and self.session.stopped_by_flow:
+                self._now("")
+                self.session.turn(TURN_SECONDS)
+            else:
+                self._publish_batch()
+        self._now("")
+        self.session.close()
+
+    def _publish_batch(self) -> None:
+        first = self.published
+        self.published += self.load.batch
+        self._now("TCP: its socket is read slowly")
+        self.session.publish(
+            self.load.queue, [stamped(number, 0, self.load.size) for number in range(first, self.published)]
+        )
+        self._now("confirms withheld")
+        while self.session.unconfirmed:
+            self.session.turn(TURN_SECONDS)
+
+    def _now(self, doing: str) -> None:
+        self._doing, self._since = doing, time.monotonic()
+
+    def progress(self) -> Progress:
+        return Progress(messages=self.published, held=self._held())
+
+    def _held(self) -> str:
+        told = []
+        if self.session.stopped_by_flow:
+            told.append("Channel.Flow")
+        if self.session.blocked:
+            told.append("Connection.Blocked")
+        if self._doing and time.monotonic() - self._since > HELD_SECONDS:
+            told.append(self._doing)
+        return ", ".join(told)
+
+
+class Consumer:
+    """Takes messages at a limited rate until the end, then as many as come."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.session = Session(load.target, "demo consumer")
+        self.received = 0
+        self.wrong = 0
+        self._next = 0
+        self._waiting: list[tuple[Any, bytes]] = []
+
+    def run(self, ending: Event) -> None:
+        """Until `stop` of the process."""
+        self.session.consume(
+            self.load.queue, self.load.prefetch, lambda method, body: self._waiting.append((method, body))
+        )
+        began = time.monotonic()
+        while True:
+            self.session.turn(TURN_SECONDS / 5)
+            allowed = int((time.monotonic() - began) * self.load.consumer_rate) - self.received
+            count = len(self._waiting) if ending.is_set() else max(0, min(allowed, len(self._waiting)))
+            if count:
+                self._handle(count)
+
+    def _handle(self, count: int) -> None:
+        for _method, body in self._waiting[:count]:
+            stamp = read_stamp(body)
+            if stamp is None or stamp.sequence != self._next:
+                self.wrong += 1
+            self._next = stamp.sequence + 1 if stamp else self._next
+        self.session.ack_up_to(self._waiting[count - 1][0].delivery_tag)
+        self.received += count
+        del self._waiting[:count]
+
+    def progress(self) -> Progress:
+        return Progress(messages=self.received, wrong=self.wrong)
+
+
+def produce(load: Load, ending: Event, pipe: Connection) -> None:
+    """The producer's process."""
+    run_client(Producer, load, ending, pipe)
+
+
+def consume(load: Load, ending: Event, pipe: Connection) -> None:
+    """The consumer's process."""
+    run_client(Consumer, load, ending, pipe)
+
+
+def run_client(client_class: type[Producer] | type[Consumer], load: Load, ending: Event, pipe: Connection) -> None:
+    """A client's life in its process; an error of the broker or the connection is its last word."""
+    try:
+        client = client_class(load)
+    except (exceptions.AMQPError, OSError) as error:
+        pipe.send(Progress(error=repr(error)))
+        return
+    reporter = Reporter(pipe, client.progress)
+    try:
+        client.run(ending)
+    except (exceptions.AMQPError, OSError) as error:
+        reporter.close(repr(error))
+    else:
+        reporter.close()

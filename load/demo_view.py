@@ -1,0 +1,158 @@
+"""The demonstration on a terminal: a live picture (rich) where there is one, plain lines where not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from load.recording import Recording, Sample
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+CHART_ROWS = 12
+LABEL_WIDTH = 14
+CHART_MARGIN = LABEL_WIDTH + 4  # and the border
+HEADROOM = 1.15
+"""The chart reaches this much above the stop mark, so that an overshoot would be seen."""
+LINE_SECONDS = 1.0
+
+
+class View(Protocol):
+    """Somewhere to show a recording as it grows."""
+
+    def update(self, recording: Recording) -> None: ...
+
+
+@contextmanager
+def opened_view(console: Console, heading: str, seconds: float, plain: bool) -> Iterator[View]:
+    """A live picture on a terminal, lines otherwise or if asked for. `seconds` is how long it is going to take."""
+    if plain or not console.is_terminal:
+        console.print(heading, highlight=False, markup=False)
+        yield Lines(console)
+        return
+    with Picture(console, heading, seconds) as picture:
+        yield picture
+
+
+class Lines:
+    """One line a second, and one for each stop and each resume."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._next_line = 0.0
+        self._before = Sample(0.0, 0, False, 0, 0, "")
+        self._stopped_at = 0.0
+
+    def update(self, recording: Recording) -> None:
+        now = recording.latest
+        if now.saturated and not self._before.saturated:
+            self._stopped_at = now.at
+            self._print(f"{now.at:6.2f} s  STOP    at a depth of {now.depth:,}")
+        elif self._before.saturated and not now.saturated:
+            self._print(
+                f"{now.at:6.2f} s  RESUME  at a depth of {now.depth:,}, after {now.at - self._stopped_at:.2f} s"
+            )
+        self._before = now
+        if now.at >= self._next_line:
+            self._next_line = now.at + LINE_SECONDS
+            published, received = recording.rates()
+            rates = f"published {published:>7,.0f}/s  consumed {received:>7,.0f}/s"
+            producer = f"producer held: {now.held}" if now.held else "producer runs"
+            self._print(f"{now.at:6.2f} s  depth {now.depth:>7,}  {rates}  {producer}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+class Picture:
+    """Depth over time against the marks, who is held by what, and rates; redrawn eight times a second."""
+
+    def __init__(self, console: Console, heading: str, seconds: float) -> None:
+        self._console = console
+        self._heading = heading
+        self._seconds = seconds
+        self._live = Live(console=console, refresh_per_second=8, transient=False)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def update(self, recording: Recording) -> None:
+        width = max(20, self._console.width - CHART_MARGIN)
+        self._live.update(
+            Panel(
+                Group(chart(recording, width, self._seconds), Text(), state(recording)),
+                title=self._heading,
+                subtitle=f"{recording.latest.at:.0f} s",
+            )
+        )
+
+
+def chart(recording: Recording, width: int, seconds: float) -> Text:
+    """`width` columns for `seconds`: a column is as high as the queue was deep, red where its producers were stopped;
+    the marks are lines behind it.
+    """
+    top = max(recording.stop_count * HEADROOM, recording.deepest, 1)
+    columns = buckets(recording, width, seconds)
+    mark_rows = {row_of(recording.stop_count, top): "stop", row_of(recording.resume_count, top): "resume"}
+    text = Text()
+    for row in range(CHART_ROWS - 1, -1, -1):
+        mark = mark_rows.get(row, "") if recording.stop_count else ""
+        count = recording.stop_count if mark == "stop" else recording.resume_count
+        text.append(f"{mark:>6} {count:>6,} " if mark else " " * LABEL_WIDTH, style="bold" if mark else "")
+        for column in range(width):
+            eighths = saturated = 0
+            if column in columns:
+                depth, saturated = columns[column]
+                eighths = max(0, min(8, round(depth / top * CHART_ROWS * 8) - row * 8))
+            if eighths:
+                text.append(BLOCKS[eighths], style="red" if saturated else "cyan")
+            else:
+                text.append("╌" if mark else " ", style="yellow" if mark == "stop" else "green")
+        text.append("\n" if row else "")
+    return text
+
+
+def row_of(count: int, top: float) -> int:
+    """The row of the chart in which a depth ends."""
+    return min(CHART_ROWS - 1, int(count / top * CHART_ROWS))
+
+
+def buckets(recording: Recording, width: int, seconds: float) -> dict[int, tuple[int, bool]]:
+    """Per column the deepest seen in it and whether producers were stopped. Time past `seconds` narrows the columns."""
+    wide = max(seconds, recording.latest.at) / width
+    columns: dict[int, tuple[int, bool]] = {}
+    for sample in recording.samples:
+        column = min(width - 1, int(sample.at / wide))
+        depth, saturated = columns.get(column, (0, False))
+        columns[column] = max(depth, sample.depth), saturated or sample.saturated
+    return columns
+
+
+def state(recording: Recording) -> Table:
+    """Queue, producer and consumer: how they are, how fast, how much in all."""
+    now = recording.latest
+    published, received = recording.rates()
+    spans = list(recording.saturated_spans())
+    table = Table.grid(padding=(0, 3), expand=False)
+    for justify in ("left", "left", "right", "right"):
+        table.add_column(justify=justify)
+    queue = Text("stopped its producers", "bold red") if now.saturated else Text("open", "bold green")
+    producer = Text(f"held: {now.held}", "bold red") if now.held else Text("runs", "bold green")
+    stops = f"{len(spans)} stops, {sum(span.ended - span.began for span in spans):.1f} s"
+    table.add_row("queue", queue, f"{now.depth:,} deep", stops)
+    table.add_row("producer", producer, f"{published:,.0f}/s", f"{now.published:,} published")
+    table.add_row("consumer", Text("runs", "bold green"), f"{received:,.0f}/s", f"{now.received:,} received")
+    return table

@@ -1,0 +1,105 @@
+"""A broker of one's own for a demonstration: a penstock node as a child process, and its gauges."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from load.target import Target
+from penstock.gauges import Gauges
+
+READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
+START_SECONDS = 30.0
+STOP_SECONDS = 12.0
+POINTER_FILE = "running.json"
+"""In the data directory, while a node runs on it: where its gauges are."""
+
+
+class NotStarted(RuntimeError):
+    """The node did not come up; the text ends with what it said."""
+
+
+class FlowState(NamedTuple):
+    """A queue as the gauges show it, in messages. `depth` is ready and unacked, what the marks are compared with;
+    `epoch` counts the stops and resumes of its producers.
+    """
+
+    depth: int
+    saturated: bool
+    epoch: int
+    stop_count: int
+    resume_count: int
+
+
+class LocalNode:
+    """`penstock serve` on a free port of 127.0.0.1, from `with` to its end. Data and log are in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._data = directory / "data"
+        self.log_file = directory / "broker.log"
+        self._slots: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        """Start and wait until it is ready. NotStarted if it is not."""
+        command = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(self._data)]
+        with self.log_file.open("wb") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
+        try:
+            self.target = self._wait_ready()
+            self._gauges = Gauges.open(gauges_file(self._data), writable=False)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gauges.close()
+        self._stop()
+
+    def flow_state(self, queue: str) -> FlowState | None:
+        """How the queue (of any vhost) is by now; None while there is none of that name."""
+        slot = self._slots.get(queue)
+        found = None if slot is None else self._gauges.queue_read(slot)
+        if found is None or found.name != queue:
+            self._slots = {
+                gauge.name: at for at in self._gauges.queue_slots() if (gauge := self._gauges.queue_read(at))
+            }
+            if queue not in self._slots:
+                return None
+            found = self._gauges.queue_read(self._slots[queue])
+        if found is None:
+            return None
+        return FlowState(
+            found.ready + found.unacked, found.saturated, found.flow_epoch, found.stop_count, found.resume_count
+        )
+
+    def _wait_ready(self) -> Target:
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            line = self._process.stdout.readline().decode() if selector.select(START_SECONDS) else ""
+        ready = READY.match(line.strip())
+        if ready is None:
+            raise NotStarted(f"the broker did not start: {self.log_file.read_text(errors='replace').strip()[-2000:]}")
+        return Target(ready["host"], int(ready["port"]))
+
+    def _stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:  # its children end with it
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def gauges_file(data: Path) -> Path:
+    """The gauges of the node that runs on a data directory. OSError or ValueError if none does."""
+    return Path(os.fspath(json.loads((data / POINTER_FILE).read_text())["gauges"]))

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from load.bench import Options, Row, measure
+from load.target import Target
+from tests.broker import Broker
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "load.bench", *arguments], capture_output=True, text=True, timeout=100)
+
+
+def test_brokers_are_measured_in_turn_and_compared_pair_by_pair() -> None:
+    """The ratio is the median of the pairs' ratios, not the ratio of medians."""
+    figures = iter([10.0, 20.0, 100.0, 100.0, 1.0, 3.0])
+    asked = []
+
+    def run(target: Target, _pid: int | None, _options: Options) -> dict[str, float]:
+        asked.append(target.port)
+        return {"speed": next(figures)}
+
+    brokers: dict[str, tuple[Target, int | None]] = {"a": (Target(port=1), None), "b": (Target(port=2), None)}
+    row = Row("speed", more_is_better=True, needs_pid=False, run=run)
+    result = measure(row, brokers, Options(1.0, 1, 1), runs=3)
+    assert asked == [1, 2, 1, 2, 1, 2]
+    assert result["median"] == {"a": 10.0, "b": 20.0}
+    assert result["ratio"] == 2.0
+
+
+@pytest.mark.broker
+def test_every_row_against_a_broker(broker: Broker, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    where = (
+        "--a",
+        broker.address.url,
+        "--a-pid",
+        str(broker.pid),
+        "--b",
+        broker.address.url,
+        "--b-pid",
+        str(broker.pid),
+    )
+    done = bench(
+        *where, "--runs", "1", "--seconds", "0.5", "--concurrency", "2", "--connections", "50", "--json", str(report)
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(report.read_text())
+    assert rows["churn"]["a"][0]["connections"] > 0
+    assert rows["churn"]["ratio"] > 0
+    assert rows["churn"]["b"][0]["p99_ms"] >= rows["churn"]["b"][0]["p50_ms"] > 0
+    assert rows["idle"]["a"][0]["connections"] == 50
+    assert rows["idle"]["a"][0]["open_mib"] > 1
+    assert all(name in done.stdout for name in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["nosuchrow"], "nosuchrow"),
+        (["idle", "--a", "amqp://127.0.0.1:9"], "process id"),
+        (["churn", "--a", "http://127.0.0.1"], "amqp://"),
+        (["churn", "--a", "amqp://127.0.0.1:9", "--seconds", "0.1", "--concurrency", "1"], "127.0.0.1:9"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_2(arguments: list[str], named: str) -> None:
+    done = bench(*arguments)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert len(done.stderr.splitlines()) == 1

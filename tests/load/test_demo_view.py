@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from load.demo_view import CHART_ROWS, chart, opened_view
+from load.recording import Recording
+from tests.load.test_recording import SEEN
+
+
+def watched(terminal: bool, plain: bool = False) -> str:
+    """Everything written while the recording grew sample by sample."""
+    output = StringIO()
+    console = Console(file=output, force_terminal=terminal, width=100, height=40, color_system=None)
+    growing = Recording(SEEN.stop_count, SEEN.resume_count)
+    with opened_view(console, "heading", 3.0, plain) as view:
+        for sample in SEEN.samples:
+            growing.samples.append(sample)
+            view.update(growing)
+    return output.getvalue()
+
+
+def test_lines_where_there_is_no_terminal() -> None:
+    """Each stop and resume has its line, and there is not one control sequence."""
+    text = watched(terminal=False)
+    assert "\x1b" not in text
+    assert text.startswith("heading\n")
+    assert "0.50 s  STOP    at a depth of 81" in text
+    assert "1.50 s  RESUME  at a depth of 60, after 1.00 s" in text
+    assert "producer held: Channel.Flow" in text
+    assert watched(terminal=True, plain=True) == text
+
+
+def test_the_picture_tells_state_and_counts() -> None:
+    text = watched(terminal=True)
+    for part in ("heading", "stop", "resume", "stopped its producers", "85 deep", "150 published", "65 received"):
+        assert part in text
+
+
+def test_the_chart_keeps_its_size() -> None:
+    """Whatever was seen: as many rows and columns as there is room."""
+    for seen in (SEEN, Recording(), Recording(10, 5, SEEN.samples[:1])):
+        lines = chart(seen, width=40, seconds=2.0).plain.split("\n")
+        assert len(lines) == CHART_ROWS
+        assert len({len(line) for line in lines}) == 1

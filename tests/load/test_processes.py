@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from load.processes import MIB, allow_open_files, cpu_seconds, family, memory
+
+
+def test_a_tree_is_measured_with_its_children() -> None:
+    """A child that holds 40 MiB is charged to its parent."""
+    before = memory(os.getpid())
+    program = "import sys; kept = bytearray(b'x' * 40 * 2**20); print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert child.pid in {process.pid for process in family(os.getpid())}
+        with_child = memory(os.getpid())
+        assert with_child.measure == before.measure
+        assert with_child.octets - before.octets > 35 * MIB
+        child.communicate()
+
+
+def test_cpu_time_grows() -> None:
+    before = cpu_seconds(os.getpid())
+    while cpu_seconds(os.getpid()) == before:
+        sum(range(100_000))
+
+
+def test_nobodys_process_is_named() -> None:
+    with pytest.raises(ValueError, match="no process 4194999"):
+        memory(4194999)  # above the highest that Linux gives
+
+
+def test_more_files_than_may_be_opened() -> None:
+    allow_open_files(16)
+    with pytest.raises(ValueError, match="open files are needed"):
+        allow_open_files(2**62)
