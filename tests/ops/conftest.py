@@ -1,0 +1,106 @@
+"""A node of stand-ins as a fixture: whatever the test did to it, nothing of it is left afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ops.claim import Pointer
+from penstock.node import Node
+from penstock.settings import Settings
+from tests.ops.stand_in import COMMAND
+from tests.waiting import PATIENCE, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class StandInNode:
+    """The real supervisor over stand-in children, in a process of its own; `behaviour` is {role: what it does}."""
+
+    def __init__(self, directory: Path, settings: Settings, behaviour: dict[str, str]) -> None:
+        self.data = settings.data
+        self.runtimes = directory / "run"
+        self.runtimes.mkdir(exist_ok=True)
+        self.process = subprocess.Popen(
+            [*COMMAND, "serve", settings.model_dump_json()],
+            cwd=ROOT,
+            env={**os.environ, "STAND_IN": json.dumps(behaviour), "XDG_RUNTIME_DIR": str(self.runtimes)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_ready(self) -> str:
+        """The line that says so."""
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line, self.finish()[2]
+        return line
+
+    @property
+    def pointer(self) -> Pointer:
+        pointer = Pointer.load(self.data)
+        assert pointer
+        return pointer
+
+    @property
+    def node(self) -> Node:
+        return Node.load(self.pointer.runtime)
+
+    def children(self) -> dict[str, psutil.Process]:
+        """Living children by their name in `ps`."""
+        found = {}
+        for child in psutil.Process(self.process.pid).children():
+            try:
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    found[Path(f"/proc/{child.pid}/comm").read_text().strip()] = child
+            except (psutil.Error, OSError):
+                continue
+        return found
+
+    def wait_children(self, count: int) -> dict[str, psutil.Process]:
+        """So many living children that have taken their names."""
+
+        def named() -> dict[str, psutil.Process]:
+            found = {name: child for name, child in self.children().items() if name.startswith("pstk-")}
+            return found if len(found) == count else {}
+
+        return wait_for(named, what=f"{count} children")
+
+    def finish(self) -> tuple[int, str, str]:
+        """Wait for its end: exit status, standard output, standard error."""
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, err
+
+    def stop(self) -> tuple[int, str, str]:
+        self.process.terminate()
+        return self.finish()
+
+
+StartNode = Callable[..., StandInNode]
+
+
+@pytest.fixture
+def start_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNode]:
+    """A function that starts a node of stand-ins: `behaviour` by role, then settings; the same data each time."""
+    directory = tmp_path_factory.mktemp("n")
+    started: list[StandInNode] = []
+
+    def start(behaviour: dict[str, str] | None = None, **settings: object) -> StandInNode:
+        chosen = {"port": 0, "data": directory / "data", "acceptors": 2, "shards": 2, "log_level": "debug", **settings}
+        started.append(StandInNode(directory, Settings.from_resolved(chosen), behaviour or {}))
+        return started[-1]
+
+    yield start
+    for node in started:
+        if node.process.poll() is None:
+            node.stop()
+        for stream in (node.process.stdout, node.process.stderr):
+            if stream:
+                stream.close()

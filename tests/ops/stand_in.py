@@ -1,0 +1,67 @@
+"""A node of stand-ins: the real supervisor, and children that do nothing but what a test wants of them.
+
+    python -m tests.ops.stand_in serve SETTINGS_JSON        the supervisor
+    python -m tests.ops.stand_in ROLE RUNTIME INDEX INCARNATION
+
+`STAND_IN` in the environment is JSON, {role: behaviour}; a role that is not in it behaves well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import NoReturn, cast
+
+import zmq
+
+from ops.errors import StartError
+from ops.serve import serve
+from penstock import logs, process
+from penstock.bus import pack
+from penstock.node import Node, Role
+from penstock.settings import Settings
+
+COMMAND = [sys.executable, "-m", "tests.ops.stand_in"]
+
+
+def supervise(settings: Settings) -> None:
+    logs.configure(settings, "supervisor", 0)
+    try:
+        serve(settings, lambda role: [*COMMAND, role])
+    except StartError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
+    behaviour = json.loads(os.environ.get("STAND_IN", "{}")).get(role, "well")
+    process.enter(runtime, role, index)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else lambda *_: sys.exit(0))
+    node = Node.load(runtime)
+    if behaviour == "broken" or (behaviour == "broken at first" and incarnation < 3):
+        sys.exit(3)
+    listener = socket.socket()
+    if role == "acceptor":
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((node.host, node.port))
+        listener.listen()
+    with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
+        reports.connect(node.process_reports)
+        if behaviour == "garbled":
+            reports.send(b"\xc1")
+            reports.send(pack(["ready", role, index, incarnation + 7, os.getpid()]))
+        reports.send(pack(["ready", role, index, incarnation, os.getpid()]))
+    print("a child's standard output is not the node's", flush=True)
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        supervise(Settings.from_resolved(json.loads(sys.argv[2])))
+    else:
+        behave(cast(Role, sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

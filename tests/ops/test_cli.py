@@ -1,0 +1,78 @@
+"""The command `penstock` where it refuses: one line, status 2, nothing begun. Where it serves: tests/broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    return subprocess.run(
+        [sys.executable, "-m", "ops", *arguments],
+        cwd=ROOT,
+        env={**clean, "COLUMNS": "200", "NO_COLOR": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["serve", "--prot", "1"], "No such option: --prot (Possible options: --host, --port)"),
+        (["serve", "extra"], "Got unexpected extra argument(s) (extra)"),
+        (["server"], "No such command 'server'. Did you mean 'serve'?"),
+        (["serve", "--port"], "Option '--port' requires an argument."),
+        (
+            ["serve", "--port", "99999"],
+            "port: Input should be less than or equal to 65535, got 99999 (on the command line)",
+        ),
+        (
+            ["serve", "--set", "flow.max_cont=1"],
+            "unknown setting 'flow.max_cont' by --set; did you mean 'flow.max_count'?",
+        ),
+        (["serve", "--config", "/no/such.toml"], "cannot read /no/such.toml: no such file"),
+        (["status", "--config", "/no/such.toml"], "cannot read /no/such.toml: no such file"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], line: str) -> None:
+    done = penstock(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"penstock: {line}\n")
+
+
+def test_a_mistake_in_the_environment() -> None:
+    done = penstock("serve", PENSTOCK_SHARD="3")
+    line = "unknown setting 'shard' in the environment (PENSTOCK_SHARD); did you mean 'shards'?"
+    assert (done.returncode, done.stderr) == (2, f"penstock: {line}\n")
+
+
+def test_help_says_of_each_flag_what_the_settings_say() -> None:
+    done = penstock("serve", "--help")
+    assert done.returncode == 0
+    for name in ("host", "port", "acceptors", "shards", "data", "log_level"):
+        assert f"--{name.replace('_', '-')}" in done.stdout
+        description = Settings.model_fields[name].description
+        assert description
+        assert description in done.stdout
+
+
+def test_alone_it_shows_its_help() -> None:
+    done = penstock()
+    assert "serve" in done.stdout
+    assert (done.returncode, done.stderr) == (2, "")
+
+
+def test_version() -> None:
+    done = penstock("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("penstock ")

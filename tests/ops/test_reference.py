@@ -1,0 +1,16 @@
+"""The configuration page is what the settings say."""
+
+from __future__ import annotations
+
+from ops import reference
+from penstock.settings import known_keys
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert reference.PAGE.read_text() == reference.page(), "run `make docs`"
+
+
+def test_the_page_names_every_setting() -> None:
+    page = reference.page()
+    for key in known_keys():
+        assert f"| `{key}` |" in page

@@ -1,0 +1,89 @@
+"""Status, read from the gauges of a node of stand-ins."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from ops import status
+from penstock.gauges import Gauges
+from tests.ops.conftest import StartNode
+
+
+def fill(gauges: Gauges) -> None:
+    """Two queues of the second shard, one of them saturated for a while; an acceptor that holds sessions."""
+    now = time.time_ns() // 1000
+    first = gauges.shards
+    gauges.queue_open(first, 71, "/", "orders [eu]", now)
+    gauges.queue_write(first, 90, 10, 9000, 1000, 500, 400, 390, 2, 0, 3, 7, 1, now - 5_000_000, 80, 70, 0, 0)
+    gauges.queue_open(first + 5, 72, "a", "idle", now)
+    gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11, 12)
+    gauges.pair_add_sent(1, 0, 4096)
+    gauges.set_topology_version(33)
+
+
+@pytest.mark.broker
+def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.CaptureFixture[str]) -> None:
+    node = start_node()
+    node.wait_ready()
+    children = node.wait_children(5)
+    with Gauges.open(node.node.gauges) as gauges:
+        fill(gauges)
+    status.show(node.data, as_json=True)
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["node"]["amqp"] == f"127.0.0.1:{node.node.port}"
+    assert (facts["node"]["pid"], facts["node"]["topology_version"]) == (node.process.pid, 33)
+    assert facts["node"]["in_flight"] == 4096
+    processes = {(each["role"], each["index"]): each for each in facts["processes"]}
+    assert len(processes) == 6
+    assert processes["shard", 1]["pid"] == children["pstk-shard-1"].pid
+    assert all(each["state"] == "ready" and each["rss"] > 0 for each in facts["processes"])
+    assert processes["shard", 0]["saturated"] is False
+    assert (processes["acceptor", 1]["connections"], processes["acceptor", 1]["held_sessions"]) == (12, 5)
+    orders, idle = facts["queues"]
+    assert (orders["vhost"], orders["name"], orders["ready"], orders["unacked"]) == ("/", "orders [eu]", 90, 10)
+    assert (orders["saturated"], orders["stop_count"], orders["resume_count"]) == (True, 80, 70)
+    assert orders["saturated_for"] >= 5
+    assert orders["saturated_since"].endswith("+00:00")
+    assert (idle["name"], idle["saturated"], idle["saturated_since"], idle["saturated_for"]) == ("idle", False, None, 0)
+
+    status.show(node.data, as_json=False)
+    text = capsys.readouterr().out
+    assert f"node on 127.0.0.1:{node.node.port}, pid {node.process.pid}" in text
+    assert "│ shard 1      │" in text
+    (row,) = [line for line in text.splitlines() if "orders [eu]" in line]
+    assert "10 KiB" in row
+    assert "saturated for 5." in row
+
+
+def test_a_node_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(status.NotRunning, match=f"no node runs on {tmp_path}/none$"):
+        status.collect(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.broker
+def test_a_node_that_was_killed(start_node: StartNode) -> None:
+    node = start_node(acceptors=1, shards=1)
+    node.wait_ready()
+    node.process.kill()
+    node.finish()
+    with pytest.raises(status.NotRunning, match=rf"\(the last one, pid {node.process.pid}, did not stop in order\)$"):
+        status.collect(node.data)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (2048, "2 KiB"), (5 << 20, "5 MiB"), (3 << 30, "3.0 GiB")]
+)
+def test_sizes_for_people(size: int, text: str) -> None:
+    assert status._size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "text"), [(0, 0, "-"), (1000, 0, "1,000"), (0, 2048, "2 KiB"), (5, 2048, "5 / 2 KiB")]
+)
+def test_marks(count: int, size: int, text: str) -> None:
+    assert status._mark(count, size) == text

@@ -1,0 +1,204 @@
+"""The supervisor over stand-in children: real processes, real signals."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import zmq
+
+from ops import child, supervisor
+from penstock.bus import unpack
+from penstock.gauges import READY, STATE_NAMES, Gauges
+from tests.ops.conftest import StandInNode, StartNode
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.broker
+
+NAMES = ["pstk-acceptor-0", "pstk-acceptor-1", "pstk-router-0", "pstk-shard-0", "pstk-shard-1"]
+
+
+def logged(err: str, event: str) -> list[dict[str, object]]:
+    lines = (json.loads(line) for line in err.splitlines() if line.startswith("{"))
+    return [line for line in lines if line["event"] == event]
+
+
+def assert_nothing_left(node: StandInNode, family: list[psutil.Process], gauges: Path) -> None:
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive
+    assert not gauges.exists()
+    assert list(node.runtimes.iterdir()) == []
+    assert [path.name for path in node.data.iterdir()] == ["lock"]
+
+
+def test_life_in_order(start_node: StartNode) -> None:
+    node = start_node()
+    line = node.wait_ready()
+    found = re.fullmatch(r"penstock ready amqp=127\.0\.0\.1:(\d+) pid=(\d+)\n", line)
+    assert found
+    assert int(found[2]) == node.process.pid
+    facts = node.node
+    assert facts.port == int(found[1])
+    assert stat.S_IMODE(facts.runtime.stat().st_mode) == 0o700
+    children = node.wait_children(5)
+    assert sorted(children) == NAMES
+    socket.create_connection(("127.0.0.1", facts.port)).close()
+    with Gauges.open(facts.gauges, writable=False) as gauges:
+        places = [gauges.process_read("acceptor", 1), gauges.process_read("supervisor", 0)]
+    assert [(place.pid, STATE_NAMES[place.state]) for place in places] == [
+        (children["pstk-acceptor-1"].pid, "ready"),
+        (node.process.pid, "ready"),
+    ]
+    code, out, err = node.stop()
+    assert (code, out) == (0, "")
+    ended = [str(entry["process"]).split()[0] for entry in logged(err, "process ended")]
+    assert ended == ["acceptor", "acceptor", "shard", "shard", "router"]
+    assert_nothing_left(node, list(children.values()), facts.gauges)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_other_ways_to_ask_for_the_end(start_node: StartNode, number: signal.Signals) -> None:
+    node = start_node(acceptors=1, shards=1)
+    node.wait_ready()
+    family, gauges = list(node.children().values()), node.node.gauges
+    node.process.send_signal(number)
+    assert node.finish()[0] == 0
+    assert_nothing_left(node, family, gauges)
+
+
+def test_asked_to_stop_before_it_is_ready(start_node: StartNode) -> None:
+    node = start_node()
+    wait_for(lambda: (node.data / "running.json").exists(), what="the first steps")
+    family, gauges = list(node.children().values()), node.pointer.gauges
+    code, out, _ = node.stop()
+    assert (code, out) == (0, "")
+    assert_nothing_left(node, family, gauges)
+
+
+def test_a_dead_child_is_replaced_and_everyone_told(start_node: StartNode) -> None:
+    node = start_node()
+    node.wait_ready()
+    facts = node.node
+    before = node.wait_children(5)
+    with zmq.Context() as context, context.socket(zmq.SUB) as events, Gauges.open(facts.gauges) as gauges:
+        events.linger = 0
+        events.connect(facts.process_events)
+        events.subscribe(b"")
+        died = _kill_until_heard(node, events)
+        assert died == ["died", "shard", 1, 1, before["pstk-shard-1"].pid]
+        started = unpack(events.recv())
+        assert started[:4] == ["started", "shard", 1, 2]
+        place = wait_for(lambda: (p := gauges.process_read("shard", 1)).state == READY and p, what="the new shard")
+        assert (place.pid, place.incarnation, place.restarts) == (started[4], 2, 1)
+    after = node.wait_children(5)
+    assert after["pstk-shard-1"].pid == started[4]
+    untouched = ["pstk-acceptor-1", "pstk-router-0", "pstk-shard-0"]
+    assert [after[name].pid for name in untouched] == [before[name].pid for name in untouched]
+    died = [entry for entry in logged(node.stop()[2], "process died") if entry["process"] == "shard 1"]
+    assert [(entry["how"], entry["restart_in"]) for entry in died] == [("killed by SIGKILL", 0.0)]
+
+
+def _kill_until_heard(node: StandInNode, events: zmq.Socket[bytes]) -> list[Any]:
+    """Kill shard 1 and return what is said of it; before that acceptor 0, until the subscription has arrived."""
+    while not events.poll(50):
+        node.wait_children(5)["pstk-acceptor-0"].kill()
+    while unpack(events.recv())[:2] != ["started", "acceptor"]:
+        pass
+    node.wait_children(5)["pstk-shard-1"].kill()
+    event: list[Any] = unpack(events.recv())
+    return event
+
+
+def test_children_end_with_a_killed_supervisor_and_the_next_start_cleans_up(start_node: StartNode) -> None:
+    node = start_node()
+    node.wait_ready()
+    left, port = node.pointer, node.node.port
+    family = list(node.wait_children(5).values())
+    node.process.kill()
+    assert node.finish()[0] == -signal.SIGKILL
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive
+    assert left.runtime.exists()
+    again = start_node(port=port)
+    again.wait_ready()
+    assert again.pointer.runtime != left.runtime
+    assert not left.runtime.exists()
+    assert not left.gauges.exists()
+    assert again.stop()[0] == 0
+
+
+def test_a_deaf_child_is_killed_in_time(start_node: StartNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(patience + supervisor.KILL_SECONDS for _, patience in supervisor.STOP_ORDER) < 10
+    node = start_node({"router": "deaf"}, acceptors=1, shards=1)
+    node.wait_ready()
+    family, gauges = list(node.children().values()), node.node.gauges
+    code, _, err = node.stop()
+    assert code == 0
+    killed = logged(err, "process killed, it took too long to stop")
+    assert [entry["process"] for entry in killed] == ["router 0"]
+    assert_nothing_left(node, family, gauges)
+
+
+def test_a_child_that_will_not_start_ends_the_start(start_node: StartNode) -> None:
+    node = start_node({"shard": "broken"}, shards=1)
+    code, out, err = node.finish()
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+    last = err.splitlines()[-1]
+    assert last == "penstock: shard 0 does not start: 3 times exit status 3; its log says why"
+    assert list(node.runtimes.iterdir()) == []
+    assert [path.name for path in node.data.iterdir()] == ["lock"]
+
+
+def test_a_child_that_starts_at_the_third_try_will_do(start_node: StartNode) -> None:
+    node = start_node({"router": "broken at first"}, acceptors=1, shards=1)
+    node.wait_ready()
+    assert node.stop()[0] == 0
+
+
+def test_reports_of_the_past_and_nonsense_are_not_believed(start_node: StartNode) -> None:
+    node = start_node({"router": "garbled"}, acceptors=1, shards=1)
+    node.wait_ready()
+    code, _, err = node.stop()
+    assert code == 0
+    assert len(logged(err, "a report that cannot be read")) == 1
+    assert len(logged(err, "process ready")) == 3
+
+
+def test_a_second_broker_on_the_data_is_refused(start_node: StartNode) -> None:
+    first = start_node(acceptors=1, shards=1)
+    first.wait_ready()
+    code, out, err = start_node(acceptors=1, shards=1).finish()
+    assert (code, out) == (2, "")
+    assert err == f"penstock: the data directory {first.data} is in use by another broker (pid {first.process.pid})\n"
+    assert sorted(first.wait_children(3)) == ["pstk-acceptor-0", "pstk-router-0", "pstk-shard-0"]
+
+
+def test_a_second_broker_on_the_port_is_refused(start_node: StartNode, tmp_path: Path) -> None:
+    first = start_node(acceptors=1, shards=1)
+    first.wait_ready()
+    port = first.node.port
+    code, _, err = start_node(port=port, data=tmp_path / "other", acceptors=1, shards=1).finish()
+    assert code == 2
+    assert err.endswith(f"penstock: cannot listen on 127.0.0.1:{port}: the port is taken\n")
+
+
+def test_delays_between_restarts() -> None:
+    backoff = child.Backoff()
+    assert [backoff.after(0.5) for _ in range(5)] == [0.0, 0.1, 0.2, 0.4, 0.8]
+    assert [backoff.after(0.5) for _ in range(50)][-1] == child.LONGEST_DELAY
+    assert backoff.after(child.STEADY_SECONDS) == 0.0
+    assert backoff.after(0.5) == child.FIRST_DELAY
+
+
+def test_ends_are_named() -> None:
+    assert child.how_it_ended(1) == "exit status 1"
+    assert child.how_it_ended(-signal.SIGSEGV) == "killed by SIGSEGV"
+    assert child.how_it_ended(-63) == "killed by signal 63"

@@ -1,0 +1,64 @@
+"""Log lines of a process, as they reach standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+PROGRAM = """
+import logging
+from penstock.logs import configure, get_logger
+from penstock.settings import Settings
+log = get_logger(part="x")
+configure(Settings(log_level="info"), "shard", 2)
+log.debug("not written")
+log.info("queue asks", queue="q", depth=5, raw=b"\\xff")
+try:
+    1 / 0
+except ZeroDivisionError:
+    log.exception("a bug")
+    logging.getLogger("asyncio").warning("from %s", "elsewhere", exc_info=True)
+"""
+
+
+def test_json_where_no_terminal_is() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    asked, bug, other = map(json.loads, done.stderr.splitlines())
+    assert asked.pop("timestamp").endswith("Z")
+    assert asked == {
+        "role": "shard",
+        "index": 2,
+        "part": "x",
+        "level": "info",
+        "event": "queue asks",
+        "queue": "q",
+        "depth": 5,
+        "raw": "b'\\xff'",
+    }
+    assert (bug["event"], bug["level"]) == ("a bug", "error")
+    assert bug["exception"].endswith("ZeroDivisionError: division by zero")
+    assert (other["event"], other["level"], other["role"]) == ("from elsewhere", "warning", "shard")
+    assert "ZeroDivisionError" in other["exception"]
+
+
+def test_readable_lines_on_a_terminal() -> None:
+    mine, theirs = pty.openpty()
+    child = subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=theirs)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            text += os.read(mine, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(mine)
+    assert child.wait() == 0
+    lines = text.decode().splitlines()
+    assert "queue asks" in lines[0]
+    assert "{" not in lines[0]
+    assert any(line.startswith("Traceback") for line in lines)
+    assert not any("not written" in line for line in lines)
