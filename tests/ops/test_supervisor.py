@@ -86,34 +86,38 @@ def test_a_dead_child_is_replaced_and_everyone_told(start_node: StartNode) -> No
     node = start_node()
     node.wait_ready()
     facts = node.node
-    before = node.wait_children(5)
     with zmq.Context() as context, context.socket(zmq.SUB) as events, Gauges.open(facts.gauges) as gauges:
         events.linger = 0
         events.connect(facts.process_events)
         events.subscribe(b"")
-        died = _kill_until_heard(node, events)
-        assert died == ["died", "shard", 1, 1, before["pstk-shard-1"].pid]
-        started = unpack(events.recv())
+        _await_subscription(node, events)
+        before = node.wait_children(5)
+        before["pstk-shard-1"].kill()
+        assert _heard_of_shards(events) == ["died", "shard", 1, 1, before["pstk-shard-1"].pid]
+        started = _heard_of_shards(events)
         assert started[:4] == ["started", "shard", 1, 2]
-        place = wait_for(lambda: (p := gauges.process_read("shard", 1)).state == READY and p, what="the new shard")
-        assert (place.pid, place.incarnation, place.restarts) == (started[4], 2, 1)
+        wait_for(lambda: gauges.process_read("shard", 1).state == READY, what="the new shard")
+        place = gauges.process_read("shard", 1)
+    assert (place.pid, place.incarnation, place.restarts) == (started[4], 2, 1)
     after = node.wait_children(5)
     assert after["pstk-shard-1"].pid == started[4]
-    untouched = ["pstk-acceptor-1", "pstk-router-0", "pstk-shard-0"]
-    assert [after[name].pid for name in untouched] == [before[name].pid for name in untouched]
+    assert [after[name].pid for name in NAMES[:4]] == [before[name].pid for name in NAMES[:4]]
     died = [entry for entry in logged(node.stop()[2], "process died") if entry["process"] == "shard 1"]
     assert [(entry["how"], entry["restart_in"]) for entry in died] == [("killed by SIGKILL", 0.0)]
 
 
-def _kill_until_heard(node: StandInNode, events: zmq.Socket[bytes]) -> list[Any]:
-    """Kill shard 1 and return what is said of it; before that acceptor 0, until the subscription has arrived."""
+def _await_subscription(node: StandInNode, events: zmq.Socket[bytes]) -> None:
+    """Kill acceptor 0 until something is heard of it."""
     while not events.poll(50):
         node.wait_children(5)["pstk-acceptor-0"].kill()
-    while unpack(events.recv())[:2] != ["started", "acceptor"]:
-        pass
-    node.wait_children(5)["pstk-shard-1"].kill()
-    event: list[Any] = unpack(events.recv())
-    return event
+
+
+def _heard_of_shards(events: zmq.Socket[bytes]) -> list[Any]:
+    """The next event of a shard."""
+    while True:
+        event: list[Any] = unpack(events.recv())
+        if event[1] == "shard":
+            return event
 
 
 def test_children_end_with_a_killed_supervisor_and_the_next_start_cleans_up(start_node: StartNode) -> None:
