@@ -6,6 +6,7 @@ Both tell the demonstration ten times a second what they have done, also while p
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -218,6 +219,7 @@ def consume(load: Load, ending: Event, pipe: Connection) -> None:
 
 def run_client(client_class: type[Producer] | type[Consumer], load: Load, ending: Event, pipe: Connection) -> None:
     """A client's life in its process; an error of the broker or the connection is its last word."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the demonstration, which ends its clients
     try:
         client = client_class(load)
     except (exceptions.AMQPError, OSError) as error:

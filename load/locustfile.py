@@ -90,11 +90,12 @@ def add_report(client_id: str, data: Mapping[str, Any]) -> None:
 
 
 def conclude(environment: Environment, **_: object) -> None:
-    """Empty the queue, judge, and set the exit code. Listeners of `quitting` run in reverse order, so by now Locust
-    has stopped all users and collected the last reports.
+    """Empty the queue, judge, and set the exit code. Listeners of `quitting` run in reverse order, so by now a master
+    has stopped all users and collected the last reports; users of this process may still be at it (Ctrl-C).
     """
-    if isinstance(environment.runner, WorkerRunner) or run.options is None:
+    if environment.runner is None or isinstance(environment.runner, WorkerRunner) or run.options is None:
         return
+    environment.runner.stop()
     failures = environment.stats.total.num_failures + clear_queue(environment, run.options)
     latency = environment.stats.entries.get((run.options.queue, "END-TO-END"))
     observed = Observed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import selectors
 import subprocess
@@ -102,4 +101,4 @@ class LocalNode:
 
 def gauges_file(data: Path) -> Path:
     """The gauges of the node that runs on a data directory. OSError or ValueError if none does."""
-    return Path(os.fspath(json.loads((data / POINTER_FILE).read_text())["gauges"]))
+    return Path(json.loads((data / POINTER_FILE).read_text())["gauges"])
