@@ -28,10 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The worker's penstock. Two acceptors and two shards: what must agree across processes is put to the test."""
+def penstock_only(request: pytest.FixtureRequest) -> None:
+    """Skips what asks for more than AMQP when another broker is tested."""
     if request.config.getoption("--amqp-url"):
         pytest.skip("asks for more than AMQP")
+
+
+@pytest.fixture(scope="session")
+def broker(penstock_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The worker's penstock. Two acceptors and two shards: what must agree across processes is put to the test."""
     with Broker(tmp_path_factory.mktemp("broker"), acceptors=2, shards=2) as broker:
         yield broker
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.frames import Event
 from tests.raw import Channel
 from tests.waiting import PATIENCE, wait_for
 
@@ -52,6 +53,11 @@ class Confirms:
 def wait_depth(channel: Channel, queue: str, depth: int) -> None:
     """Until the queue holds so many ready messages. A count may be answered before publishes that are under way."""
     wait_for(lambda: channel.depth(queue) == depth, what=f"{depth} messages in {queue}")
+
+
+def wait_get(channel: Channel, queue: str, no_ack: bool = True) -> Event:
+    """The next message of a queue, by basic.get, waiting until there is one."""
+    return wait_for(lambda: channel.get(queue, no_ack), what=f"a message in {queue}")
 
 
 def bodies(channel: Channel, queue: str) -> list[bytes]:

@@ -196,7 +196,7 @@ class Client:
             if writable:
                 view = view[self.socket.send(view, socket.MSG_DONTWAIT) :]
             elif readable:
-                self._receive()
+                self.receive()
             else:
                 raise TimeoutError(f"{len(view)} octets not taken by the broker")
 
@@ -221,12 +221,12 @@ class Client:
         """
 
         def found() -> Event | None:
-            line = self._line(channel)
+            line = self.line(channel)
             for event in line:
                 if event.name in names:
                     line.remove(event)
                     return event
-            closing = next((e for e in (*line, *self._line(0)) if e.name.endswith(".close")), None)
+            closing = next((e for e in (*line, *self.line(0)) if e.name.endswith(".close")), None)
             if closing is not None:
                 raise Closed(closing)
             return None
@@ -235,13 +235,13 @@ class Client:
 
     def next(self, channel: int = 0, timeout: float = PATIENCE) -> Event:
         """The next event of the channel, whichever it is."""
-        line = self._line(channel)
+        line = self.line(channel)
         return self._until(lambda: line.popleft() if line else None, f"an event on channel {channel}", timeout)
 
     def pending(self, channel: int = 0) -> list[Event]:
         """What has arrived on the channel and was not taken yet."""
         self.poll()
-        return list(self._line(channel))
+        return list(self.line(channel))
 
     def arrived(self) -> list[str]:
         """Names of the events not taken yet, of all channels, without reading."""
@@ -250,7 +250,7 @@ class Client:
     def poll(self) -> None:
         """Take in what has arrived, without waiting."""
         while select.select([self.socket], [], [], 0)[0]:
-            self._receive()
+            self.receive()
 
     def hung_up(self, timeout: float = PATIENCE) -> bool:
         """Whether the broker closes the socket within `timeout` seconds."""
@@ -281,7 +281,8 @@ class Client:
             return end
         raise AssertionError("unreachable")
 
-    def _line(self, channel: int) -> deque[Event]:
+    def line(self, channel: int) -> deque[Event]:
+        """What has arrived on the channel and was not taken yet; the queue itself."""
         return self._events.setdefault(channel, deque())
 
     def _until(self, found: Callable[[], T | None], what: str, timeout: float) -> T:
@@ -294,9 +295,10 @@ class Client:
             if left <= 0 or not select.select([self.socket], [], [], left)[0]:
                 lines = {number: [e.name for e in line][:9] for number, line in self._events.items() if line}
                 raise TimeoutError(f"no {what} within {timeout:g} s; in line: {lines}")
-            self._receive()
+            self.receive()
 
-    def _receive(self) -> None:
+    def receive(self) -> None:
+        """Read once from the socket, waiting if there is nothing; complete events go in line. HungUp at the end."""
         try:
             data = self.socket.recv(READ_SIZE)
         except ConnectionResetError as error:
@@ -325,7 +327,7 @@ class Client:
             if event.name in CARRIES_CONTENT:
                 self._contents[channel] = event, None
             else:
-                self._line(channel).append(event)
+                self.line(channel).append(event)
         else:
             self._content(kind, channel, payload)
 
@@ -340,7 +342,7 @@ class Client:
         assert len(event.body) <= size
         if len(event.body) == size:
             del self._contents[channel]
-            self._line(channel).append(event)
+            self.line(channel).append(event)
         else:
             self._contents[channel] = event, size
 
@@ -392,7 +394,7 @@ class Channel:
             self.take("nothing", timeout=timeout)
         except Closed as closed:
             if closed.event.name == "channel.close":
-                self.client._line(self.number).remove(closed.event)
+                self.client.line(self.number).remove(closed.event)
                 self.send("channel.close-ok")
             return closed
         raise AssertionError("unreachable")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.frames import Event
-from tests.outcomes import bodies, wait_depth
+from tests.outcomes import bodies, wait_depth, wait_get
 from tests.raw import Channel, Client
 from tests.waiting import settled, wait_for
 
@@ -133,7 +133,7 @@ def test_reject_and_nack(channel: Channel, queue: str, method: str, requeue: boo
     if not requeue:
         assert channel.get(queue) is None
         return
-    again = wait_for(lambda: channel.get(queue, no_ack=False))
+    again = wait_get(channel, queue, no_ack=False)
     assert (again.body, again.redelivered) == (b"7", True)
 
 
@@ -387,6 +387,6 @@ def test_consumer_that_does_not_read_harms_nobody(connect: Callable[..., Client]
         channel.publish(body, queue)
     other = channel.call("queue.declare", exclusive=True).queue
     channel.publish(b"x", other)
-    assert wait_for(lambda: channel.get(other))
+    assert wait_get(channel, other)
     stuck.client.kill()
     wait_depth(channel, queue, 200)

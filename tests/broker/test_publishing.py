@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tests.frames import Timestamp, publish_frames
-from tests.outcomes import Confirms, bodies
+from tests.outcomes import Confirms, bodies, wait_get
 from tests.raw import Channel, Client
-from tests.waiting import wait_for
 
 pytestmark = pytest.mark.broker
 
@@ -74,7 +73,7 @@ def test_bodies_of_all_sizes(connect: Callable[..., Client], frame_max: int) -> 
                 got = consumer.take("basic.deliver")
                 consumer.call("basic.cancel", consumer_tag="c")
             else:
-                got = wait_for(lambda: consumer.get(queue))
+                got = wait_get(consumer, queue)
             assert (size, hashlib.sha1(got.body).digest()) == (size, hashlib.sha1(body).digest())
     finally:
         consumer.call("queue.delete", queue=queue)

@@ -1,0 +1,151 @@
+"""How far over its mark a queue can get, whatever the producers do; and that nobody starves meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker import Broker
+from tests.broker.flow import most
+from tests.producers import Drain, Ledger, Producers
+from tests.raw import JAVA, Address, Client
+from tests.waiting import settled, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
+
+STOP = 10_000
+MIB = 1 << 20
+
+
+class DepthWatch:
+    """Asks for the depth of a queue again and again and remembers the deepest."""
+
+    def __init__(self, address: Address, queue: str) -> None:
+        self.client = Client.connect(address)
+        self.channel = self.client.channel()
+        self.queue = queue
+        self.deepest = 0
+
+    def look(self) -> int:
+        depth = self.channel.depth(self.queue)
+        self.deepest = max(self.deepest, depth)
+        return depth
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look all the time, in a thread."""
+        done = threading.Event()
+
+        def look() -> None:
+            while not done.wait(0.02):
+                self.look()
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+@contextmanager
+def watched(address: Address, queue: str, arguments: dict[str, Any]) -> Iterator[DepthWatch]:
+    """Declare a queue and watch it."""
+    watch = DepthWatch(address, queue)
+    with watch.client:
+        watch.channel.call("queue.declare", queue=queue, arguments=arguments)
+        yield watch
+
+
+def reach(watch: DepthWatch, seconds: float) -> None:
+    """Until the queue is full, and then some time more."""
+    wait_for(lambda: watch.look() >= STOP, timeout=60)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        watch.look()
+
+
+@pytest.mark.parametrize("honour", [True, False], ids=["honour", "ignore"])
+def test_overshoot_of_fifty_producers(broker: Broker, queue: str, honour: bool) -> None:
+    properties = JAVA if honour else {}
+    marks = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": STOP * 7 // 8}
+    with watched(broker.address, queue, marks) as watch:
+        with Producers(broker.address, [queue] * 50, honour=honour, properties=properties) as producers:
+            reach(watch, seconds=2)
+            assert watch.deepest <= 12_000
+            Drain(watch.client, queue, ledger=Ledger()).take(30_000)
+            assert producers.alive == 50
+            watch.look()
+        assert watch.deepest <= 12_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("honour", [True, False], ids=["honour", "ignore"])
+def test_overshoot_and_memory_of_five_hundred_producers(tmp_path: Path, honour: bool) -> None:
+    properties = JAVA if honour else {}
+    marks = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": STOP * 7 // 8}
+    with (
+        Broker(tmp_path, acceptors=2, shards=2) as broker,
+        watched(broker.address, "q", marks) as watch,
+        Producers(broker.address, ["q"] * 500, honour=honour, properties=properties) as producers,
+    ):
+        reach(watch, seconds=5)
+        before = broker.pss()
+        reach(watch, seconds=55)
+        assert broker.pss() - before < 50 * MIB
+        assert watch.deepest <= 12_000
+        assert producers.alive == 500
+
+
+class Metered:
+    """A consumer that takes so many messages a second, and counts those it would have taken and could not."""
+
+    def __init__(self, client: Client, queue: str, rate: int) -> None:
+        self.drain = Drain(client, queue, prefetch=1000)
+        self.rate = rate
+        self.wanted = 0
+        self.taken = 0
+
+    def run(self, seconds: float) -> None:
+        """Take what the clock allows; what is not there within a tenth of a second is given up."""
+        started = time.monotonic()
+        while (now := time.monotonic() - started) < seconds:
+            due = int(now * self.rate) - self.wanted
+            self.wanted += due
+            for _ in range(due):
+                try:
+                    self.drain.take(1, timeout=0.1)
+                except TimeoutError:
+                    continue
+                self.taken += 1
+            time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_consumers_do_not_starve_while_producers_are_held(tmp_path: Path) -> None:
+    """Consumers that take 5,000 messages a second of flat-out producers with a stop mark of 2,000 get 99 % of it."""
+    marks = {"qpid.flow_stop_count": 2000}
+    with (
+        Broker(tmp_path, acceptors=2, shards=2) as broker,
+        watched(broker.address, "q", marks) as watch,
+        Client.connect(broker.address) as client,
+        Producers(broker.address, ["q"] * 10) as producers,
+    ):
+        wait_for(lambda: watch.look() >= 2000)
+        consumer = Metered(client, "q", 5000)
+        with watch.looking():
+            consumer.run(seconds=20)
+        assert consumer.taken >= 0.99 * consumer.wanted
+        assert watch.deepest <= most(2000)
+        producers.finish()
+        consumer.drain.take(producers.written - consumer.drain.ledger.total)
+        assert settled(watch.look) == 0

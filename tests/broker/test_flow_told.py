@@ -1,0 +1,184 @@
+"""Who is told to stop, and how: Channel.Flow where it is honoured, connection.blocked where it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker.flow import MARKS, RESUME, STOP, settled_depth
+from tests.outcomes import wait_get
+from tests.producers import Drain, Producers
+from tests.raw import CAPABILITIES, JAVA, Address, Channel, Client
+from tests.waiting import settled, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
+
+OTHERS = [
+    {"product": "Pika Python Client Library"},
+    {"product": "aiormq"},
+    {"product": "py-amqp"},
+    {"product": "amqplib"},
+    {"product": "bunny", "platform": "ruby"},
+    {"product": "RabbitMQ", "platform": "Erlang"},
+    {},
+]
+
+
+def fill(publisher: Channel, queue: str, count: int) -> None:
+    for number in range(count):
+        publisher.publish(b"%d" % number, queue)
+
+
+def drained(channel: Channel, queue: str, count: int) -> None:
+    """Take so many messages out, waiting for those that are still held."""
+    for number in range(count):
+        assert wait_get(channel, queue).body == b"%d" % number
+
+
+@pytest.mark.parametrize("properties", [JAVA, {"product": "RabbitMQ", "platform": ".NET Core"}])
+def test_channel_flow_for_those_who_honour_it(
+    connect: Callable[..., Client], channel: Channel, queue: str, properties: dict[str, str]
+) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    publisher = connect(properties=properties).channel()
+    fill(publisher, queue, 2 * STOP)
+    stop = publisher.take("channel.flow")
+    assert stop.active is False
+    publisher.send("channel.flow-ok", active=False)
+    drained(channel, queue, 2 * STOP)
+    go = publisher.take("channel.flow")
+    assert go.active is True
+    publisher.send("channel.flow-ok", active=True)
+    publisher.publish(b"and on", queue)
+    assert wait_get(channel, queue).body == b"and on"
+    assert "channel.flow" not in [event.name for event in publisher.pending()]
+
+
+def test_channel_flow_is_for_the_channel_that_is_held(
+    connect: Callable[..., Client], channel: Channel, queue: str
+) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect(properties=JAVA)
+    held, free = client.channel(), client.channel()
+    fill(held, queue, 2 * STOP)
+    held.take("channel.flow")
+    free.call("queue.declare", exclusive=True)
+    assert not free.pending()
+
+
+def test_flow_ok_is_not_waited_for(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    """A client that never answers, and publishes on, loses nothing but its freedom."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    publisher = connect(properties=JAVA).channel()
+    fill(publisher, queue, 2 * STOP)
+    publisher.take("channel.flow")
+    for number in range(2 * STOP, 3 * STOP):
+        publisher.publish(b"%d" % number, queue)
+    drained(channel, queue, 3 * STOP)
+    assert publisher.call("queue.declare", exclusive=True).queue
+
+
+def test_channel_flow_instead_of_flow_ok_is_taken_for_it(
+    connect: Callable[..., Client], channel: Channel, queue: str
+) -> None:
+    """As php-amqplib answers: it does not mean that deliveries should stop."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect(properties=JAVA)
+    publisher = client.channel()
+    fill(publisher, queue, 2 * STOP)
+    publisher.take("channel.flow")
+    publisher.send("channel.flow", active=False)
+    own = publisher.call("queue.declare", exclusive=True).queue
+    publisher.call("basic.consume", queue=own, no_ack=True)
+    channel.publish(b"still delivered", own)
+    assert publisher.take("basic.deliver").body == b"still delivered"
+
+
+@pytest.mark.parametrize("properties", OTHERS, ids=lambda properties: "-".join(properties.values()) or "unknown")
+def test_no_channel_flow_for_the_others(
+    connect: Callable[..., Client], channel: Channel, queue: str, properties: dict[str, str]
+) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    publisher = connect(properties=properties).channel()
+    fill(publisher, queue, 2 * STOP)
+    assert settled_depth(channel, queue, quiet=0.3) < 2 * STOP
+    assert not publisher.pending()
+    drained(channel, queue, 2 * STOP)
+    assert not publisher.pending()
+
+
+def test_honouring_producers_stop_by_themselves(address: Address, channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    with Producers(address, [queue] * 5, count=2000, batch=5, honour=True, properties=JAVA) as producers:
+        Drain(channel.client, queue, prefetch=20).take(10_000)
+        assert producers.flow_stops > 0
+        wait_for(lambda: producers.done and not any(producer.held for producer in producers.producers))
+
+
+def test_connection_blocked(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    """The reason names the queue, its depth and its marks; unblocked follows when the last reason is gone."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect()
+    publisher = client.channel()
+    fill(publisher, queue, 2 * STOP)
+    reason = client.take("connection.blocked").reason
+    assert queue in reason
+    assert str(STOP) in reason
+    assert str(RESUME) in reason
+    drained(channel, queue, 2 * STOP)
+    client.take("connection.unblocked")
+    assert not client.pending()
+
+
+def test_connection_blocked_once_for_several_queues(
+    connect: Callable[..., Client], channel: Channel, names: Callable[[str], str]
+) -> None:
+    queues = [names("a"), names("b")]
+    client = connect()
+    publishers = [client.channel() for _ in queues]
+    for queue, publisher in zip(queues, publishers, strict=True):
+        channel.call("queue.declare", queue=queue, arguments=MARKS)
+        fill(publisher, queue, 2 * STOP)
+    client.take("connection.blocked")
+    for queue in queues:
+        assert settled_depth(channel, queue) < 2 * STOP
+    drained(channel, queues[0], 2 * STOP)
+    publishers[0].call("queue.declare", exclusive=True)
+    assert "connection.unblocked" not in [event.name for event in client.pending()]
+    drained(channel, queues[1], 2 * STOP)
+    client.take("connection.unblocked")
+
+
+def test_connection_blocked_only_where_declared(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect(capabilities=CAPABILITIES | {"connection.blocked": False})
+    fill(client.channel(), queue, 2 * STOP)
+    assert settled_depth(channel, queue, quiet=0.3) < 2 * STOP
+    assert not client.pending()
+
+
+def test_deleted_queue_unblocks(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect(properties=JAVA)
+    publisher = client.channel()
+    fill(publisher, queue, 2 * STOP)
+    client.take("connection.blocked")
+    publisher.take("channel.flow")
+    channel.call("queue.delete", queue=queue)
+    client.take("connection.unblocked")
+    assert publisher.take("channel.flow").active is True
+
+
+def test_clients_channel_flow_pauses_deliveries(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    """The other direction (specification: channel.flow); basic.get is exempt."""
+    channel.call("queue.declare", queue=queue)
+    consumer = connect().channel()
+    consumer.call("basic.consume", queue=queue, no_ack=True)
+    assert consumer.call("channel.flow", active=False).active is False
+    fill(channel, queue, 3)
+    assert settled(lambda: len(consumer.pending())) == 0
+    got = wait_get(consumer, queue)
+    assert got.body == b"0"
+    assert consumer.call("channel.flow", active=True).active is True
+    assert [consumer.take("basic.deliver").body for _ in range(2)] == [b"1", b"2"]

@@ -1,0 +1,44 @@
+"""What connections cost that do nothing."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Broker
+from tests.raw import Client
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.usefixtures("penstock_only")]
+
+CONNECTIONS = 2000
+MIB = 1 << 20
+
+
+@contextmanager
+def many_files() -> Iterator[None]:
+    """Room for the sockets of this process; the broker has to see to its own."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_idle_connections(tmp_path: Path) -> None:
+    """2,000 of them, a channel and a consumer each, cost less than 100 MB in all."""
+    with Broker(tmp_path, acceptors=2) as broker, many_files(), ExitStack() as opened:
+        first = opened.enter_context(Client.connect(broker.address)).channel()
+        first.call("queue.declare", queue="q")
+        before = broker.pss()
+        for _ in range(CONNECTIONS):
+            client = Client.connect(broker.address)
+            opened.callback(client.socket.close)
+            client.channel().call("basic.consume", queue="q")
+        cost = broker.pss() - before
+        assert cost < 100 * MIB
+        assert first.call("queue.declare", queue="q", passive=True).consumers == CONNECTIONS

@@ -1,0 +1,201 @@
+"""Many flat-out producers in one thread, and the ledger that says whether what they sent arrived whole and in order."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from tests.frames import publish_frames
+from tests.raw import Address, Client, HungUp
+from tests.waiting import PATIENCE
+
+STAMP = struct.Struct(">II")
+"""What each body begins with: the number of its producer, and of the message among those of the producer."""
+
+
+class Producer:
+    """One connection with one channel that publishes the same message, numbered, for as long as it can."""
+
+    def __init__(self, client: Client, number: int, routing_key: str, size: int, count: int, batch: int) -> None:
+        self.client = client
+        self.channel = client.channel()
+        self.number = number
+        self.count = count
+        self.written = 0
+        """Messages handed to the socket, the last of them perhaps in part."""
+        self.flow_stops = 0
+        self.held = False
+        self.ended: HungUp | None = None
+        self._message = publish_frames(1, bytes(size), routing_key=routing_key)
+        self._stamp_at = len(self._message) - 1 - size
+        self._batch = batch
+        self._pending = memoryview(b"")
+
+    @property
+    def done(self) -> bool:
+        """Everything it was to publish has left for the socket."""
+        return self.written == self.count and not self._pending
+
+    @property
+    def wants_to_write(self) -> bool:
+        """A message once begun is finished even while held (specification: channel.flow)."""
+        return bool(self._pending) or not (self.held or self.done)
+
+    def write(self) -> None:
+        """Hand the socket what it takes now."""
+        if not self._pending:
+            self._pending = memoryview(self._next_batch())
+        try:
+            self._pending = self._pending[self.client.socket.send(self._pending, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            return
+
+    def _next_batch(self) -> bytearray:
+        count = min(self._batch, self.count - self.written)
+        octets = bytearray(self._message * count)
+        for at in range(count):
+            STAMP.pack_into(octets, at * len(self._message) + self._stamp_at, self.number, self.written + at)
+        self.written += count
+        return octets
+
+    def read(self, honour: bool) -> None:
+        """Take in what the broker says; `honour`: answer Channel.Flow and obey it."""
+        self.client.receive()
+        line = self.client.line(self.channel.number)
+        for event in [event for event in line if event.name == "channel.flow"]:
+            line.remove(event)
+            self.flow_stops += not event.active
+            if honour:
+                self.held = not event.active
+                self.client.send("channel.flow-ok", self.channel.number, active=event.active)
+
+
+class Producers:
+    """Producers that publish flat out in a thread of their own between `with` and its end."""
+
+    def __init__(
+        self,
+        address: Address,
+        routing_keys: Sequence[str],
+        *,
+        size: int = 256,
+        count: int = 1 << 31,
+        batch: int = 50,
+        honour: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """One producer for each routing key, `count` messages each; connected when this returns.
+
+        `honour`: stop for Channel.Flow, as the client named by `properties` would.
+        """
+        self.honour = honour
+        self.producers = [
+            Producer(Client.connect(address, properties=properties), number, key, size, count, batch)
+            for number, key in enumerate(routing_keys)
+        ]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="producers")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE)
+        for producer in self.producers:
+            producer.client.socket.close()
+
+    @property
+    def written(self) -> int:
+        return sum(producer.written for producer in self.producers)
+
+    @property
+    def flow_stops(self) -> int:
+        return sum(producer.flow_stops for producer in self.producers)
+
+    @property
+    def done(self) -> bool:
+        return all(producer.done for producer in self.producers)
+
+    @property
+    def alive(self) -> int:
+        """How many connections have not been closed by the broker."""
+        return sum(producer.ended is None for producer in self.producers)
+
+    def finish(self) -> None:
+        """No new messages from now on, only what has been begun."""
+        for producer in self.producers:
+            producer.count = producer.written
+
+    def _run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for producer in self.producers:
+                selector.register(producer.client.socket, selectors.EVENT_READ, producer)
+            while not self._stop.is_set():
+                for producer in self.producers:
+                    self._watch(selector, producer)
+                for key, events in selector.select(0.02):
+                    self._serve(key.data, events)
+
+    def _watch(self, selector: selectors.BaseSelector, producer: Producer) -> None:
+        """Ask for what the producer can use; a socket that always takes more must not be asked when it has nothing."""
+        if producer.ended:
+            return
+        wanted = selectors.EVENT_READ
+        if producer.wants_to_write:
+            wanted |= selectors.EVENT_WRITE
+        if selector.get_key(producer.client.socket).events != wanted:
+            selector.modify(producer.client.socket, wanted, producer)
+
+    def _serve(self, producer: Producer, events: int) -> None:
+        try:
+            if events & selectors.EVENT_READ:
+                producer.read(self.honour)
+            if events & selectors.EVENT_WRITE:
+                producer.write()
+        except HungUp as ended:
+            producer.ended = ended
+
+
+class Ledger:
+    """What arrived of the producers' messages: each once, each producer's in order."""
+
+    def __init__(self) -> None:
+        self.next: dict[int, int] = {}
+        self.total = 0
+
+    def note(self, body: bytes) -> None:
+        """Enter one message. AssertionError for a gap, a repetition or a change of order."""
+        producer, number = STAMP.unpack_from(body)
+        expected = self.next.get(producer, 0)
+        assert number == expected, f"producer {producer}: message {number} where {expected} was due"
+        self.next[producer] = expected + 1
+        self.total += 1
+
+
+class Drain:
+    """Consumes a queue and keeps the ledger; acknowledges in batches."""
+
+    def __init__(self, client: Client, queue: str, prefetch: int = 500, ledger: Ledger | None = None) -> None:
+        self.ledger = ledger or Ledger()
+        self.prefetch = prefetch
+        self.channel = client.channel()
+        self.channel.call("basic.qos", prefetch_count=prefetch)
+        self.channel.call("basic.consume", queue=queue, consumer_tag="drain")
+
+    def take(self, count: int, timeout: float = PATIENCE) -> None:
+        """Consume and acknowledge `count` messages; no single one may take longer than `timeout` seconds."""
+        tag = 0
+        for number in range(1, count + 1):
+            event = self.channel.take("basic.deliver", timeout=timeout)
+            self.ledger.note(event.body)
+            tag = event.delivery_tag
+            if number % max(self.prefetch // 4, 1) == 0:
+                self.channel.send("basic.ack", delivery_tag=tag, multiple=True)
+        if tag:
+            self.channel.send("basic.ack", delivery_tag=tag, multiple=True)
