@@ -248,7 +248,8 @@ cdef class Gauges:
         cdef unsigned char* block = to_write(self) + slot_at(self, slot)
         cdef unsigned char* names = self.base + self.names_at + slot * NAMES_SIZE
         cdef uint64_t[NAMES_WORDS] packed
-        cdef size_t used = pack_names(packed, vhost.encode(), name.encode())
+        cdef size_t used = pack_names(
+            packed, vhost.encode("utf-8", "surrogateescape"), name.encode("utf-8", "surrogateescape"))
         cdef size_t i
         reserve(self, block - self.base, SLOT_SIZE)
         reserve(self, names - self.base, NAMES_SIZE)
@@ -593,7 +594,7 @@ cdef size_t pack_names(uint64_t* packed, bytes vhost, bytes name) except 0:
 cdef tuple unpack_names(const uint64_t* packed):
     cdef const unsigned char* octets = <const unsigned char*> packed
     cdef Py_ssize_t first = octets[0], second = octets[1]
-    # A torn record may cut a name anywhere.
+    # Names need not be UTF-8, and a torn record may cut one anywhere.
     return (octets[2:2 + first].decode("utf-8", "replace"),
             octets[2 + first:2 + first + second].decode("utf-8", "replace"))
 
