@@ -52,7 +52,7 @@ clean:                                             ## what was built, not .venv
 	@touch $@ .venv/.compiled
 
 .venv/.dev: .venv/.runtime
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	$(BIN)/python ops/setup/extra.py dev | $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 	@touch $@
 
 .venv/.compiled: $(SOURCES) .venv/.runtime
