@@ -1,0 +1,55 @@
+"""Loads the uncompiled twin of a compiled module, to run beside it.
+
+`*_cy.py` is the same source for both. Uncompiled it checks every bound, so a test that runs both and compares finds
+what the compiled one would have read or written outside its buffers.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parent.parent
+
+_loaded: dict[str, ModuleType] = {}
+
+
+def load_plain(name: str) -> ModuleType:
+    """The module `name` (`package.some_cy`), run from its source.
+
+    What it imports from other `_cy` modules is plain too. Everyone else goes on with the compiled ones.
+    """
+    if name not in _loaded:
+        source = ROOT / f"{name.replace('.', '/')}.py"
+        module = ModuleType(name)
+        module.__file__ = str(source)
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import}
+        exec(compile(source.read_text(), source, "exec", dont_inherit=True), module.__dict__)
+        _loaded[name] = module
+    return _loaded[name]
+
+
+def load_compiled(name: str) -> ModuleType:
+    """The module `name` as it was built. AssertionError if it was not, or if the build did not find its `.pxd`."""
+    module = import_module(name)
+    assert str(module.__file__).endswith(tuple(EXTENSION_SUFFIXES)), f"{name} is not compiled"
+    typed = hasattr(module, "__pyx_capi__") or any(hasattr(value, "__pyx_vtable__") for value in vars(module).values())
+    assert typed, f"{name} was compiled without its .pxd"
+    return module
+
+
+def _import(
+    name: str,
+    globals: Mapping[str, object] | None = None,
+    locals: Mapping[str, object] | None = None,
+    fromlist: Sequence[str] | None = (),
+    level: int = 0,
+) -> ModuleType:
+    if name.endswith("_cy"):
+        assert fromlist, f"say `from {name} import ...`"
+        return load_plain(name)
+    return __import__(name, globals, locals, fromlist or (), level)
