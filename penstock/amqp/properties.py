@@ -1,0 +1,123 @@
+"""The properties of a content header (AMQP 0-9-1, 4.2.6.1), for those who must look into a message.
+
+The octets begin with the flags, 16 bits, of which bit 15 announces the first property and so on down; the properties
+announced follow in that order. Short strings are `str` as in `methods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct, error
+
+from penstock.amqp.errors import FrameSyntaxError
+from penstock.amqp.tables_cy import decode_table, encode_table
+from penstock.amqp.values import Timestamp
+
+PROPERTIES: tuple[tuple[str, str], ...] = (
+    ("content_type", "shortstr"),
+    ("content_encoding", "shortstr"),
+    ("headers", "table"),
+    ("delivery_mode", "octet"),
+    ("priority", "octet"),
+    ("correlation_id", "shortstr"),
+    ("reply_to", "shortstr"),
+    ("expiration", "shortstr"),
+    ("message_id", "shortstr"),
+    ("timestamp", "timestamp"),
+    ("type", "shortstr"),
+    ("user_id", "shortstr"),
+    ("app_id", "shortstr"),
+    ("cluster_id", "shortstr"),
+)
+"""(name, domain) from bit 15 down."""
+
+_FLAGS = Struct(">H")
+_TIMESTAMP = Struct(">Q")
+# Bit 0 would announce more flags, bit 1 a property that class basic does not have.
+_UNKNOWN_FLAGS = 3
+
+
+def decode_properties(payload: bytes | bytearray | memoryview) -> dict[str, object]:
+    """The properties that are there, by name: str, int, Timestamp, and a dict for `headers`.
+
+    FrameSyntaxError: 501 if they do not fill their octets exactly, 502 if `headers` is malformed.
+    """
+    data = bytes(payload)
+    properties, at = _read(data, "cluster_id")
+    if at != len(data):
+        raise FrameSyntaxError(501, f"the properties are followed by {len(data) - at} octets")
+    return properties
+
+
+def headers(payload: bytes | bytearray | memoryview) -> dict[str, object]:
+    """The table `headers` alone, empty if there is none; what follows it is not looked at. Errors as above."""
+    table = _read(bytes(payload), "headers")[0].get("headers", {})
+    assert isinstance(table, dict)
+    return table
+
+
+def _read(data: bytes, last: str) -> tuple[dict[str, object], int]:
+    """The properties up to the one named, and where they end."""
+    try:
+        return _read_announced(data, last)
+    except (error, IndexError):
+        raise FrameSyntaxError(501, "the properties are cut short") from None
+
+
+def _read_announced(data: bytes, last: str) -> tuple[dict[str, object], int]:
+    (flags,) = _FLAGS.unpack_from(data)
+    if flags & _UNKNOWN_FLAGS:
+        raise FrameSyntaxError(501, f"the property flags {flags:#06x} announce what class basic does not have")
+    properties: dict[str, object] = {}
+    at = _FLAGS.size
+    bit = 1 << 15
+    for name, domain in PROPERTIES:
+        if flags & bit:
+            properties[name], at = _value(data, at, domain)
+        if name == last:
+            break
+        bit >>= 1
+    return properties, at
+
+
+def _value(data: bytes, at: int, domain: str) -> tuple[object, int]:
+    if domain == "shortstr":
+        end = at + 1 + data[at]
+        if end > len(data):
+            raise IndexError
+        return data[at + 1 : end].decode("utf-8", "surrogateescape"), end
+    if domain == "octet":
+        return data[at], at + 1
+    if domain == "table":
+        return decode_table(data, at, len(data))
+    return Timestamp(_TIMESTAMP.unpack_from(data, at)[0]), at + _TIMESTAMP.size
+
+
+def encode_properties(properties: Mapping[str, object]) -> bytes:
+    """Flags and properties. TypeError for an unknown property or a wrong type, ValueError for what does not fit."""
+    unknown = properties.keys() - {name for name, _ in PROPERTIES}
+    if unknown:
+        raise TypeError(f"class basic has no property {', '.join(sorted(unknown))}")
+    flags = 0
+    parts = []
+    for at, (name, domain) in enumerate(PROPERTIES):
+        if name in properties:
+            flags |= 1 << (15 - at)
+            parts.append(_written(name, domain, properties[name]))
+    return b"".join([_FLAGS.pack(flags), *parts])
+
+
+def _written(name: str, domain: str, value: object) -> bytes:
+    if domain == "shortstr" and isinstance(value, str):
+        octets = value.encode("utf-8", "surrogateescape")
+        if len(octets) > 255:
+            raise ValueError(f"{name} has {len(octets)} octets, more than 255")
+        return bytes([len(octets)]) + octets
+    if domain == "table" and isinstance(value, dict):
+        return encode_table(value)
+    if domain in ("octet", "timestamp") and isinstance(value, int):
+        size = 1 if domain == "octet" else _TIMESTAMP.size
+        if not 0 <= value < 1 << 8 * size:
+            raise ValueError(f"{name} cannot be {value}")
+        return value.to_bytes(size, "big")
+    raise TypeError(f"{name} cannot be {type(value).__name__}")

@@ -1,0 +1,154 @@
+"""Content properties (AMQP 0-9-1, 4.2.6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pika
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.amqp.errors import FrameSyntaxError
+from penstock.amqp.properties import PROPERTIES, decode_properties, encode_properties, headers
+from penstock.amqp.values import Timestamp
+from tests.penstock.amqp import corpus, strategies
+from tests.twins import load_plain
+
+SCANNER = load_plain("penstock.amqp.scan_cy")
+
+DOMAINS: dict[str, strategies.Strategy] = {
+    "shortstr": strategies.shortstrs,
+    "octet": st.integers(0, 255),
+    "timestamp": st.integers(0, 2**64 - 1).map(Timestamp),
+    "table": strategies.tables,
+}
+any_properties = st.fixed_dictionaries({}, optional={name: DOMAINS[domain] for name, domain in PROPERTIES})
+
+
+def outcome(read: Callable[[bytes], Any], octets: bytes) -> Any:
+    """What was read, or the documented error; any other exception is the test's failure."""
+    try:
+        return read(octets)
+    except FrameSyntaxError as error:
+        return error
+
+
+@settings(deadline=None)
+@given(any_properties)
+def test_what_was_written_is_read_back(properties: dict[str, Any]) -> None:
+    encoded = encode_properties(properties)
+    assert decode_properties(encoded) == properties
+    assert headers(encoded) == properties.get("headers", {})
+
+
+@pytest.mark.parametrize("at", range(14))
+def test_each_property_has_its_bit(at: int) -> None:
+    name, domain = PROPERTIES[at]
+    value = {"shortstr": "a", "octet": 1, "timestamp": 1, "table": {}}[domain]
+    encoded = encode_properties({name: value})
+    assert int.from_bytes(encoded[:2], "big") == 1 << (15 - at)
+    assert decode_properties(encoded) == {name: value}
+
+
+def test_another_library_writes_and_reads_the_same() -> None:
+    properties: dict[str, Any] = {
+        name: {"octet": 2, "timestamp": 1700000000}.get(domain, "text") for name, domain in PROPERTIES
+    }
+    properties["headers"] = {"n": 1, "list": ["a"]}
+    assert decode_properties(b"".join(pika.BasicProperties(**properties).encode())) == properties
+    theirs = pika.BasicProperties().decode(encode_properties(properties))
+    assert {name: getattr(theirs, name) for name in properties} == properties
+
+
+def test_a_timestamp_stays_one_when_it_moves_into_a_table() -> None:
+    assert type(decode_properties(encode_properties({"timestamp": 5}))["timestamp"]) is Timestamp
+
+
+def test_headers_are_found_without_reading_on() -> None:
+    encoded = encode_properties({"content_type": "a", "headers": {"n": 1}, "app_id": "abc"})
+    assert headers(encoded[:-2]) == {"n": 1}
+    assert headers(memoryview(encoded)) == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        ({"content-type": "a"}, TypeError),
+        ({"content_type": 5}, TypeError),
+        ({"content_type": "é" * 128}, ValueError),
+        ({"headers": [1]}, TypeError),
+        ({"headers": {"a": 2**63}}, ValueError),
+        ({"priority": 256}, ValueError),
+        ({"priority": "5"}, TypeError),
+        ({"timestamp": -1}, ValueError),
+    ],
+)
+def test_our_own_mistakes_are_no_protocol_errors(properties: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        encode_properties(properties)
+
+
+@pytest.mark.parametrize(("payload", "name", "says"), corpus.from_clients("header"))
+def test_what_clients_write_is_understood(payload: bytes, name: None, says: str) -> None:
+    """The payload begins with class, weight and body size, 12 octets."""
+    properties = decode_properties(memoryview(payload)[12:])
+    assert repr(properties) == says
+    assert decode_properties(encode_properties(properties)) == properties
+
+
+@pytest.mark.parametrize(("octets", "code"), corpus.at_the_limits("properties"))
+def test_octets_at_the_limits(octets: bytes, code: int | None) -> None:
+    if code is None:
+        assert encode_properties(decode_properties(octets)) == octets
+        return
+    with pytest.raises(FrameSyntaxError) as caught:
+        decode_properties(octets)
+    assert caught.value.code == code
+
+
+flags_and_more = st.builds(
+    lambda flags, octets: (flags << 2).to_bytes(2, "big") + octets, st.integers(0, 2**14 - 1), st.binary(max_size=80)
+)
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=80),
+        flags_and_more,
+        strategies.damaged(any_properties.map(encode_properties)),
+        strategies.damaged(st.sampled_from(corpus.octets("properties"))),
+    )
+)
+def test_any_octets_are_read_or_end_in_the_documented_error(octets: bytes) -> None:
+    properties = outcome(decode_properties, octets)
+    if isinstance(properties, FrameSyntaxError):
+        assert properties.code in (501, 502)
+    else:
+        assert repr(decode_properties(encode_properties(properties))) == repr(properties)
+        assert repr(headers(octets)) == repr(properties.get("headers", {}))
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        flags_and_more,
+        any_properties.map(encode_properties),
+        strategies.damaged(any_properties.map(encode_properties)),
+        strategies.damaged(st.sampled_from(corpus.octets("properties"))),
+    )
+)
+def test_what_the_scanner_lets_in_can_be_read(octets: bytes) -> None:
+    """Messages are checked once, by the scanner; whoever looks into one later must not find it malformed."""
+    header = bytes.fromhex("003c 0000 0000000000000000") + octets
+    let_in = len(octets) >= 2 and SCANNER.content_flags(header, 0, len(header)) >= 0
+    assert let_in == isinstance(outcome(decode_properties, octets), dict)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=80) | flags_and_more)
+def test_headers_are_read_or_end_in_the_documented_error(octets: bytes) -> None:
+    table = outcome(headers, octets)
+    assert isinstance(table, dict) or table.code in (501, 502)
