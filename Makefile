@@ -3,7 +3,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
-CLIENTS := $(wildcard tests/clients/*/package.json)
 
 .PHONY: help setup serve test test-slow lint check demo bench docs clean
 .DELETE_ON_ERROR:
@@ -59,6 +58,6 @@ clean:                                             ## what was built, not .venv
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
-.venv/.clients: $(CLIENTS) | .venv/.python
-	sh ops/setup/clients.sh $(dir $(CLIENTS))
+.venv/.clients: ops/setup/clients.sh | .venv/.python
+	sh ops/setup/clients.sh
 	@touch $@
