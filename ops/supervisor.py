@@ -128,12 +128,14 @@ class Supervisor:
 
     def _report(self, frame: bytes) -> None:
         try:
-            event, role, index, incarnation, _pid = unpack(frame)
-        except ValueError:
+            event, role, index, incarnation, pid = unpack(frame)
+        except (ValueError, TypeError):
             log.error("a report that cannot be read", frame=frame[:100])
             return
         for child in self._children:
-            if event == "ready" and (child.role, child.index, child.incarnation) == (role, index, incarnation):
+            # The pid as well: the report may be read after its sender has died, and then there is none.
+            facts = (child.role, child.index, child.incarnation, child.pid)
+            if event == "ready" and facts == (role, index, incarnation, pid):
                 child.ready()
                 self._show(child)
                 log.info("process ready", **_facts(child))

@@ -167,6 +167,16 @@ def test_a_child_that_starts_at_the_third_try_will_do(start_node: StartNode) -> 
     assert node.stop()[0] == 0
 
 
+def test_a_child_that_dies_as_it_reports_is_replaced(start_node: StartNode) -> None:
+    node = start_node({"shard": "brief at first"}, acceptors=1, shards=2)
+    node.wait_ready()
+    with Gauges.open(node.node.gauges) as gauges:
+        for index in range(2):
+            wait_for(lambda i=index: gauges.process_read("shard", i)[3:5] == (2, READY), what="the second incarnation")
+    node.wait_children(4)
+    assert node.stop()[0] == 0
+
+
 def test_reports_of_the_past_and_nonsense_are_not_believed(start_node: StartNode) -> None:
     node = start_node({"router": "garbled"}, acceptors=1, shards=1)
     node.wait_ready()
