@@ -171,10 +171,14 @@ def test_a_child_that_dies_as_it_reports_is_replaced(start_node: StartNode) -> N
     node = start_node({"shard": "brief at first"}, acceptors=1, shards=2)
     node.wait_ready()
     with Gauges.open(node.node.gauges) as gauges:
-        for index in range(2):
-            wait_for(lambda i=index: gauges.process_read("shard", i)[3:5] == (2, READY), what="the second incarnation")
+        wait_for(lambda: all(_is_second_life(gauges, index) for index in range(2)), what="the second incarnations")
     node.wait_children(4)
     assert node.stop()[0] == 0
+
+
+def _is_second_life(gauges: Gauges, index: int) -> bool:
+    place = gauges.process_read("shard", index)
+    return (place.incarnation, place.state) == (2, READY)
 
 
 def test_reports_of_the_past_and_nonsense_are_not_believed(start_node: StartNode) -> None:
