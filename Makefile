@@ -51,7 +51,7 @@ clean:                                             ## what was built, not .venv
 	@touch $@ .venv/.compiled
 
 .venv/.dev: .venv/.runtime
-	$(BIN)/python ops/setup/extra.py dev | $(BIN)/python -m pip install --quiet --requirement /dev/stdin
+	$(BIN)/python ops/setup/extra.py load dev | $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 	@touch $@
 
 .venv/.compiled: $(SOURCES) .venv/.runtime

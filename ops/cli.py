@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -11,7 +10,7 @@ import typer
 
 from ops.compiled import uncompiled
 from ops.errors import StartError
-from penstock import logs
+from penstock import __version__, logs
 from penstock.settings import Settings, SettingsError
 
 app = typer.Typer(
@@ -88,10 +87,7 @@ def status(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        try:
-            print(f"penstock {version('penstock')}")
-        except PackageNotFoundError:
-            print("penstock (not installed)")
+        print(f"penstock {__version__}")
         raise typer.Exit
 
 

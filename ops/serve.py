@@ -66,7 +66,7 @@ def _gauges(settings: Settings, epoch: int) -> Iterator[Gauges]:
     """The gauges file of the node, mapped; unlinked at the end. Those that killed nodes left are removed first."""
     for path in remove_stale(SHARED_MEMORY):
         log.warning("removed the gauges of a node that did not stop in order", path=str(path))
-    path = SHARED_MEMORY / f"penstock-{os.getpid()}-{epoch}.gauges"
+    path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
     try:
         gauges = Gauges.create(
             path,

@@ -1,8 +1,9 @@
-"""Print the requirements of an extra, one a line: installed by themselves, they do not compile penstock again."""
+"""Print the requirements of extras, one a line: installed by themselves, they do not compile penstock again."""
 
 import sys
 import tomllib
 from pathlib import Path
 
 project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-print(*project["optional-dependencies"][sys.argv[1]], sep="\n")
+for extra in sys.argv[1:]:
+    print(*project["optional-dependencies"][extra], sep="\n")
