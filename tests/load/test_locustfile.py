@@ -9,7 +9,6 @@ import pytest
 
 from tests.broker import Broker
 
-pytest.importorskip("locust")
 LOCUSTFILE = Path(__file__).resolve().parents[2] / "load" / "locustfile.py"
 RUN_SECONDS = "2"
 
