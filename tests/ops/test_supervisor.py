@@ -14,7 +14,7 @@ import psutil
 import pytest
 import zmq
 
-from ops import child, supervisor
+from ops import supervisor
 from penstock.bus import unpack
 from penstock.gauges import READY, STATE_NAMES, Gauges
 from tests.ops.conftest import StandInNode, StartNode
@@ -206,17 +206,3 @@ def test_a_second_broker_on_the_port_is_refused(start_node: StartNode, tmp_path:
     code, _, err = start_node(port=port, data=tmp_path / "other", acceptors=1, shards=1).finish()
     assert code == 2
     assert err.endswith(f"penstock: cannot listen on 127.0.0.1:{port}: the port is taken\n")
-
-
-def test_delays_between_restarts() -> None:
-    backoff = child.Backoff()
-    assert [backoff.after(0.5) for _ in range(5)] == [0.0, 0.1, 0.2, 0.4, 0.8]
-    assert [backoff.after(0.5) for _ in range(50)][-1] == child.LONGEST_DELAY
-    assert backoff.after(child.STEADY_SECONDS) == 0.0
-    assert backoff.after(0.5) == child.FIRST_DELAY
-
-
-def test_ends_are_named() -> None:
-    assert child.how_it_ended(1) == "exit status 1"
-    assert child.how_it_ended(-signal.SIGSEGV) == "killed by SIGSEGV"
-    assert child.how_it_ended(-63) == "killed by signal 63"
