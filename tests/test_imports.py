@@ -10,6 +10,8 @@ import pytest
 from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).resolve().parents[1]
+PURE_PARTS = {"fields", "matching", "placement", "records", "topology"}
+"""Of the router: what acceptors and shards use to follow and to route, without socket, file or authority."""
 PACKAGES = ["penstock", "router", "shard", "acceptor", "load", "ops"]
 
 
@@ -26,6 +28,15 @@ def test_every_package_is_under_a_contract() -> None:
     assert linter["root_packages"] == PACKAGES
     sources = {source for contract in linter["contracts"] for source in contract["source_modules"]}
     assert sources == set(PACKAGES) - {"ops"}
+
+
+@pytest.mark.parametrize("follower", ["shard", "acceptor"])
+def test_every_module_of_the_router_is_pure_or_under_the_contracts(follower: str) -> None:
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (contract,) = [contract for contract in linter["contracts"] if contract["source_modules"] == [follower]]
+    own = {name.removeprefix("router.") for name in contract["forbidden_modules"] if name.startswith("router.")}
+    modules = {path.stem for path in (ROOT / "router").glob("*.py")} - {"__init__"}
+    assert modules == own | PURE_PARTS
 
 
 @pytest.mark.parametrize("package", PACKAGES)
