@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ops.claim import Pointer
+from ops.claim import Pointer, claimed
 from penstock.node import Node
 from penstock.settings import Settings
 from tests.ops.stand_in import COMMAND
@@ -104,3 +104,5 @@ def start_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNode]:
         for stream in (node.process.stdout, node.process.stderr):
             if stream:
                 stream.close()
+    with claimed(directory / "data"):
+        pass  # which removes what a killed supervisor left
