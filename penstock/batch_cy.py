@@ -50,6 +50,8 @@ class Batch:
         self.content = address_readonly(self.content_view)
         if self.count * ENTRY_SIZE != len(entries):
             raise ValueError(f"{len(entries)} octets are no whole number of rows")
+        if self.count and self.end(self.count - 1) - self.base() > len(contents):
+            raise ValueError(f"the rows reach beyond the {len(contents)} octets of the contents")
 
     def __len__(self) -> int:
         return self.count
@@ -57,6 +59,14 @@ class Batch:
     def base(self) -> int:
         """Start of the first record in the numbering of the rows."""
         return get32(self.entry, 0) if self.count else 0
+
+    def end(self, i: int) -> int:
+        """End of a record in the numbering of the rows."""
+        at = i * ENTRY_SIZE
+        size = get16(self.entry, at + 4)
+        size += get32(self.entry, at + 8)  # one by one: they are 32 bits wide, the sum is not
+        size += get32(self.entry, at + 12)
+        return size + get32(self.entry, at)
 
     def body_bytes(self, first: int, count: int) -> int:
         """Octets of the bodies of `count` messages from row `first`."""
@@ -83,15 +93,8 @@ class Batch:
 
     def slices(self, first: int, count: int) -> tuple[memoryview, memoryview]:
         """Rows and contents of `count` messages (at least one) from row `first`, nothing copied."""
-        last = (first + count - 1) * ENTRY_SIZE
         start = get32(self.entry, first * ENTRY_SIZE) - self.base()
-        end = (
-            get32(self.entry, last)
-            - self.base()
-            + get16(self.entry, last + 4)
-            + get32(self.entry, last + 8)
-            + get32(self.entry, last + 12)
-        )
+        end = self.end(first + count - 1) - self.base()
         return (
             memoryview(self.entries)[first * ENTRY_SIZE : (first + count) * ENTRY_SIZE],
             memoryview(self.contents)[start:end],
@@ -106,7 +109,11 @@ class Batch:
         header = start + get16(self.entry, at + 4)
         body = header + get32(self.entry, at + 8)
         view = memoryview(self.contents)
-        return bytes(view[start:header]), bytes(view[header:body]), bytes(view[body : body + get32(self.entry, at + 12)])
+        return (
+            bytes(view[start:header]),
+            bytes(view[header:body]),
+            bytes(view[body : body + get32(self.entry, at + 12)]),
+        )
 
     def flags(self, i: int) -> int:
         """The flags of one message."""
@@ -189,14 +196,8 @@ class BatchBuilder:
         """Append `count` messages from row `first` of a batch."""
         if count <= 0:
             return
-        at = (first + count - 1) * ENTRY_SIZE
         start = get32(batch.entry, first * ENTRY_SIZE)
-        end = (
-            get32(batch.entry, at)
-            + get16(batch.entry, at + 4)
-            + get32(batch.entry, at + 8)
-            + get32(batch.entry, at + 12)
-        )
+        end = batch.end(first + count - 1)
         shift = self.used - start
         at = self.count * ENTRY_SIZE
         if at + count * ENTRY_SIZE > len(self.entries):

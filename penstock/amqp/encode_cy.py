@@ -12,7 +12,6 @@ import cython
 if not cython.compiled:
     from penstock.batch_cy import ENTRY_SIZE, Batch
     from penstock.octets import (
-        Pointer,
         address_of_bytearray,
         address_of_bytes,
         copy,
@@ -37,7 +36,7 @@ class Output:
     """What waits to be written to one socket; `size` counts its octets."""
 
     def __init__(self) -> None:
-        self.chunks = []
+        self.chunks: list[bytearray | memoryview] = []
         self.chunk = bytearray()
         self.used = 0
         self.size = 0

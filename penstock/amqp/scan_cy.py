@@ -11,6 +11,8 @@ The scanner never raises over what a peer sent: it emits a `Failure` with the re
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
 
 if not cython.compiled:
@@ -19,7 +21,7 @@ if not cython.compiled:
     from penstock.batch_cy import HAS_PRIORITY as C_HAS_PRIORITY
     from penstock.batch_cy import HAS_USER_ID as C_HAS_USER_ID
     from penstock.batch_cy import PERSISTENT as C_PERSISTENT
-    from penstock.batch_cy import Batch, BatchBuilder
+    from penstock.batch_cy import BatchBuilder
     from penstock.octets import (
         Pointer,
         address,
@@ -81,7 +83,7 @@ class PublishRun:
         self.mandatory = bits & 1 != 0
         self.immediate = bits & 2 != 0
         self.builder = BatchBuilder()
-        self.batch = None
+        self.batch: Any = None
 
 
 class SettleRun:
@@ -120,12 +122,12 @@ class Scanner:
         self.frame_max = frame_max
         self.max_body = max_body
         self.failed = False
-        self.assemblies = {}
-        self.streaming = None
+        self.assemblies: dict[int, Assembly] = {}
+        self.streaming: Any = None
         self.frame_left = 0
-        self.events = []
-        self.run = None
-        self.settling = None
+        self.events: list[object] = []
+        self.run: Any = None
+        self.settling: Any = None
 
     def scan(self, data: bytearray, start: int, end: int, events: list[object]) -> int:
         """Take the octets from `start` to `end`, append what they say to `events`, return where the rest begins."""
@@ -236,9 +238,7 @@ class Scanner:
         if flags < 0:
             return 0
         builder = run.builder
-        builder.append(
-            address_of_bytes(run.address), len(run.address), p, pos + 7, size, body + 7, body_size, flags
-        )
+        builder.append(address_of_bytes(run.address), len(run.address), p, pos + 7, size, body + 7, body_size, flags)
         return after
 
     def method_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
@@ -363,7 +363,9 @@ class Scanner:
 
 def frame_too_large(kind: int, octets: bytes, size: int, frame_max: int) -> str:
     """RabbitMQ's words for it."""
-    return f"type {kind}, first 16 octets = <<{','.join(map(str, octets))}>>: {{frame_too_large,{size},{frame_max - 8}}}"
+    return (
+        f"type {kind}, first 16 octets = <<{','.join(map(str, octets))}>>: {{frame_too_large,{size},{frame_max - 8}}}"
+    )
 
 
 def content_flags(p: Pointer, start: int, size: int) -> int:

@@ -1,0 +1,361 @@
+"""One channel: what it publishes, consumes and has asked for (AMQP 0-9-1, 3.1.2).
+
+What arrives is taken in order. Where it cannot go on, it waits in the inbox: behind a method that has asked another
+process (`running`), or behind publishes that are parked for want of room. Settlements, and methods that a held
+producer must be able to send, overtake parked publishes: two clients that feed each other's full queues go on acking.
+
+      open ──(error, channel.close)──▶ closing ──(close-ok)──▶ gone
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from acceptor import methods
+from acceptor.confirms import Confirms, Span
+from acceptor.consumers import Consumer
+from acceptor.inlet import UNLIMITED, Gate
+from acceptor.routes import Route
+from acceptor.unacked_cy import UnackedTags
+from penstock import bus
+from penstock.amqp.encode_cy import RETURN
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.properties import headers
+from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
+from penstock.amqp.spec import BY_NAME, MethodSpec
+from penstock.batch_cy import HAS_HEADERS, Batch
+
+if TYPE_CHECKING:
+    from acceptor.connection import Connection
+
+# Methods that overtake parked publishes: none of them can be meant to come after what is parked.
+OVERTAKES = frozenset(
+    BY_NAME[name]
+    for name in (
+        "basic_qos", "basic_consume", "basic_cancel", "basic_cancel_ok", "basic_get", "basic_recover",
+        "basic_recover_async", "channel_flow", "channel_flow_ok", "channel_close",
+    )
+)  # fmt: skip
+NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
+# What an item in the inbox weighs beside its content.
+ITEM_OCTETS = 128
+
+
+class ParkedRun:
+    """Publishes that wait for room: rows of a batch, and the confirm tag of the first of them (0 without confirms)."""
+
+    __slots__ = ("address", "batch", "count", "first", "mandatory", "octets", "tag")
+
+    def __init__(self, address: bytes, mandatory: bool, batch: Batch, first: int, count: int, tag: int) -> None:
+        self.address = address
+        self.mandatory = mandatory
+        self.batch = batch
+        self.first = first
+        self.count = count
+        self.tag = tag
+        self.octets = len(batch.entries) + len(batch.contents) + ITEM_OCTETS
+
+    def advance(self, count: int) -> None:
+        self.first += count
+        self.count -= count
+        if self.tag:
+            self.tag += count
+
+
+class ParkedMethod:
+    """A method that waits its turn."""
+
+    __slots__ = ("arguments", "method", "octets")
+
+    def __init__(self, method: MethodSpec, arguments: dict[str, Any], octets: int) -> None:
+        self.method = method
+        self.arguments = arguments
+        self.octets = octets + ITEM_OCTETS
+
+
+class Channel:
+    """The state of one channel. `connection.output` takes what it has to say."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.core = connection.core
+        self.vhost = connection.vhost
+        self.number = number
+        self.group = self.core.next_group()
+        self.closing = False
+        self.detached = False
+        self.inbox: deque[ParkedRun | ParkedMethod] = deque()
+        self.running: Generator[Any, Any, None] | None = None
+        self.method: MethodSpec | None = None
+        self.gates: list[Gate] = []
+        self.held_by: Gate | None = None
+        self.held_since = 0.0
+        self.told_flow = False
+        self.confirms: Confirms | None = None
+        self.unacked = UnackedTags()
+        self.consumers: dict[str, Consumer] = {}
+        self.getters: dict[int, int] = {}
+        self.shards: set[int] = set()
+        self.prefetch = 0
+        self.prefetch_global = 0
+        self.delivers = True
+        self.last_queue = ""
+
+    # In
+
+    def take_method(self, frame: Method, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        """A method arrived."""
+        if self.closing:
+            if method.name == "channel_close_ok":
+                self.connection.forget_channel(self)
+            elif method.name == "channel_close":
+                self.send("channel_close_ok")
+            return
+        if self.running is None and (not self.inbox or (method in OVERTAKES and self.core.may_overtake(self, method))):
+            self.handle(method, arguments)
+        else:
+            self.park(ParkedMethod(method, arguments, len(frame.payload)))
+
+    def take_publishes(self, run: PublishRun) -> None:
+        """Publishes arrived: send what there is room for, park the rest."""
+        if self.closing:
+            return
+        if run.immediate:
+            self.fail(amqp_error(540, "immediate=true", BY_NAME["basic_publish"]))
+            return
+        batch = run.batch
+        tag = self.confirms.number(batch.count) if self.confirms is not None else 0
+        parked = ParkedRun(run.address, run.mandatory, batch, 0, batch.count, tag)
+        if self.running is None and not self.inbox:
+            self.forward(parked, UNLIMITED)
+        if parked.count and not self.closing:
+            self.park(parked)
+
+    def take_settlements(self, run: SettleRun) -> None:
+        """Acks, nacks and rejects arrived."""
+        if self.closing:
+            return
+        unknown = self.unacked.settle(run.rows, run.count, self.core.settling(self.shards))
+        if unknown >= 0:
+            self.fail(amqp_error(406, f"unknown delivery tag {unknown}", BY_NAME["basic_ack"]))
+
+    def take_oversize(self, size: int) -> None:
+        if not self.closing:
+            text = f"message size {size} is larger than configured max size {self.core.settings.amqp.max_message_size}"
+            self.fail(amqp_error(406, text, BY_NAME["basic_publish"]))
+
+    # Methods
+
+    def handle(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        """Carry out a method; where it needs an answer from elsewhere, the channel runs it on when that comes."""
+        handler = methods.HANDLERS.get(method.name)
+        overtaken, self.method = self.method, method
+        try:
+            if handler is None:
+                raise amqp_error(503, f"unexpected method {method.amqp_name}", method)
+            running = handler(self, arguments)
+            if running is not None:
+                self.running = running
+                self.resume(None)
+        except AMQPError as error:
+            self.fail(error)
+        if self.running is None:
+            self.method = overtaken
+
+    def resume(self, answer: Any) -> None:
+        """Go on with the running method, which gets the answer it waits for."""
+        if self.running is None:
+            return
+        try:
+            request = self.running.send(answer)
+        except StopIteration:
+            self.running = None
+            self.pump(UNLIMITED)
+        except AMQPError as error:
+            self.running = None
+            self.fail(error)
+        else:
+            self.core.ask(request, self.resume)
+
+    def pump(self, most: int) -> None:
+        """Go through the inbox until something has to wait, publishing at most that many messages."""
+        while self.inbox and self.running is None and not self.gates and not self.closing:
+            item = self.inbox[0]
+            if isinstance(item, ParkedMethod):
+                self.unpark()
+                self.handle(item.method, item.arguments)
+                continue
+            most -= self.forward(item, most)
+            if item.count:
+                break
+            if self.inbox and self.inbox[0] is item:
+                self.unpark()
+        if not self.inbox and self.held_by is not None:
+            self.core.throttle.release(self)
+
+    def admit(self, most: int) -> None:
+        """A gate lets the channel in: it publishes at most that many messages."""
+        self.leave_gates()
+        self.pump(most)
+
+    def park(self, item: ParkedRun | ParkedMethod) -> None:
+        self.inbox.append(item)
+        self.core.throttle.parked(self, item.octets)
+
+    def unpark(self) -> None:
+        self.core.throttle.parked(self, -self.inbox.popleft().octets)
+
+    # Publishing
+
+    def forward(self, run: ParkedRun, most: int) -> int:
+        """Send what there is room for, at most that many; how many went. `run` keeps the rest."""
+        before = run.count
+        try:
+            route = self.core.routes.find(self.vhost, run.address)
+            if route.by_headers:
+                self.forward_by_headers(run, route, most)
+            else:
+                self.forward_along(run, route, most)
+        except AMQPError as error:
+            error.class_id, error.method_id = BY_NAME["basic_publish"].class_id, BY_NAME["basic_publish"].method_id
+            run.count = 0
+            self.fail(error)
+            return before
+        return before - run.count
+
+    def forward_along(self, run: ParkedRun, route: Route, most: int) -> None:
+        if not route.targets:
+            self.unroutable(run)
+            return
+        fresh = most == UNLIMITED
+        while run.count and most > 0:
+            count = self.fitting(run, route, min(run.count, most), fresh)
+            if count:
+                self.dispatch(run, route, count)
+                most -= count
+            elif self.wait_at_closed(route, fresh):
+                return
+        if run.count:
+            # Its share is used up though there may be room: others are next, and what it sent brings its turn again.
+            self.wait_at(route.gates[-1])
+
+    def fitting(self, run: ParkedRun, route: Route, count: int, fresh: bool) -> int:
+        """How many messages every gate of the route has room for; a newcomer does not overtake those who wait."""
+        for gate in route.gates:
+            if fresh and gate.waiting:
+                return 0
+            room, octets = gate.room()
+            count = min(count, room)
+            if octets < UNLIMITED and count:
+                fit = run.batch.fit(run.first, count, octets)
+                count = fit if fit or octets == 0 else 1
+            if count == 0:
+                return 0
+        return count
+
+    def wait_at_closed(self, route: Route, fresh: bool) -> bool:
+        """Wait at every gate of the route that has no room; whether there is one."""
+        for gate in route.gates:
+            if (fresh and gate.waiting) or min(gate.room()) <= 0:
+                self.wait_at(gate)
+        return bool(self.gates)
+
+    def wait_at(self, gate: Gate) -> None:
+        gate.waiting[self] = None
+        self.gates.append(gate)
+        if gate.is_saturated():
+            self.held_at(gate)
+
+    def held_at(self, gate: Gate) -> None:
+        """A gate that the channel waits at is saturated: now its client is told."""
+        self.core.throttle.hold(self, gate)
+
+    def dispatch(self, run: ParkedRun, route: Route, count: int) -> None:
+        """Put messages into the turn of every shard of the route."""
+        span = None
+        if self.confirms is not None and run.tag:
+            span = Span(self.confirms, run.tag, count, len(route.targets), route.inlets, self.confirmed)
+        octets = run.batch.body_bytes(run.first, count) if route.inlets else 0
+        for target in route.targets:
+            target.link.publish(target.queues, run.batch, run.first, count, span)
+            for inlet in target.inlets:
+                inlet.entered(count, octets)
+                target.link.under_way(inlet, count, octets)
+        self.core.published(count)
+        run.advance(count)
+
+    def forward_by_headers(self, run: ParkedRun, route: Route, most: int) -> None:
+        """Each message has a route of its own. A share of the room is not kept to: the gates bound it all the same."""
+        share = UNLIMITED if most == UNLIMITED else UNLIMITED - 1
+        while run.count:
+            _, header, _ = run.batch.record(run.first)
+            found = headers(header[12:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
+            single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag)
+            self.forward_along(single, self.core.routes.by_headers(self.vhost, route, found), share)
+            if single.count:
+                return
+            run.advance(1)
+
+    def unroutable(self, run: ParkedRun) -> None:
+        """No queue takes it: a mandatory message comes back, and both kinds count as confirmed."""
+        if run.mandatory and not self.detached:
+            self.connection.write_contents(self.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
+        if self.confirms is not None and run.tag:
+            self.confirms.complete(run.tag, run.count, False)
+            self.confirmed()
+        run.advance(run.count)
+
+    def confirmed(self) -> None:
+        """Some publishes are complete: tell at the end of the turn."""
+        if not self.detached and not self.closing:
+            self.core.confirming[self] = None
+
+    # Out
+
+    def send(self, name: str, **arguments: Any) -> None:
+        """Send a method to the client."""
+        if not self.detached:
+            self.connection.send(self.number, name, **arguments)
+
+    def fail(self, error: AMQPError) -> None:
+        """An error of the client: it closes the channel, or the connection where it is a hard one."""
+        if self.detached:
+            return
+        if self.method is not None and not error.class_id:
+            error.class_id, error.method_id = self.method.class_id, self.method.method_id
+        if error.hard:
+            self.connection.fail(error)
+            return
+        self.core.log_error(self.connection, error, self.number)
+        self.send(
+            "channel_close",
+            reply_code=error.code, reply_text=error.reply_text, class_id=error.class_id, method_id=error.method_id,
+        )  # fmt: skip
+        self.end(keep_parked=False)
+
+    def end(self, *, keep_parked: bool) -> None:
+        """Stop: requeue what is unacked, forget consumers; publishes that are parked may outlive the channel."""
+        self.closing = True
+        self.running = None
+        for shard in self.shards:
+            self.core.tell(shard, bus.GONE, self.group)
+        self.shards.clear()
+        for consumer in self.consumers.values():
+            self.core.forget_consumer(consumer)
+        self.consumers.clear()
+        self.unacked = UnackedTags()
+        self.leave_gates()
+        if self.held_by is not None:
+            self.core.throttle.release(self)
+        parked = [item for item in self.inbox if isinstance(item, ParkedRun)] if keep_parked else []
+        while self.inbox:
+            self.unpark()
+        if parked:
+            self.core.adopt(self, parked)
+
+    def leave_gates(self) -> None:
+        for gate in self.gates:
+            gate.waiting.pop(self, None)
+        self.gates.clear()

@@ -1,0 +1,107 @@
+"""Publisher confirms of a channel, by ranges (RabbitMQ's extension; confirm.select).
+
+A `Span` is a run of publishes that went the same way. It waits until every shard has taken it in and then, where a
+queue it went to is saturated, until that queue has room again: withheld confirms close a publisher's window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.amqp.encode_cy import Output
+from penstock.ranges_cy import RangeSet
+
+if TYPE_CHECKING:
+    from acceptor.inlet import Inlet
+
+
+class Confirms:
+    """The confirm side of one channel: tags count from 1, everything below `lowest` is confirmed."""
+
+    __slots__ = ("completed", "done", "lowest", "next_tag")
+
+    def __init__(self) -> None:
+        self.next_tag = 1
+        self.lowest = 1
+        self.done = RangeSet()
+        self.completed: list[tuple[int, int, bool]] = []
+
+    def number(self, count: int) -> int:
+        """Tags for `count` publishes; the first of them."""
+        self.next_tag += count
+        return self.next_tag - count
+
+    def complete(self, first: int, count: int, negative: bool) -> None:
+        """Publishes are settled; they are told of by `write`."""
+        self.completed.append((first, count, negative))
+
+    def write(self, channel: int, output: Output) -> None:
+        """Tell of what is complete: one multiple ack as far as there is no gap, single ones beyond."""
+        completed, self.completed = self.completed, []
+        completed.sort()
+        up_to = 0
+        for first, count, negative in completed:
+            if first == self.lowest and not negative:
+                self.lowest += count
+                up_to = self.lowest - 1
+            else:
+                output.acks(channel, first, count, False, negative)
+                self.done.add(first, count)
+            if self.done.total and self.done.first() == self.lowest:
+                self.lowest += self.done.pop_first(self.done.total)[1]
+        if up_to:
+            output.acks(channel, up_to, 1, True, False)
+
+
+class Span:
+    """Tags `first` to `first + count - 1`, waiting for `awaited` more shards or queues."""
+
+    __slots__ = ("awaited", "confirms", "count", "first", "inlets", "rejected", "wake")
+
+    def __init__(
+        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Inlet], wake: Callable[[], None]
+    ) -> None:
+        self.confirms = confirms
+        self.first = first
+        self.count = count
+        self.awaited = shards
+        self.inlets = inlets
+        self.rejected: RangeSet | None = None
+        self.wake = wake
+
+    def reject(self, offset: int, count: int) -> None:
+        """A queue refused some of the publishes, counted from the first of the span."""
+        if self.rejected is None:
+            self.rejected = RangeSet()
+        self.rejected.remove(self.first + offset, count)
+        self.rejected.add(self.first + offset, count)
+
+    def settle_one(self) -> None:
+        """One of those it waits for is done with it."""
+        self.awaited -= 1
+        if self.awaited:
+            return
+        inlets, self.inlets = self.inlets, ()
+        for inlet in inlets:
+            if inlet.is_saturated():
+                inlet.withheld.append(self)
+                self.awaited += 1
+        if not self.awaited:
+            self.complete()
+
+    def lose(self) -> None:
+        """A shard died with it: whatever else it waited for, it is refused."""
+        self.reject(0, self.count)
+        self.settle_one()
+
+    def complete(self) -> None:
+        at, end = self.first, self.first + self.count
+        for low, high in self.rejected.ranges() if self.rejected is not None else ():
+            if at < low:
+                self.confirms.complete(at, low - at, False)
+            self.confirms.complete(low, high - low, True)
+            at = high
+        if at < end:
+            self.confirms.complete(at, end - at, False)
+        self.wake()

@@ -1,0 +1,339 @@
+"""One connection without its socket: octets in, octets out (AMQP 0-9-1, 2.2 and 4.2).
+
+      header ──▶ handshake ──▶ open ──▶ closing (we sent close) ──▶ closed
+                     └───────────┴──(the client sent close)──────────▲
+
+Errors are made in handlers and acted on here: a channel's closes the channel, a connection's sends connection.close
+and ignores all but its answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from acceptor import handshake
+from acceptor.channel import Channel
+from acceptor.clients import Traits, traits_of
+from penstock.amqp import methods
+from penstock.amqp.encode_cy import Output
+from penstock.amqp.errors import AMQPError, HardError, amqp_error
+from penstock.amqp.scan_cy import Failure, Method, Oversize, PublishRun, Scanner, SettleRun
+from penstock.amqp.spec import PROTOCOL_HEADER, MethodSpec
+from penstock.batch_cy import Batch
+from penstock.logs import get_logger
+
+if TYPE_CHECKING:
+    from acceptor.core import AcceptorCore
+
+log = get_logger()
+
+# Before tune some clients put long tokens into start-ok (RabbitMQ 4.1 and later allow this much).
+FRAME_BEFORE_TUNE = 8192
+HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+# How long a peer may take to answer our close, and to close the socket after its own.
+CLOSE_SECONDS = 10.0
+UNREADABLE_SECONDS = 1.0
+
+
+class Transport(Protocol):
+    """The socket as the connection sees it."""
+
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def drip(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Connection:
+    """The state of one connection. Times are seconds of the caller's clock."""
+
+    def __init__(self, core: AcceptorCore, id: str, transport: Transport, peer: str, peer_host: str) -> None:
+        self.core = core
+        self.id = id
+        self.transport = transport
+        self.peer = peer
+        self.peer_host = peer_host
+        self.scanner = Scanner(FRAME_BEFORE_TUNE, core.settings.amqp.max_message_size)
+        self.output = Output()
+        self.expected: str | None = ""
+        self.closing = False
+        self.closed = False
+        self.channels: dict[int, Channel] = {}
+        self.channel_max = 0
+        self.frame_max = FRAME_BEFORE_TUNE
+        self.heartbeat = 0
+        self.user = ""
+        self.vhost = ""
+        self.properties: dict[str, Any] = {}
+        self.client = ""
+        self.traits = Traits()
+        self.held_channels = 0
+        self.parked_octets = 0
+        self.reads = True
+        self.writable = True
+        self.last_received = core.now
+        self.last_sent = core.now
+        self.deadline: float | None = core.now + core.settings.amqp.handshake_timeout
+
+    # Octets in
+
+    def receive(self, data: Any, end: int) -> int:
+        """Take the octets of a buffer up to `end`; how many were used. The rest comes again with what follows."""
+        self.last_received = self.core.now
+        start = 0
+        if self.expected == "":
+            if end < 8:
+                if bytes(data[:end]) != PROTOCOL_HEADER[:end]:
+                    self.refuse_protocol(bytes(data[:end]))
+                    return end
+                return 0
+            if bytes(data[:8]) not in (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"):
+                self.refuse_protocol(bytes(data[:8]))
+                return end
+            self.expected = handshake.FIRST
+            handshake.start(self)
+            start = 8
+        events: list[object] = []
+        used = self.scanner.scan(data, start, end, events)
+        for event in events:
+            if self.closed:
+                break
+            try:
+                self.take(event)
+            except Exception:
+                log.exception("internal error", connection=self.id, peer=self.peer)
+                self.fail(amqp_error(541, "internal error"))
+        return used
+
+    def refuse_protocol(self, octets: bytes) -> None:
+        log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))
+        self.output.write(PROTOCOL_HEADER)
+        self.core.dirty[self] = None
+        self.hang_up()
+
+    def take(self, event: object) -> None:
+        if isinstance(event, PublishRun):
+            channel = self.channel(event.channel)
+            if channel is not None:
+                channel.take_publishes(event)
+        elif isinstance(event, SettleRun):
+            channel = self.channel(event.channel)
+            if channel is not None:
+                channel.take_settlements(event)
+        elif isinstance(event, Method):
+            self.take_method(event)
+        elif isinstance(event, Failure):
+            if not self.closing:
+                self.fail(amqp_error(event.code, event.text))
+        elif isinstance(event, Oversize):
+            channel = self.channel(event.channel)
+            if channel is not None:
+                channel.take_oversize(event.size)
+
+    def channel(self, number: int) -> Channel | None:
+        """The open channel of that number; none, and the connection fails, where there is not one."""
+        channel = self.channels.get(number)
+        if channel is None and not self.closing:
+            if self.expected is not None:
+                self.fail(amqp_error(503, "a channel is used before the connection is open"))
+            else:
+                self.fail(amqp_error(504, "expected 'channel.open'"))
+        return None if self.closing else channel
+
+    def take_method(self, frame: Method) -> None:
+        try:
+            method, arguments = methods.decode(frame.payload)
+            if frame.channel == 0 or self.expected is not None:
+                self.connection_method(frame.channel, method, arguments)
+            elif method.name == "channel_open":
+                self.open_channel(frame.channel)
+            else:
+                channel = self.channel(frame.channel)
+                if channel is not None:
+                    channel.take_method(frame, method, arguments)
+        except AMQPError as error:
+            self.fail(error)
+
+    # Class connection
+
+    def connection_method(self, channel: int, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        if method.name == "connection_close":
+            self.close_asked(arguments)
+        elif method.name == "connection_close_ok":
+            self.hang_up()
+        elif self.closing:
+            return
+        elif self.expected is not None and channel == 0:
+            self.shake_hands(method, arguments)
+        elif method.name not in ("connection_blocked", "connection_unblocked"):
+            raise amqp_error(503, f"unexpected method {method.amqp_name} on channel {channel}", method)
+
+    def shake_hands(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
+        assert self.expected
+        try:
+            self.expected = handshake.step(self, self.expected, method, arguments)
+        except handshake.Refused as refused:
+            log.warning("handshake refused", peer=self.peer, reason=str(refused))
+            self.scanner.failed = True
+            self.closing = True
+            self.deadline = self.core.now + handshake.REFUSAL_SECONDS
+        except handshake.LoginRefused as refused:
+            log.warning("login refused", peer=self.peer, user=refused.user)
+            self.scanner.failed = True
+            text = str(refused)
+            self.core.later(handshake.REFUSAL_SECONDS, lambda: self.refuse_login(text))
+        else:
+            if self.expected is None:
+                self.deadline = None
+                log.info("connection open", connection=self.id, peer=self.peer, client=self.client, user=self.user,
+                         vhost=self.vhost)  # fmt: skip
+
+    def refuse_login(self, text: str) -> None:
+        if self.closed:
+            return
+        if self.has_capability("authentication_failure_close"):
+            self.scanner.failed = False
+            self.fail(amqp_error(403, text))
+        else:
+            self.hang_up()
+
+    def identify(self, properties: dict[str, Any]) -> None:
+        """Take in what the client says of itself."""
+        self.properties = properties
+        self.traits = traits_of(properties)
+        words = (properties.get(name) for name in ("product", "version", "connection_name"))
+        self.client = " ".join(str(word) for word in words if word)[:255]
+
+    def has_capability(self, name: str) -> bool:
+        capabilities = self.properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+    def open_channel(self, number: int) -> None:
+        if self.closing:
+            return
+        if number in self.channels:
+            raise amqp_error(504, "second 'channel.open' seen")
+        if number > self.channel_max:
+            raise amqp_error(
+                530, f"number of channels opened ({number}) has reached the negotiated channel_max ({self.channel_max})"
+            )
+        self.channels[number] = Channel(self, number)
+        self.send(number, "channel_open_ok")
+
+    def forget_channel(self, channel: Channel) -> None:
+        self.channels.pop(channel.number, None)
+
+    # Octets out
+
+    def send(self, channel: int, name: str, **arguments: Any) -> None:
+        if not self.closed:
+            self.output.write(methods.frame(channel, name, **arguments))
+            self.core.dirty[self] = None
+
+    def write_contents(
+        self, channel: int, prefix: bytes, tag: int, redelivered: bool, suffix: bytes, batch: Batch, first: int,
+        count: int,
+    ) -> None:  # fmt: skip
+        """Frames of a range of a batch (see `encode_cy.Output.contents`)."""
+        self.output.contents(channel, prefix, tag, redelivered, suffix, batch, first, count, self.frame_max)
+        self.core.dirty[self] = None
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Once a second: deadlines and heartbeats (AMQP 0-9-1, 4.2.7)."""
+        if self.deadline is not None and now >= self.deadline:
+            if not self.closing:
+                log.info("handshake timed out", peer=self.peer)
+            self.hang_up()
+        elif self.heartbeat and self.expected is None and not self.closing:
+            if now - self.last_sent >= self.heartbeat / 2:
+                self.output.write(HEARTBEAT)
+                self.core.dirty[self] = None
+            if self.reads and now - self.last_received > 2 * self.heartbeat + 1:
+                log.info("missed heartbeats", connection=self.id, peer=self.peer, seconds=2 * self.heartbeat)
+                self.hang_up()
+
+    def pause_reading(self) -> None:
+        self.reads = False
+        self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self.reads = True
+        self.last_received = self.core.now
+        self.transport.resume_reading()
+
+    def drip(self) -> None:
+        """Read a little though paused."""
+        self.transport.drip()
+
+    # The end
+
+    def fail(self, error: AMQPError) -> None:
+        """An error that the connection does not survive: say so, then wait for the answer."""
+        if self.closing or self.closed:
+            return
+        self.core.log_error(self, error, 0)
+        self.close(error)
+
+    def close(self, error: AMQPError) -> None:
+        self.end_channels(keep_parked=False)
+        self.send(
+            0,
+            "connection_close",
+            reply_code=error.code,
+            reply_text=error.reply_text,
+            class_id=error.class_id,
+            method_id=error.method_id,
+        )
+        self.closing = True
+        # After a frame error what follows cannot be read, and so neither can its close-ok.
+        self.deadline = self.core.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
+        if not self.reads:
+            self.resume_reading()
+
+    def close_asked(self, arguments: dict[str, Any]) -> None:
+        """The client closes: its exclusive queues go before it is answered."""
+        if self.closing:
+            self.send(0, "connection_close_ok")
+            self.hang_up()
+            return
+        log.info("connection closed", connection=self.id, peer=self.peer, code=arguments["reply_code"],
+                 text=arguments["reply_text"])  # fmt: skip
+        self.end_channels(keep_parked=True)
+        self.closing = True
+        self.deadline = self.core.now + CLOSE_SECONDS
+
+        def answer() -> None:
+            self.send(0, "connection_close_ok")
+            self.hang_up()
+
+        self.core.delete_exclusive(self, answer)
+
+    def end_channels(self, *, keep_parked: bool) -> None:
+        for channel in self.channels.values():
+            if not channel.closing:
+                channel.end(keep_parked=keep_parked)
+        self.channels.clear()
+
+    def hang_up(self) -> None:
+        """Close the socket once what was written has left."""
+        if not self.closed:
+            self.core.flush(self)
+            self.closed = True
+            self.transport.close()
+
+    def lost(self) -> None:
+        """The socket is gone."""
+        self.closed = True
+        if not self.closing and self.expected is None:
+            log.info("connection lost", connection=self.id, peer=self.peer, client=self.client)
+        self.end_channels(keep_parked=True)
+        if not self.closing:
+            self.core.delete_exclusive(self, lambda: None)
+        self.core.forget_connection(self)
+
+
+def forced(text: str) -> HardError:
+    """The operator's, or a shutdown's, reason to close a connection."""
+    return HardError(320, text)

@@ -1,0 +1,350 @@
+"""The acceptor without its sockets: connections, the replica of the topology, routes, and a link to each shard.
+
+What came in one turn of the loop is taken in first; `finish_turn` then writes confirms and closes the outgoing turns.
+Nothing here waits and nothing reads a clock: the shell sets `now` (seconds, monotonic) and calls `tick`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from acceptor.channel import Channel, ParkedRun
+from acceptor.connection import Connection, Transport, forced
+from acceptor.consumers import Consumer
+from acceptor.inlet import UNLIMITED, Inlet
+from acceptor.methods.asking import Answer, ToRouter, ToShard
+from acceptor.routes import Routes
+from acceptor.shard_link import ShardLink
+from acceptor.throttle import Throttle
+from acceptor.unacked_cy import Settlements
+from penstock import bus
+from penstock.amqp.errors import AMQPError
+from penstock.amqp.spec import MethodSpec
+from penstock.gauges import Gauges
+from penstock.logs import get_logger
+from penstock.settings import Settings
+from penstock.watermarks import QueueLimits
+from router.topology import Topology
+
+log = get_logger()
+
+# A consumer's window is opened again once this share of it has left for its socket.
+WINDOW_SHARE = 8
+
+
+class AcceptorCore:
+    """One life of one acceptor. `stalled` connections wait for the replica to catch up with the topology."""
+
+    def __init__(self, index: int, incarnation: int, gauges: Gauges, settings: Settings, node_name: str) -> None:
+        self.index = index
+        self.incarnation = incarnation
+        self.gauges = gauges
+        self.settings = settings
+        self.node_name = node_name
+        self.now = 0.0
+        self.topology = Topology()
+        self.loaded = False
+        self.links = [ShardLink(shard, gauges, index, settings.flow.pair_bytes) for shard in range(settings.shards)]
+        self.inlets: dict[int, Inlet] = {}
+        self.routes = Routes(self.topology, self.links, self.inlets)
+        self.throttle = Throttle(settings.flow.parking_bytes)
+        self.connections: dict[str, Connection] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.dirty: dict[Connection, None] = {}
+        self.confirming: dict[Channel, None] = {}
+        self.orphans: dict[Channel, None] = {}
+        self.uncredited: dict[Connection, dict[Consumer, None]] = {}
+        self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.flush: Callable[[Connection], None] = lambda connection: None
+        self.published_total = 0
+        self.delivered_total = 0
+        self.confirmed_total = 0
+        self.turns = 0
+        self.last_connection = 0
+        self.last_group = 0
+        self.last_consumer = 0
+
+    # Connections
+
+    def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
+        """A client connected."""
+        self.last_connection += 1
+        id = f"{self.index}.{self.incarnation}.{self.last_connection}"
+        connection = self.connections[id] = Connection(self, id, transport, peer, peer_host)
+        return connection
+
+    def forget_connection(self, connection: Connection) -> None:
+        self.connections.pop(connection.id, None)
+        self.uncredited.pop(connection, None)
+        self.throttle.forget(connection)
+
+    def delete_exclusive(self, connection: Connection, done: Callable[[], None]) -> None:
+        """Have the exclusive queues of a connection deleted; `done` is called when they are gone."""
+        if not connection.vhost:
+            done()
+            return
+        arguments = {"connection": connection.id}
+        self.router_requests.append(("connection_closed", arguments, lambda result, error: done()))
+
+    def behind(self) -> bool:
+        """Whether the topology has moved on without this replica: then nothing may be routed by it."""
+        behind: bool = self.gauges.topology_version() > self.topology.version
+        return behind
+
+    def log_error(self, connection: Connection, error: AMQPError, channel: int) -> None:
+        log.warning("client error", code=error.code, text=error.text, connection=connection.id, channel=channel,
+                    peer=connection.peer, client=connection.client)  # fmt: skip
+
+    # What channels ask for
+
+    def next_group(self) -> int:
+        self.last_group += 1
+        return self.last_group
+
+    def next_consumer(self, shard: int) -> int:
+        self.last_consumer += 1
+        return self.last_consumer << 8 | shard
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        self.consumers.pop(consumer.id, None)
+
+    def ask(self, request: ToRouter | ToShard, resume: Callable[[Answer], None]) -> None:
+        """Send a request of a running method; `resume` gets the answer."""
+        if isinstance(request, ToRouter):
+            done: Callable[[Any, Any], None] = lambda result, error: resume(Answer(result, error))  # noqa: E731
+            self.router_requests.append((request.name, request.arguments, done))
+        else:
+            link = self.links[request.shard]
+            link.ask(request.operation, lambda result, error, parts: resume(Answer(result, error, parts)))
+
+    def tell(self, shard: int, *operation: Any) -> None:
+        self.links[shard].tell(*operation)
+
+    def settling(self, shards: set[int]) -> list[Settlements]:
+        """Where settlements go, by shard; those of the given shards are opened."""
+        for shard in shards:
+            self.links[shard].settling()
+        return [link.settlements for link in self.links]
+
+    def published(self, count: int) -> None:
+        self.published_total += count
+
+    def may_overtake(self, channel: Channel, method: MethodSpec) -> bool:
+        """A close overtakes parked publishes as long as they can be kept: it must not lose them."""
+        if method.name != "channel_close":
+            return True
+        return self.throttle.orphan_octets + channel.connection.parked_octets <= self.settings.flow.orphan_bytes
+
+    def adopt(self, channel: Channel, parked: list[ParkedRun]) -> None:
+        """Publishes that outlive their channel go on waiting for room."""
+        octets = sum(run.octets for run in parked)
+        if self.throttle.orphan_octets + octets > self.settings.flow.orphan_bytes:
+            log.warning("parked publishes dropped with their connection", connection=channel.connection.id,
+                        messages=sum(run.count for run in parked), octets=octets)  # fmt: skip
+            return
+        heir = Channel(channel.connection, channel.number)
+        heir.detached = True
+        self.orphans[heir] = None
+        for run in parked:
+            run.tag, run.mandatory = 0, False
+            heir.park(run)
+        heir.admit(heir.inbox[0].count if isinstance(heir.inbox[0], ParkedRun) else 1)
+
+    # Topology
+
+    def load(self, version: int, changes: list[Any]) -> None:
+        """Start, or start again, from a snapshot."""
+        before = set(self.inlets)
+        self.topology.reset()
+        for change in changes:
+            self.change(change)
+        present = {change[3] for change in changes if change[0] == "queue"}
+        for id in before - present:
+            self.close_inlet(id)
+        self.topology.version = version
+        self.loaded = True
+        self.routes.clear()
+
+    def apply(self, version: int, changes: list[Any]) -> None:
+        for change in changes:
+            self.change(change)
+        self.topology.version = version
+        self.routes.clear()
+
+    def change(self, change: list[Any]) -> None:
+        self.topology.apply(change)
+        if change[0] == "queue":
+            _, vhost, name, id, slot, _, _, _, _, _, wire = change
+            limits = QueueLimits.from_wire(wire)
+            if limits.marks and id not in self.inlets:
+                acceptors = self.settings.acceptors
+                self.inlets[id] = Inlet(self.gauges, acceptors, id, slot, vhost, name, limits)
+        elif change[0] == "queue_gone":
+            self.close_inlet(change[3])
+
+    def close_inlet(self, id: int) -> None:
+        """A queue with a limit is gone: who waited for it waits no longer, confirms withheld for it are given."""
+        inlet = self.inlets.pop(id, None)
+        if inlet is None:
+            return
+        self.routes.clear()
+        inlet.release_withheld()
+        while inlet.waiting:
+            channel, _ = inlet.waiting.popitem(last=False)
+            self.timers.append((0.0, partial(channel.admit, UNLIMITED - 1)))
+
+    # Shards
+
+    def shard_started(self, shard: int) -> None:
+        """A (new) life of a shard: its consumers get new ids, so that nothing meant for the old life finds them."""
+        link = self.links[shard]
+        if link.up:
+            self.shard_died(shard)
+        attach = []
+        for consumer in [c for c in self.consumers.values() if c.queue.shard == shard]:
+            del self.consumers[consumer.id]
+            consumer.id = self.next_consumer(shard)
+            consumer.written = 0
+            self.consumers[consumer.id] = consumer
+            attach.append(consumer.operation())
+        for connection in self.connections.values():
+            for channel in connection.channels.values():
+                channel.getters = {queue: id for queue, id in channel.getters.items() if id & 255 != shard}
+        link.start(attach)
+
+    def shard_died(self, shard: int) -> None:
+        self.links[shard].died()
+
+    def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
+        """Take in one turn of a shard."""
+        link = self.links[shard]
+        for operation in operations:
+            kind = operation[0]
+            if kind == bus.DELIVER:
+                self.deliver(operation, parts)
+            elif kind == bus.REPLY:
+                link.replied(operation[1], operation[2], operation[3], parts)
+            elif kind == bus.FLOW:
+                self.flow(operation[1], operation[2])
+            elif kind == bus.REJECTED:
+                _, turn, index, _, first, count = operation
+                link.rejected(turn, index, first, count)
+            elif kind == bus.CANCELLED:
+                self.consumer_cancelled(operation[1])
+        link.taken(taken)
+
+    def deliver(self, operation: list[Any], parts: list[Any]) -> None:
+        _, id, sequence, part, count, redelivered = operation
+        consumer = self.consumers.get(id)
+        if consumer is None:
+            return
+        channel = consumer.channel
+        connection = channel.connection
+        batch = bus.batch_at(parts, part)
+        tag = channel.unacked.skip(count) if consumer.no_ack else channel.unacked.deliver(id, sequence, count)
+        connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
+        consumer.written += batch.body_bytes(0, count) + bus.MESSAGE_WEIGHT * count
+        self.delivered_total += count
+        if consumer.written * WINDOW_SHARE > self.settings.flow.consumer_window_bytes:
+            if connection.writable:
+                self.open_window(consumer)
+            else:
+                self.uncredited.setdefault(connection, {})[consumer] = None
+
+    def open_window(self, consumer: Consumer) -> None:
+        """Tell the shard what has left for the socket."""
+        self.links[consumer.queue.shard].open_window(consumer.id, consumer.written)
+        consumer.written = 0
+
+    def writable(self, connection: Connection, writable: bool) -> None:
+        """The socket's buffer is full, or has drained."""
+        connection.writable = writable
+        if writable:
+            for consumer in self.uncredited.pop(connection, {}):
+                self.open_window(consumer)
+
+    def flow(self, id: int, saturated: bool) -> None:
+        """A shard's broadcast: a queue, or (id below 0) its own memory, is saturated or has room again."""
+        gate = self.links[-1 - id] if id < 0 else self.inlets.get(id)
+        if gate is None:
+            return
+        if saturated:
+            for session in list(gate.waiting):
+                session.held_at(gate)
+            return
+        if isinstance(gate, Inlet):
+            gate.release_withheld()
+        gate.serve()
+
+    def consumer_cancelled(self, id: int) -> None:
+        """Its queue was deleted: tell clients that want to know."""
+        consumer = self.consumers.pop(id, None)
+        if consumer is None:
+            return
+        channel = consumer.channel
+        channel.consumers.pop(consumer.tag, None)
+        if channel.connection.has_capability("consumer_cancel_notify"):
+            channel.send("basic_cancel", consumer_tag=consumer.tag, nowait=True)
+
+    # Turns and time
+
+    def finish_turn(self) -> list[tuple[int, list[Any]]]:
+        """Write confirms, close the outgoing turns; the multiparts to send, each with its shard."""
+        self.turns += 1
+        confirming, self.confirming = self.confirming, {}
+        for channel in confirming:
+            if channel.confirms is not None and not channel.closing:
+                channel.confirms.write(channel.number, channel.connection.output)
+                self.dirty[channel.connection] = None
+        turns = []
+        for link in self.links:
+            frames = link.close_turn(self.topology.version)
+            if frames is not None:
+                turns.append((link.index, frames))
+        return turns
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        self.timers.append((self.now + seconds, action))
+
+    def recheck(self) -> None:
+        """Often: run what is due, drip, and let in whom a lost broadcast left waiting."""
+        timers, self.timers = self.timers, []
+        for due, action in timers:
+            if due <= self.now:
+                action()
+            else:
+                self.timers.append((due, action))
+        self.throttle.drip(self.now)
+        for inlet in list(self.inlets.values()):
+            if inlet.withheld and not inlet.is_saturated():
+                inlet.release_withheld()
+            if inlet.waiting:
+                inlet.serve()
+        for link in self.links:
+            if link.waiting:
+                link.serve()
+        for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
+            del self.orphans[orphan]
+        self.write_counters()
+
+    def tick(self) -> None:
+        """Once a second: heartbeats and deadlines."""
+        for connection in list(self.connections.values()):
+            connection.tick(self.now)
+
+    def write_counters(self) -> None:
+        self.gauges.counters_write(
+            "acceptor", self.index, len(self.connections),
+            sum(len(connection.channels) for connection in self.connections.values()),
+            len(self.throttle.held), self.throttle.parked_octets, len(self.throttle.paused), 0,
+            self.published_total, self.delivered_total, self.confirmed_total, self.turns,
+        )  # fmt: skip
+
+    def shut_down(self) -> None:
+        """Tell every client that the broker goes."""
+        for connection in list(self.connections.values()):
+            if connection.expected is None and not connection.closing:
+                connection.close(forced("broker forced connection closure with reason 'shutdown'"))

@@ -1,0 +1,148 @@
+"""From the protocol header to connection.open (AMQP 0-9-1, 2.2.4), as a table of states.
+
+    header ──▶ start-ok ──▶ tune-ok ──▶ open ──▶ (the connection is open)
+
+Each state expects one method. Anything else is 503 as the state says; a client that takes too long is hung up on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock import __version__
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.spec import MethodSpec
+from penstock.amqp.tables_cy import decode_table
+
+if TYPE_CHECKING:
+    from acceptor.connection import Connection
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "authentication_failure_close",
+    "per_consumer_qos",
+)
+# A refused login is answered only after this many seconds, so that guessing is slow.
+REFUSAL_SECONDS = 1.0
+FRAME_MIN = 4096
+
+SERVER_PROPERTIES: dict[str, object] = {
+    "product": "penstock",
+    "version": __version__,
+    "platform": "Python",
+    "copyright": "The penstock authors",
+    "information": "Licensed under the Apache License 2.0",
+    "capabilities": dict.fromkeys(CAPABILITIES, True),
+}
+
+
+class Refused(Exception):
+    """The handshake cannot go on and the client is hung up on without a word; the text goes to the log."""
+
+
+def start(connection: Connection) -> None:
+    connection.send(
+        0,
+        "connection_start",
+        version_major=0,
+        version_minor=9,
+        server_properties={**SERVER_PROPERTIES, "cluster_name": connection.core.node_name},
+        mechanisms=b"PLAIN AMQPLAIN",
+        locales=b"en_US",
+    )
+
+
+def start_ok(connection: Connection, arguments: dict[str, Any]) -> None:
+    connection.identify(arguments["client_properties"])
+    user, password = credentials(arguments["mechanism"], arguments["response"])
+    if not may_log_in(user, password, connection.peer_host):
+        raise LoginRefused(arguments["mechanism"], user)
+    connection.user = user
+    amqp = connection.core.settings.amqp
+    connection.send(
+        0, "connection_tune", channel_max=amqp.channel_max, frame_max=amqp.frame_max, heartbeat=amqp.heartbeat
+    )
+
+
+class LoginRefused(Exception):
+    """Wrong credentials; whether the client is told why depends on what it declared."""
+
+    def __init__(self, mechanism: str, user: str) -> None:
+        super().__init__(
+            f"Login was refused using authentication mechanism {mechanism}. "
+            "For details see the broker logfile."
+        )  # fmt: skip
+        self.user = user
+
+
+def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
+    """User and password of a start-ok. Refused if they cannot be read."""
+    if mechanism == "PLAIN":
+        parts = response.split(b"\0")
+        if len(parts) != 3:
+            raise Refused("malformed PLAIN response")
+        return parts[1].decode("utf-8", "replace"), parts[2].decode("utf-8", "replace")
+    if mechanism == "AMQPLAIN":
+        octets = len(response).to_bytes(4, "big") + response
+        try:
+            table, _ = decode_table(octets, 0, len(octets))
+        except AMQPError as error:
+            raise Refused("malformed AMQPLAIN response") from error
+        if "LOGIN" not in table or "PASSWORD" not in table:
+            raise Refused("AMQPLAIN response without LOGIN or PASSWORD")
+        return str(table["LOGIN"]), str(table["PASSWORD"])
+    raise Refused(f"unknown authentication mechanism '{mechanism}'")
+
+
+def may_log_in(user: str, password: str, host: str) -> bool:
+    """guest/guest, from this machine only, as RabbitMQ ships."""
+    loopback = host == "::1" or host.startswith(("127.", "::ffff:127."))
+    return user == "guest" and password == "guest" and loopback
+
+
+def tune_ok(connection: Connection, arguments: dict[str, Any]) -> None:
+    amqp = connection.core.settings.amqp
+    channel_max = _negotiated("channel_max", arguments["channel_max"], amqp.channel_max, 1)
+    connection.channel_max = channel_max
+    connection.frame_max = _negotiated("frame_max", arguments["frame_max"], amqp.frame_max, FRAME_MIN)
+    connection.scanner.frame_max = connection.frame_max
+    connection.heartbeat = arguments["heartbeat"]
+
+
+def _negotiated(name: str, asked: int, offered: int, least: int) -> int:
+    """What the client may use: at most what was offered (0 would be no limit, which is more)."""
+    if asked == 0:
+        raise amqp_error(
+            530, f"negotiated {name} = 0 (no limit) is higher than the maximum allowed value ({offered})"
+        )  # fmt: skip
+    if asked > offered:
+        raise amqp_error(530, f"negotiated {name} = {asked} is higher than the maximum allowed value ({offered})")
+    if asked < least:
+        raise amqp_error(530, f"negotiated {name} = {asked} is lower than the minimum allowed value ({least})")
+    return asked
+
+
+def open_(connection: Connection, arguments: dict[str, Any]) -> None:
+    vhost = arguments["virtual_host"]
+    if not connection.core.topology.has_vhost(vhost):
+        raise amqp_error(530, f"vhost {vhost} not found")
+    connection.vhost = vhost
+    connection.send(0, "connection_open_ok")
+
+
+STEPS: Mapping[str, Any] = {"connection_start_ok": start_ok, "connection_tune_ok": tune_ok, "connection_open": open_}
+NEXT = {"connection_start_ok": "connection_tune_ok", "connection_tune_ok": "connection_open", "connection_open": None}
+FIRST = "connection_start_ok"
+
+
+def step(connection: Connection, expected: str, method: MethodSpec, arguments: dict[str, Any]) -> str | None:
+    """Take one method of the handshake; the name of the next expected one, None when the connection is open."""
+    if method.name != expected:
+        raise amqp_error(503, f"unexpected method {method.amqp_name} during the handshake", method)
+    STEPS[expected](connection, arguments)
+    return NEXT[expected]

@@ -1,0 +1,126 @@
+"""The way into a queue that has a limit, as one acceptor sees it: how much may be under way, and who waits for room.
+
+The shard decides when a queue is saturated; between its decision and the acceptor's knowledge messages are in flight.
+So an acceptor keeps what it has under way to a queue within its share of the room that the gauges show, plus its share
+of the overshoot that is published with the marks: whatever the number of producers, depth stays within that bound.
+
+      open ──(room used up, or the queue is saturated)──▶ sessions wait, in turn
+      open ◀──(taken in, resumed, raised, deleted: `serve`)── sessions wait
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.gauges import Gauges
+from penstock.watermarks import QueueLimits
+
+if TYPE_CHECKING:
+    from acceptor.confirms import Span
+
+UNLIMITED = 1 << 62
+
+
+class Session(Protocol):
+    """A channel that may wait: it publishes what it has parked, as far as there is room, when it is let in."""
+
+    def admit(self, most: int) -> None: ...
+
+    def held_at(self, gate: Gate) -> None: ...
+
+
+class Gate(Protocol):
+    """What a publish must pass: a queue with a limit, or the link to a shard."""
+
+    waiting: OrderedDict[Session, None]
+
+    def room(self) -> tuple[int, int]: ...
+
+    def is_saturated(self) -> bool: ...
+
+    def serve(self) -> None: ...
+
+
+class Inlet:
+    """The gate of one queue. `in_flight` counts messages and octets that the shard has not taken in yet."""
+
+    __slots__ = (
+        "acceptors", "gauges", "id", "in_flight", "in_flight_bytes", "limits", "name", "slot", "vhost", "waiting",
+        "withheld",
+    )  # fmt: skip
+
+    def __init__(
+        self, gauges: Gauges, acceptors: int, id: int, slot: int, vhost: str, name: str, limits: QueueLimits
+    ) -> None:
+        self.gauges = gauges
+        self.acceptors = acceptors
+        self.id = id
+        self.slot = slot
+        self.vhost = vhost
+        self.name = name
+        self.limits = limits
+        self.in_flight = 0
+        self.in_flight_bytes = 0
+        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.withheld: list[Span] = []
+
+    def __str__(self) -> str:
+        """What an operator or a client is told: the depth against the marks."""
+        marks = self.limits.marks
+        count, octets = self.gauges.depth_count(self.slot), self.gauges.depth_bytes(self.slot)
+        told = []
+        if marks.stop_count:
+            told.append(f"{count} of {marks.stop_count} messages, resume at {marks.resume_count}")
+        if marks.stop_bytes:
+            told.append(f"{octets} of {marks.stop_bytes} bytes, resume at {marks.resume_bytes}")
+        return f"queue '{self.name}' in vhost '{self.vhost}': {'; '.join(told)}"
+
+    def is_saturated(self) -> bool:
+        return self.gauges.saturated(self.slot)
+
+    def room(self) -> tuple[int, int]:
+        """(messages, octets) that may be sent now."""
+        if self.gauges.saturated(self.slot):
+            return 0, 0
+        marks = self.limits.marks
+        count = octets = UNLIMITED
+        if marks.stop_count:
+            share = max(marks.stop_count - self.gauges.depth_count(self.slot), 0) + marks.overshoot_count
+            count = max(share // self.acceptors, 1) - self.in_flight
+        if marks.stop_bytes:
+            share = max(marks.stop_bytes - self.gauges.depth_bytes(self.slot), 0) + marks.overshoot_bytes
+            octets = max(share // self.acceptors, 1) - self.in_flight_bytes
+            if self.in_flight == 0:
+                octets = max(octets, 1)
+        return max(count, 0), max(octets, 0)
+
+    def entered(self, count: int, octets: int) -> None:
+        self.in_flight += count
+        self.in_flight_bytes += octets
+
+    def taken(self, count: int, octets: int) -> None:
+        """The shard has taken in what was under way."""
+        self.in_flight -= count
+        self.in_flight_bytes -= octets
+
+    def serve(self) -> None:
+        serve(self)
+
+    def release_withheld(self) -> None:
+        """Confirms that waited for this queue wait for it no longer."""
+        withheld, self.withheld = self.withheld, []
+        for span in withheld:
+            span.settle_one()
+
+
+def serve(gate: Gate) -> None:
+    """Let waiting sessions in, one after the other, each its share of the room there is."""
+    turns = len(gate.waiting)
+    while turns and gate.waiting:
+        room, octets = gate.room()
+        if room <= 0 or octets <= 0:
+            return
+        session, _ = gate.waiting.popitem(last=False)
+        session.admit(max(room // turns, 1))
+        turns -= 1

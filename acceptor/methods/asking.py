@@ -1,0 +1,56 @@
+"""What a handler yields when it needs an answer from another process, and what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.amqp.errors import amqp_error
+
+
+@dataclass(frozen=True, slots=True)
+class ToRouter:
+    """A request to the router."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToShard:
+    """A request to a shard; element 1 of the operation becomes its number."""
+
+    shard: int
+    operation: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result or an error ([reply code, text]); `parts` are what indexes in the result point into."""
+
+    result: Any
+    error: Sequence[Any] | None
+    parts: Sequence[Any] = ()
+
+
+Handling = Generator[ToRouter | ToShard, Answer, None]
+Asking = Generator[ToRouter | ToShard, Answer, Any]
+
+
+def ask_router(request: str, /, **arguments: Any) -> Asking:
+    """The router's result. AMQPError where it refuses."""
+    answer = yield ToRouter(request, arguments)
+    return _result(answer)
+
+
+def ask_shard(shard: int, *operation: Any) -> Asking:
+    """A shard's result. AMQPError where it refuses."""
+    answer = yield ToShard(shard, [operation[0], 0, *operation[1:]])
+    return _result(answer)
+
+
+def _result(answer: Answer) -> Any:
+    if answer.error is not None:
+        raise amqp_error(answer.error[0], answer.error[1])
+    return answer.result

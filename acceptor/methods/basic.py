@@ -1,0 +1,112 @@
+"""Class basic, but for what moves contents by the batch (AMQP 0-9-1, 1.8)."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import TYPE_CHECKING, Any
+
+from acceptor.consumers import Consumer
+from acceptor.methods.asking import Answer, Handling, ToShard, ask_shard
+from acceptor.methods.queue import find, named
+from penstock import bus
+from penstock.amqp.encode_cy import GET_OK
+from penstock.amqp.errors import amqp_error
+from penstock.amqp.scan_cy import SETTLE_REQUEUE
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+
+
+def qos(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Prefetch for consumers started from now on, or (global) for all of the channel together, as RabbitMQ has it."""
+    if arguments["prefetch_size"]:
+        raise amqp_error(540, f"prefetch_size!=0 ({arguments['prefetch_size']})")
+    if arguments["global_"]:
+        channel.prefetch_global = arguments["prefetch_count"]
+        for shard in channel.shards:
+            channel.core.tell(shard, bus.LIMIT, channel.group, channel.prefetch_global)
+    else:
+        channel.prefetch = arguments["prefetch_count"]
+    channel.send("basic_qos_ok")
+
+
+def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    queue = find(channel, named(channel, arguments["queue"]))
+    tag = arguments["consumer_tag"] or "amq.ctag-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+    if tag in channel.consumers:
+        raise amqp_error(530, f"attempt to reuse consumer tag '{tag}'")
+    consumer = Consumer(
+        channel.core.next_consumer(queue.shard), channel, queue, tag,
+        arguments["no_ack"], arguments["exclusive"], channel.prefetch,
+    )  # fmt: skip
+    # It is known before the shard answers: deliveries may come with the answer.
+    channel.consumers[tag] = consumer
+    channel.shards.add(queue.shard)
+    channel.core.consumers[consumer.id] = consumer
+    answer = yield ToShard(queue.shard, consumer.operation())
+    if answer.error is not None:
+        del channel.consumers[tag]
+        channel.core.forget_consumer(consumer)
+        raise amqp_error(answer.error[0], answer.error[1])
+    if not arguments["nowait"]:
+        channel.send("basic_consume_ok", consumer_tag=tag)
+    if not channel.delivers:
+        channel.core.tell(queue.shard, bus.ACTIVE, [consumer.id], False)
+
+
+def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    tag = arguments["consumer_tag"]
+    consumer = channel.consumers.get(tag)
+    if consumer is not None:
+        yield from ask_shard(consumer.queue.shard, bus.CANCEL, consumer.id)
+        if channel.consumers.pop(tag, None) is not None:
+            channel.core.forget_consumer(consumer)
+    if not arguments["nowait"]:
+        channel.send("basic_cancel_ok", consumer_tag=tag)
+
+
+def cancel_ok(channel: Channel, arguments: dict[str, Any]) -> None:
+    """Some clients answer the cancel that we sent; it needed no answer."""
+
+
+def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    queue = find(channel, named(channel, arguments["queue"]))
+    getter = channel.getters.get(queue.queue_id)
+    if getter is None:
+        getter = channel.getters[queue.queue_id] = channel.core.next_consumer(queue.shard)
+        channel.shards.add(queue.shard)
+    no_ack = arguments["no_ack"]
+    answer: Answer = yield ToShard(queue.shard, [bus.GET, 0, getter, queue.queue_id, no_ack, channel.group])
+    if answer.error is not None:
+        raise amqp_error(answer.error[0], answer.error[1])
+    if answer.result is None:
+        channel.send("basic_get_empty")
+        return
+    sequence, part, redelivered, left = answer.result
+    tag = channel.unacked.skip(1) if no_ack else channel.unacked.deliver(getter, sequence, 1)
+    batch = bus.batch_at(answer.parts, part)
+    suffix = left.to_bytes(4, "big")
+    channel.connection.write_contents(channel.number, GET_OK, tag, redelivered, suffix, batch, 0, 1)
+
+
+def recover(channel: Channel, arguments: dict[str, Any]) -> None:
+    recover_async(channel, arguments)
+    channel.send("basic_recover_ok")
+
+
+def recover_async(channel: Channel, arguments: dict[str, Any]) -> None:
+    if not arguments["requeue"]:
+        raise amqp_error(540, "requeue=false")
+    channel.unacked.settle_all(SETTLE_REQUEUE, channel.core.settling(channel.shards))
+
+
+HANDLERS = {
+    "basic_qos": qos,
+    "basic_consume": consume,
+    "basic_cancel": cancel,
+    "basic_cancel_ok": cancel_ok,
+    "basic_get": get,
+    "basic_recover": recover,
+    "basic_recover_async": recover_async,
+}

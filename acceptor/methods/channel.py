@@ -1,0 +1,36 @@
+"""Class channel: flow from the client, and the end of a channel (AMQP 0-9-1, 1.5). Opening is the connection's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock import bus
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+
+
+def flow(channel: Channel, arguments: dict[str, Any]) -> None:
+    """The client stops or resumes what is delivered to it.
+
+    From php-amqplib this is how it answers our own channel.flow: then it is taken for the flow-ok that is due.
+    """
+    if channel.told_flow and not arguments["active"] and channel.delivers:
+        return
+    channel.delivers = arguments["active"]
+    for consumer in channel.consumers.values():
+        channel.core.tell(consumer.queue.shard, bus.ACTIVE, [consumer.id], channel.delivers)
+    channel.send("channel_flow_ok", active=channel.delivers)
+
+
+def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
+    """The client heard our channel.flow; whether it obeys shows in what it publishes."""
+
+
+def close(channel: Channel, arguments: dict[str, Any]) -> None:
+    channel.end(keep_parked=True)
+    channel.send("channel_close_ok")
+    channel.connection.forget_channel(channel)
+
+
+HANDLERS = {"channel_flow": flow, "channel_flow_ok": flow_ok, "channel_close": close}

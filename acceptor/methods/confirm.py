@@ -1,0 +1,20 @@
+"""Class confirm: publisher confirms (RabbitMQ's extension)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acceptor.confirms import Confirms
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+
+
+def select(channel: Channel, arguments: dict[str, Any]) -> None:
+    if channel.confirms is None:
+        channel.confirms = Confirms()
+    if not arguments["nowait"]:
+        channel.send("confirm_select_ok")
+
+
+HANDLERS = {"confirm_select": select}

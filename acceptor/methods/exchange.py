@@ -1,0 +1,58 @@
+"""Class exchange: declare, delete, and RabbitMQ's bind and unbind (AMQP 0-9-1, 1.6). The router decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acceptor.methods.asking import Handling, ask_router
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+
+
+def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    yield from ask_router(
+        "exchange_declare",
+        vhost=channel.vhost,
+        name=arguments["exchange"],
+        type=arguments["type"],
+        passive=arguments["passive"],
+        durable=arguments["durable"],
+        auto_delete=arguments["auto_delete"],
+        internal=arguments["internal"],
+        arguments=arguments["arguments"],
+    )
+    if not arguments["nowait"]:
+        channel.send("exchange_declare_ok")
+
+
+def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    yield from ask_router(
+        "exchange_delete", vhost=channel.vhost, name=arguments["exchange"], if_unused=arguments["if_unused"]
+    )
+    if not arguments["nowait"]:
+        channel.send("exchange_delete_ok")
+
+
+def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    yield from _bind(channel, "exchange_bind", arguments)
+
+
+def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    yield from _bind(channel, "exchange_unbind", arguments)
+
+
+def _bind(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
+    yield from ask_router(
+        name,
+        vhost=channel.vhost,
+        destination=arguments["destination"],
+        source=arguments["source"],
+        key=arguments["routing_key"],
+        arguments=arguments["arguments"],
+    )
+    if not arguments["nowait"]:
+        channel.send(f"{name}_ok")
+
+
+HANDLERS = {"exchange_declare": declare, "exchange_delete": delete, "exchange_bind": bind, "exchange_unbind": unbind}

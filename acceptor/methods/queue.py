@@ -1,0 +1,118 @@
+"""Class queue (AMQP 0-9-1, 1.7). The router decides what exists, the shard what is in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acceptor.methods.asking import Asking, Handling, ask_router, ask_shard
+from penstock import bus
+from penstock.amqp.errors import amqp_error
+from router.topology import Queue
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+
+
+def named(channel: Channel, name: str) -> str:
+    """The name of the queue that a method means: an empty one is the last declared on the channel (1.7.2.1)."""
+    name = name.replace("\r", "").replace("\n", "")
+    if name:
+        return name
+    if not channel.last_queue:
+        raise amqp_error(404, "no previously declared queue")
+    return channel.last_queue
+
+
+def find(channel: Channel, name: str) -> Queue:
+    """The queue of that name. AMQPError if there is none, or it belongs to another connection."""
+    queue = channel.core.topology.queue(channel.vhost, name)
+    if queue is None:
+        raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
+    if queue.owner is not None and queue.owner != channel.connection.id:
+        raise amqp_error(
+            405,
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost '{channel.vhost}'. It could be "
+            "originally declared on another connection or the exclusive property value does not match that of the "
+            "original declaration.",
+        )
+    return queue
+
+
+def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    if arguments["passive"]:
+        queue = find(channel, named(channel, arguments["queue"]))
+        name, id, shard = queue.name, queue.queue_id, queue.shard
+    else:
+        found = yield from ask_router(
+            "queue_declare",
+            vhost=channel.vhost,
+            name=arguments["queue"],
+            passive=False,
+            durable=arguments["durable"],
+            exclusive=arguments["exclusive"],
+            auto_delete=arguments["auto_delete"],
+            arguments=arguments["arguments"],
+            connection=channel.connection.id,
+        )
+        name, id, shard = found["name"], found["queue_id"], found["shard"]
+    channel.last_queue = name
+    if not arguments["nowait"]:
+        messages, consumers = yield from ask_shard(shard, bus.STAT, id)
+        channel.send("queue_declare_ok", queue=name, message_count=messages, consumer_count=consumers)
+
+
+def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    name = named(channel, arguments["queue"])
+    key = arguments["routing_key"]
+    if not arguments["queue"] and not key:
+        key = name
+    yield from _bind(channel, "queue_bind", name, key, arguments)
+    if not arguments["nowait"]:
+        channel.send("queue_bind_ok")
+
+
+def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    name = named(channel, arguments["queue"])
+    yield from _bind(channel, "queue_unbind", name, arguments["routing_key"], arguments)
+    channel.send("queue_unbind_ok")
+
+
+def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[str, Any]) -> Asking:
+    yield from ask_router(
+        request,
+        vhost=channel.vhost,
+        queue=name,
+        source=arguments["exchange"],
+        key=key,
+        arguments=arguments["arguments"],
+        connection=channel.connection.id,
+    )
+
+
+def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    queue = find(channel, named(channel, arguments["queue"]))
+    messages = yield from ask_shard(queue.shard, bus.PURGE, queue.queue_id)
+    if not arguments["nowait"]:
+        channel.send("queue_purge_ok", message_count=messages)
+
+
+def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """Deleting what is not there succeeds, as with RabbitMQ."""
+    name = named(channel, arguments["queue"])
+    messages = 0
+    if channel.core.topology.queue(channel.vhost, name) is not None:
+        queue = find(channel, name)
+        messages = yield from ask_shard(
+            queue.shard, bus.DELETE, queue.queue_id, arguments["if_unused"], arguments["if_empty"]
+        )
+    if not arguments["nowait"]:
+        channel.send("queue_delete_ok", message_count=messages)
+
+
+HANDLERS = {
+    "queue_declare": declare,
+    "queue_bind": bind,
+    "queue_unbind": unbind,
+    "queue_purge": purge,
+    "queue_delete": delete,
+}

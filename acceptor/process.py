@@ -1,0 +1,310 @@
+"""The acceptor process: sockets, loop and signals round the core."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import uvloop
+import zmq
+
+from acceptor.connection import Connection
+from acceptor.core import AcceptorCore
+from penstock import bus, logs, process
+from penstock.endpoint import Endpoint, TurnEndpoint, open_socket
+from penstock.gauges import Gauges
+from penstock.node import Node
+from penstock.router_client import RouterClient
+
+log = logs.get_logger()
+
+# One read at most; a partial frame of at most the largest frame_max may stand before it.
+READ_OCTETS = 256 * 1024
+# What waits for a slow consumer's socket before its window stays closed.
+WRITE_HIGH_OCTETS = 1024 * 1024
+DRAIN_SECONDS = 2.0
+
+
+class Acceptor:
+    """One life of one acceptor."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
+        self.loop = loop
+        self.node = node
+        self.index = index
+        self.incarnation = incarnation
+        self.gauges = Gauges.open(node.gauges)
+        self.core = AcceptorCore(index, incarnation, self.gauges, node.settings, f"penstock@{socket.gethostname()}")
+        self.core.now = loop.time()
+        self.core.flush = self.flush
+        self.protocols: dict[Connection, ClientProtocol] = {}
+        self.emptied = asyncio.Event()
+        self.stalled: list[ClientProtocol] = []
+        self.finishing = False
+        self.buffer = bytearray(READ_OCTETS + node.settings.amqp.frame_max + 64)
+        self.context: zmq.Context[Any] = zmq.Context()
+        self.shards: list[TurnEndpoint | None] = [None] * node.shards
+        identity = f"acceptor.{index}.{incarnation}"
+        self.identity = identity.encode()
+        events = open_socket(self.context, zmq.SUB)
+        events.setsockopt(zmq.SUBSCRIBE, b"")
+        events.connect(node.process_events)
+        self.events = Endpoint(loop, events, self.on_process_event)
+        self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
+        for shard in range(node.shards):
+            started = self.gauges.process_read("shard", shard)
+            if started.incarnation:
+                self.connect_shard(shard, started.incarnation)
+        self.server: asyncio.Server | None = None
+        self.recheck_timer = loop.call_later(node.settings.flow.recheck_seconds, self.recheck)
+        self.next_tick = loop.time() + 1
+
+    # The other processes
+
+    def connect_shard(self, shard: int, incarnation: int) -> None:
+        """Meet a life of a shard; what was meant for an earlier one is dropped."""
+        endpoint = self.shards[shard]
+        if endpoint is not None:
+            endpoint.close()
+        dealer = open_socket(self.context, zmq.DEALER)
+        dealer.setsockopt(zmq.IDENTITY, self.identity)
+        dealer.connect(self.node.shard(shard, incarnation))
+
+        def on_turn(
+            identity: bytes, turn: int, version: int, operations: list[list[Any]], parts: list[Any], octets: int
+        ) -> None:
+            self.core.receive(shard, turn, operations, parts)
+
+        self.shards[shard] = TurnEndpoint(self.loop, dealer, on_turn, self.finish_turn, names_sender=False)
+        self.core.shard_started(shard)
+        self.schedule_finish()
+
+    def on_process_event(self, frames: list[bytes]) -> None:
+        event, role, index, incarnation, _ = bus.unpack(frames[0])
+        if role == "shard" and event == "died":
+            self.core.shard_died(index)
+            self.schedule_finish()
+        elif role == "shard":
+            self.connect_shard(index, incarnation)
+        elif role == "router" and event == "started":
+            self.router.router_started()
+
+    def load(self, version: int, changes: list[Any]) -> None:
+        first = not self.core.loaded
+        self.core.load(version, changes)
+        self.caught_up()
+        if first:
+            self.loop.create_task(self.listen())
+
+    def apply(self, version: int, changes: list[Any]) -> None:
+        self.core.apply(version, changes)
+        self.caught_up()
+
+    def caught_up(self) -> None:
+        """The replica moved: connections that waited for it go on."""
+        if self.stalled and not self.core.behind():
+            stalled, self.stalled = self.stalled, []
+            for protocol in stalled:
+                protocol.unstall()
+        self.schedule_finish()
+
+    # Turns
+
+    def schedule_finish(self) -> None:
+        """Finish the turn once everything that is ready has been read."""
+        if not self.finishing:
+            self.finishing = True
+            self.loop.call_soon(self.finish_turn)
+
+    def finish_turn(self) -> None:
+        self.finishing = False
+        for shard, frames in self.core.finish_turn():
+            endpoint = self.shards[shard]
+            assert endpoint is not None
+            endpoint.send(frames)
+        requests, self.core.router_requests = self.core.router_requests, []
+        for name, arguments, done in requests:
+            self.router.request(name, arguments, self.answered(done))
+        dirty, self.core.dirty = self.core.dirty, {}
+        for connection in dirty:
+            self.flush(connection)
+
+    def answered(self, done: Any) -> Any:
+        def finish(result: Any, error: Any) -> None:
+            done(result, error)
+            self.schedule_finish()
+
+        return finish
+
+    def flush(self, connection: Connection) -> None:
+        protocol = self.protocols.get(connection)
+        chunks = connection.output.take()
+        if protocol is not None and chunks:
+            connection.last_sent = self.core.now
+            protocol.write(chunks)
+
+    def recheck(self) -> None:
+        self.core.now = self.loop.time()
+        self.core.recheck()
+        if self.core.now >= self.next_tick:
+            self.next_tick = self.core.now + 1
+            self.core.tick()
+        self.caught_up()
+        self.finish_turn()
+        self.recheck_timer = self.loop.call_later(self.node.settings.flow.recheck_seconds, self.recheck)
+
+    # Clients
+
+    async def listen(self) -> None:
+        family = socket.AF_INET6 if ":" in self.node.host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((self.node.host, self.node.port))
+        self.server = await self.loop.create_server(lambda: ClientProtocol(self), sock=listener, backlog=1024)
+        process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)
+
+    async def close(self) -> None:
+        """Tell the clients, give them a moment to answer, and go."""
+        if self.server is not None:
+            self.server.close()
+        self.core.shut_down()
+        self.finish_turn()
+        if self.protocols:
+            self.emptied.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.emptied.wait(), DRAIN_SECONDS)
+        self.context.destroy(linger=0)
+
+
+class ClientProtocol(asyncio.BufferedProtocol):
+    """One client's socket. All of them read into the acceptor's one buffer; what is left of a read is kept here."""
+
+    def __init__(self, acceptor: Acceptor) -> None:
+        self.acceptor = acceptor
+        self.transport: Any = None
+        self.connection: Connection | None = None
+        self.rest = b""
+        self.stalled = False
+        self.dripping = False
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        transport.set_write_buffer_limits(high=WRITE_HIGH_OCTETS)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.acceptor.core.now = self.acceptor.loop.time()
+        self.connection = self.acceptor.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
+        self.acceptor.protocols[self.connection] = self
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        size = len(self.rest)
+        buffer = memoryview(self.acceptor.buffer)
+        buffer[:size] = self.rest
+        if self.dripping:
+            return buffer[size : size + DRIP_OCTETS]
+        return buffer[size : size + READ_OCTETS]
+
+    def buffer_updated(self, received: int) -> None:
+        if self.dripping:
+            self.dripping = False
+            self.transport.pause_reading()
+        self.take(self.acceptor.buffer, len(self.rest) + received)
+
+    def take(self, buffer: bytearray, end: int) -> None:
+        """Give the octets to the connection, unless the replica is behind the topology: then they wait."""
+        acceptor, connection = self.acceptor, self.connection
+        assert connection is not None
+        acceptor.core.now = acceptor.loop.time()
+        if acceptor.core.behind():
+            self.stall(bytes(buffer[:end]))
+            return
+        used = connection.receive(buffer, end)
+        self.rest = bytes(memoryview(buffer)[used:end]) if used < end else b""
+        acceptor.schedule_finish()
+
+    def stall(self, octets: bytes) -> None:
+        self.rest = octets
+        self.stalled = True
+        self.transport.pause_reading()
+        self.acceptor.stalled.append(self)
+
+    def unstall(self) -> None:
+        self.stalled = False
+        if self.connection is None or self.connection.closed:
+            return
+        if self.connection.reads:
+            self.transport.resume_reading()
+        octets = bytearray(self.rest)
+        self.take(octets, len(octets))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            self.acceptor.protocols.pop(connection, None)
+            self.acceptor.core.dirty.pop(connection, None)
+            if not self.acceptor.protocols:
+                self.acceptor.emptied.set()
+            connection.lost()
+            self.acceptor.schedule_finish()
+
+    def pause_writing(self) -> None:
+        if self.connection is not None:
+            self.acceptor.core.writable(self.connection, False)
+
+    def resume_writing(self) -> None:
+        if self.connection is not None:
+            self.acceptor.core.writable(self.connection, True)
+            self.acceptor.schedule_finish()
+
+    # What the connection asks of its socket
+
+    def write(self, chunks: list[Any]) -> None:
+        if not self.transport.is_closing():
+            self.transport.writelines(chunks)
+
+    def pause_reading(self) -> None:
+        self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self.stalled and not self.transport.is_closing():
+            self.dripping = False
+            self.transport.resume_reading()
+
+    def drip(self) -> None:
+        if not self.stalled and not self.transport.is_closing():
+            self.dripping = True
+            self.transport.resume_reading()
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+# Small, but enough on a loopback device to open a closed window (its largest segment is 64 KiB).
+DRIP_OCTETS = 65536
+
+
+async def serve(runtime: Path, index: int, incarnation: int) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    process.on_terminate(loop, stop.set)
+    node = Node.load(runtime)
+    logs.configure(node.settings, "acceptor", index)
+    acceptor = Acceptor(loop, node, index, incarnation)
+    log.info("acceptor started", pid=os.getpid(), incarnation=incarnation)
+    await stop.wait()
+    await acceptor.close()
+
+
+def main() -> None:
+    runtime, index, incarnation = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    process.enter(runtime, "acceptor", index)
+    process.keep_freed_memory()
+    uvloop.run(serve(runtime, index, incarnation))

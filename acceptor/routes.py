@@ -1,0 +1,99 @@
+"""Where a publish goes, cached by the octets that say so, until the topology changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acceptor.inlet import Gate, Inlet
+from penstock.amqp.errors import amqp_error
+from router.topology import Queue, Topology
+
+if TYPE_CHECKING:
+    from acceptor.shard_link import ShardLink
+
+# Routes kept; a producer that makes up routing keys empties the cache, not the memory.
+CACHE_SIZE = 65536
+
+
+class Target:
+    """The queues of a route on one shard, and those of them that may be full."""
+
+    __slots__ = ("inlets", "link", "queues")
+
+    def __init__(self, link: ShardLink) -> None:
+        self.link = link
+        self.queues: tuple[int, ...] = ()
+        self.inlets: tuple[Inlet, ...] = ()
+
+
+class Route:
+    """The targets of a publish and the gates it must pass. With `by_headers` each message has a route of its own."""
+
+    __slots__ = ("by_headers", "exchange", "gates", "inlets", "key", "targets")
+
+    def __init__(self, exchange: str, key: str, by_headers: bool, targets: tuple[Target, ...]) -> None:
+        self.exchange = exchange
+        self.key = key
+        self.by_headers = by_headers
+        self.targets = targets
+        self.inlets = tuple(inlet for target in targets for inlet in target.inlets)
+        self.gates: tuple[Gate, ...] = (*(target.link for target in targets), *self.inlets)
+
+
+class Routes:
+    """The route cache of an acceptor. `inlets` holds the gate of every queue with a limit, by queue id."""
+
+    def __init__(self, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet]) -> None:
+        self.topology = topology
+        self.links = links
+        self.inlets = inlets
+        self.cache: dict[tuple[str, bytes], Route] = {}
+
+    def clear(self) -> None:
+        self.cache.clear()
+
+    def find(self, vhost: str, address: bytes) -> Route:
+        """The route of an exchange and routing key (two short strings). AMQPError if there is no such exchange."""
+        route = self.cache.get((vhost, address))
+        if route is None:
+            if len(self.cache) >= CACHE_SIZE:
+                self.cache.clear()
+            route = self.cache[vhost, address] = self.make(vhost, address)
+        return route
+
+    def make(self, vhost: str, address: bytes) -> Route:
+        exchange, key = names(address)
+        record = self.topology.exchange(vhost, exchange)
+        if record is None:
+            raise amqp_error(404, f"no exchange '{exchange}' in vhost '{vhost}'")
+        if record.internal:
+            raise amqp_error(403, f"cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")
+        if self.topology.depends_on_headers(vhost, exchange):
+            return Route(exchange, key, True, ())
+        return Route(exchange, key, False, self.targets(self.topology.route(vhost, exchange, key, None)))
+
+    def by_headers(self, vhost: str, route: Route, headers: dict[str, object]) -> Route:
+        """The route of one message that is routed by its headers too."""
+        queues = self.topology.route(vhost, route.exchange, route.key, headers)
+        return Route(route.exchange, route.key, False, self.targets(queues))
+
+    def targets(self, queues: tuple[Queue, ...]) -> tuple[Target, ...]:
+        targets: dict[int, Target] = {}
+        for queue in queues:
+            target = targets.get(queue.shard)
+            if target is None:
+                target = targets[queue.shard] = Target(self.links[queue.shard])
+            target.queues += (queue.queue_id,)
+            inlet = self.inlets.get(queue.queue_id)
+            if inlet is not None:
+                target.inlets += (inlet,)
+        return tuple(targets.values())
+
+
+def names(address: bytes) -> tuple[str, str]:
+    """Exchange and routing key of two short strings."""
+    split = 1 + address[0]
+    return (
+        address[1:split].decode("utf-8", "surrogateescape"),
+        address[split + 1 :].decode("utf-8", "surrogateescape"),
+    )

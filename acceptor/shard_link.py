@@ -1,0 +1,264 @@
+"""The acceptor's side of one shard: the turn being written, and what of earlier ones the shard has not taken in.
+
+Publishes of a turn that go to the same queues leave as one batch where that keeps their order: many small writers
+then cost what one big writer costs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acceptor.confirms import Span
+from acceptor.inlet import Inlet, Session, serve
+from acceptor.unacked_cy import Settlements
+from penstock import bus
+from penstock.batch_cy import Batch, BatchBuilder
+from penstock.gauges import Gauges
+
+# From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
+OWN_PARTS = 16384
+
+Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
+
+
+class Publish:
+    """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own."""
+
+    __slots__ = ("batch", "builder", "count", "first", "operation", "queues", "spans")
+
+    def __init__(self, queues: tuple[int, ...]) -> None:
+        self.queues = queues
+        self.builder: BatchBuilder | None = None
+        self.batch: Batch | None = None
+        self.first = 0
+        self.count = 0
+        self.spans: list[tuple[int, Span]] = []
+        self.operation: list[Any] = [bus.PUBLISH, queues, 0, 0, 0]
+
+
+class Sent:
+    """A turn on its way: its number, octets, publishes with their spans, and what it put under way for each inlet."""
+
+    __slots__ = ("inlets", "number", "octets", "publishes")
+
+    def __init__(self, number: int, octets: int, publishes: dict[int, Publish], inlets: dict[Inlet, list[int]]) -> None:
+        self.number = number
+        self.octets = octets
+        self.publishes = publishes
+        self.inlets = inlets
+
+
+class ShardLink:
+    """One shard as an acceptor sees it. It is a gate as well: all that is in flight to the shard is bounded.
+
+    `up` is false between the death of a shard and the start of the next: operations wait in the turn.
+    """
+
+    def __init__(self, index: int, gauges: Gauges, acceptor: int, limit: int) -> None:
+        self.index = index
+        self.gauges = gauges
+        self.acceptor = acceptor
+        self.limit = limit
+        self.up = False
+        self.number = 0
+        self.in_flight = 0
+        self.sent: deque[Sent] = deque()
+        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.requests: dict[int, tuple[list[Any], Reply]] = {}
+        self.last_request = 0
+        self.begin_turn()
+
+    def __str__(self) -> str:
+        return f"shard {self.index}: its share of the node's memory is used up"
+
+    def begin_turn(self) -> None:
+        self.turn = bus.Turn()
+        self.settlements = Settlements()
+        self.settle_operation: list[Any] | None = None
+        self.windows: dict[int, int] | None = None
+        self.publishes: dict[int, Publish] = {}
+        self.latest: dict[int, Publish] = {}
+        self.inlets: dict[Inlet, list[int]] = {}
+        self.octets = 0
+
+    # As a gate
+
+    def is_saturated(self) -> bool:
+        return self.gauges.saturated(self.index)
+
+    def room(self) -> tuple[int, int]:
+        if not self.up or self.in_flight + self.octets >= self.limit or self.gauges.saturated(self.index):
+            return 0, 0
+        return 1 << 62, 1 << 62
+
+    def serve(self) -> None:
+        serve(self)
+
+    # What goes into the turn
+
+    def publish(self, queues: tuple[int, ...], batch: Batch, first: int, count: int, span: Span | None) -> None:
+        """Publish `count` messages from row `first` of a batch to queues of this shard."""
+        rows, contents = batch.slices(first, count)
+        octets = len(rows) + len(contents)
+        self.octets += octets
+        publish = None
+        if octets < OWN_PARTS:
+            publish = self.latest.get(queues[0])
+            if publish is not None and not self.may_join(publish, queues):
+                publish = None
+        if publish is None:
+            publish = self.open_publish(queues)
+        if octets >= OWN_PARTS:
+            publish.batch, publish.first, publish.count = batch, first, count
+            if span is not None:
+                publish.spans.append((0, span))
+            return
+        if publish.builder is None:
+            publish.builder = BatchBuilder()
+        if span is not None:
+            publish.spans.append((publish.count, span))
+        publish.builder.extend(batch, first, count)
+        publish.count += count
+
+    def may_join(self, publish: Publish, queues: tuple[int, ...]) -> bool:
+        """Whether more may join an earlier publish without overtaking another one to any of its queues."""
+        return (
+            publish.batch is None
+            and publish.queues == queues
+            and all(self.latest.get(queue) is publish for queue in queues)
+            and publish.builder is not None
+            and publish.builder.used < 16 * OWN_PARTS
+        )
+
+    def open_publish(self, queues: tuple[int, ...]) -> Publish:
+        publish = Publish(queues)
+        self.publishes[len(self.turn.operations)] = publish
+        self.turn.operations.append(publish.operation)
+        for queue in queues:
+            self.latest[queue] = publish
+        return publish
+
+    def under_way(self, inlet: Inlet, count: int, octets: int) -> None:
+        """Remember what this turn puts under way for an inlet."""
+        known = self.inlets.get(inlet)
+        if known is None:
+            self.inlets[inlet] = [count, octets]
+        else:
+            known[0] += count
+            known[1] += octets
+
+    def settling(self) -> Settlements:
+        """Where settlements of this turn go."""
+        if self.settle_operation is None:
+            self.settle_operation = [bus.SETTLE, 0]
+            self.turn.operations.append(self.settle_operation)
+        return self.settlements
+
+    def open_window(self, consumer: int, octets: int) -> None:
+        if self.windows is None:
+            self.windows = {}
+            self.turn.operations.append([bus.WINDOW, self.windows])
+        self.windows[consumer] = self.windows.get(consumer, 0) + octets
+
+    def tell(self, *operation: Any) -> None:
+        """An operation without an answer."""
+        self.turn.operations.append(list(operation))
+
+    def ask(self, operation: list[Any], reply: Reply) -> None:
+        """An operation whose second element becomes the number of the request."""
+        self.last_request += 1
+        operation[1] = self.last_request
+        self.requests[self.last_request] = (operation, reply)
+        self.turn.operations.append(operation)
+
+    def close_turn(self, version: int) -> list[Any] | None:
+        """The multipart to send, if there is anything to say and anybody to say it to."""
+        if not self.turn or not self.up:
+            return None
+        for publish in self.publishes.values():
+            if publish.builder is not None:
+                publish.batch, publish.first = publish.builder.finish(), 0
+            assert publish.batch is not None
+            publish.operation[2] = self.turn.place_batch(publish.batch, publish.first, publish.count)
+            publish.operation[4] = publish.count
+        if self.settle_operation is not None:
+            self.settle_operation[1] = self.turn.place(self.settlements.finish())
+        self.number += 1
+        frames = self.turn.frames(self.number, version)
+        octets = sum(map(len, frames))
+        self.in_flight += octets
+        self.gauges.pair_add_sent(self.acceptor, self.index, octets)
+        self.sent.append(Sent(self.number, octets, self.publishes, self.inlets))
+        self.begin_turn()
+        return frames
+
+    # What comes back
+
+    def rejected(self, turn: int, index: int, first: int, count: int) -> None:
+        """A queue refused `count` rows from `first` of a publish: the spans that they belong to are told."""
+        for sent in self.sent:
+            if sent.number == turn:
+                spans = sent.publishes[index].spans
+                for start, span in spans:
+                    low, high = max(first, start), min(first + count, start + span.count)
+                    if low < high:
+                        span.reject(low - start, high - low)
+                return
+
+    def taken(self, number: int) -> None:
+        """The shard has taken in all turns up to `number`."""
+        served: dict[Inlet, None] = {}
+        while self.sent and self.sent[0].number <= number:
+            sent = self.sent.popleft()
+            self.in_flight -= sent.octets
+            for publish in sent.publishes.values():
+                for _, span in publish.spans:
+                    span.settle_one()
+            for inlet, (count, octets) in sent.inlets.items():
+                inlet.taken(count, octets)
+                served[inlet] = None
+        for inlet in served:
+            if inlet.waiting:
+                inlet.serve()
+        if self.waiting:
+            self.serve()
+
+    def replied(self, request: int, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
+        _, reply = self.requests.pop(request, (None, None))
+        if reply is not None:
+            reply(result, error, parts)
+
+    def died(self) -> None:
+        """The shard is gone with what it had: publishes under way are refused, requests wait for its next life."""
+        self.up = False
+        sent, self.sent = self.sent, deque()
+        self.in_flight = 0
+        self.number = 0
+        for turn in sent:
+            for publish in turn.publishes.values():
+                for _, span in publish.spans:
+                    span.lose()
+            for inlet, (count, octets) in turn.inlets.items():
+                inlet.taken(count, octets)
+
+    def start(self, consumers: list[list[Any]]) -> None:
+        """A new life of the shard: attach the consumers again, ask again what was not answered.
+
+        Settlements that wait refer to deliveries of the dead shard and are void; publishes that wait are sent.
+        """
+        waiting, publishes = self.turn.operations, self.publishes
+        latest, inlets, octets = self.latest, self.inlets, self.octets
+        self.begin_turn()
+        asked = [operation for operation, _ in self.requests.values()]
+        self.turn.operations = [*consumers, *asked]
+        offset = len(self.turn.operations)
+        kept = [operation for operation in waiting if operation[0] == bus.PUBLISH]
+        self.publishes = {offset + i: publish for i, publish in enumerate(publishes.values())}
+        self.turn.operations += kept
+        self.latest, self.inlets, self.octets = latest, inlets, octets
+        self.up = True
+        self.gauges.pair_reset_sent(self.acceptor, self.index)
+        if self.waiting:
+            self.serve()

@@ -1,0 +1,94 @@
+"""How a producer is held back, and let go: tell it, park what it sends on, read it slowly.
+
+      free ──(a publish needs a saturated queue)──▶ held: told once, publishes are parked
+      held ──(parked octets reach the budget)──▶ paused: read by the drip
+      paused ──(half of them are gone)──▶ held ──(nothing is parked)──▶ free: told again
+
+Told means Channel.Flow to a client known to honour it (never while its socket is not read: a publisher stuck in the
+write would stop its reader), and connection.blocked to one that declared the capability. The pause is a drip: a small
+read, often enough that the client's connection survives (`acceptor.clients`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acceptor.inlet import Gate
+from penstock.logs import get_logger
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.connection import Connection
+
+log = get_logger()
+
+
+class Throttle:
+    """Who is held, and whose socket is paused, in one acceptor. Times are seconds of the caller's clock."""
+
+    def __init__(self, parking_octets: int) -> None:
+        self.parking_octets = parking_octets
+        self.now = 0.0
+        self.held: dict[Channel, None] = {}
+        self.paused: dict[Connection, float] = {}
+        self.parked_octets = 0
+        self.orphan_octets = 0
+
+    def hold(self, channel: Channel, gate: Gate) -> None:
+        """A channel waits for a saturated queue: tell its client, once."""
+        if channel.held_by is not None or channel.detached:
+            return
+        connection = channel.connection
+        channel.held_by = gate
+        channel.held_since = self.now
+        self.held[channel] = None
+        log.info("stop", reason=str(gate), connection=connection.id, channel=channel.number,
+                 client=connection.client, peer=connection.peer, user=connection.user)  # fmt: skip
+        if connection.traits.honours_flow and connection not in self.paused:
+            channel.told_flow = True
+            channel.send("channel_flow", active=False)
+        connection.held_channels += 1
+        if connection.held_channels == 1 and connection.has_capability("connection.blocked"):
+            connection.send(0, "connection_blocked", reason=str(gate).encode()[:255].decode("utf-8", "ignore"))
+
+    def release(self, channel: Channel) -> None:
+        """Nothing of the channel waits any more."""
+        gate, connection = channel.held_by, channel.connection
+        channel.held_by = None
+        del self.held[channel]
+        log.info("resume", held_seconds=round(self.now - channel.held_since, 3), connection=connection.id,
+                 channel=channel.number, client=connection.client, queue=str(gate))  # fmt: skip
+        if channel.told_flow:
+            channel.told_flow = False
+            channel.send("channel_flow", active=True)
+        connection.held_channels -= 1
+        if connection.held_channels == 0 and connection.has_capability("connection.blocked"):
+            connection.send(0, "connection_unblocked")
+
+    def parked(self, channel: Channel, octets: int) -> None:
+        """Parked contents came (or went, where `octets` is negative)."""
+        self.parked_octets += octets
+        if channel.detached:
+            self.orphan_octets += octets
+            return
+        connection = channel.connection
+        connection.parked_octets += octets
+        if connection in self.paused:
+            if connection.parked_octets <= self.parking_octets // 2:
+                del self.paused[connection]
+                connection.resume_reading()
+        elif connection.parked_octets > self.parking_octets and connection.reads:
+            self.paused[connection] = self.now + connection.traits.drip_seconds
+            connection.pause_reading()
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone; its channels have been ended."""
+        self.paused.pop(connection, None)
+
+    def drip(self, now: float) -> None:
+        """Read a little from every paused connection whose client would not wait longer."""
+        self.now = now
+        for connection, due in list(self.paused.items()):
+            if now >= due:
+                self.paused[connection] = now + connection.traits.drip_seconds
+                connection.drip()

@@ -1,0 +1,42 @@
+import cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from penstock.octets cimport address_of_bytearray, copy, get32, get64, put32, put64, resize
+
+cdef enum:
+    ROW = 32
+    SETTLED_ROW = 24
+    SETTLEMENT_SIZE = 16
+
+cdef class Settlements:
+    cdef readonly bytearray rows
+    cdef readonly Py_ssize_t count
+    @cython.locals(p=cython.p_uchar, at=Py_ssize_t)
+    cdef int add(self, uint64_t consumer, uint64_t sequence, uint32_t count, uint32_t kind) except -1
+    cpdef bytearray finish(self)
+
+cdef class UnackedTags:
+    cdef bytearray rows
+    cdef Py_ssize_t head
+    cdef Py_ssize_t tail
+    cdef readonly int64_t next_tag
+    cdef readonly int64_t total
+
+    @cython.locals(p=cython.p_uchar, at=Py_ssize_t, tag=int64_t)
+    cpdef int64_t deliver(self, int64_t consumer, int64_t sequence, int64_t count)
+    cpdef int64_t skip(self, int64_t count)
+    @cython.locals(p=cython.p_uchar, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, first=int64_t)
+    cdef Py_ssize_t find(self, int64_t tag) noexcept
+    @cython.locals(p=cython.p_uchar, i=Py_ssize_t, tag=int64_t, kind=uint32_t, multiple=uint32_t)
+    cpdef int64_t settle(self, bytearray settlements, Py_ssize_t count, list builders)
+    @cython.locals(index=Py_ssize_t, p=cython.p_uchar, at=Py_ssize_t, first=int64_t, size=int64_t, offset=int64_t)
+    cdef bint settle_one(self, int64_t tag, uint32_t kind, list builders) except -1
+    @cython.locals(index=Py_ssize_t, p=cython.p_uchar, at=Py_ssize_t, first=int64_t, part=int64_t)
+    cdef bint settle_up_to(self, int64_t tag, uint32_t kind, list builders) except -1
+    @cython.locals(p=cython.p_uchar)
+    cpdef settle_all(self, uint32_t kind, list builders)
+    @cython.locals(consumer=uint64_t, sequence=uint64_t, builder=Settlements)
+    cdef int emit(self, const unsigned char* p, Py_ssize_t at, int64_t offset, uint32_t count, uint32_t kind, list builders) except -1
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t)
+    cdef int insert_after(self, Py_ssize_t index) except -1
+    @cython.locals(p=cython.p_uchar)
+    cdef int trim(self) noexcept

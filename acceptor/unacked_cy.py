@@ -1,0 +1,228 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""Delivery tags of a channel and the messages they stand for, as ranges (AMQP 0-9-1, 3.1.8 and 1.8.3.13).
+
+Tags count up from 1, so ranges are appended in the order of their tags and found by bisection. A row of 32 octets,
+little-endian, stands for a run of deliveries to one consumer:
+
+    0   8  first tag
+    8   8  the consumer's id on the bus; its lowest octet is the index of the shard
+    16  8  sequence number of the first message in its queue
+    24  4  how many; 0 once they are settled, until the row is trimmed
+"""
+
+from __future__ import annotations
+
+import cython
+
+if not cython.compiled:
+    from penstock.octets import Pointer, address_of_bytearray, copy, get32, get64, put32, put64, resize
+
+    ROW = 32
+    SETTLED_ROW = 24
+    SETTLEMENT_SIZE = 16
+
+
+class Settlements:
+    """Settlements for one shard in the making: rows as `shard.queue_cy.settle_rows` reads them."""
+
+    def __init__(self) -> None:
+        self.rows = bytearray()
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def add(self, consumer: int, sequence: int, count: int, kind: int) -> int:
+        """Append a range, or make the last one longer."""
+        p = address_of_bytearray(self.rows)
+        if self.count:
+            at = (self.count - 1) * SETTLED_ROW
+            if (
+                get64(p, at) == consumer
+                and get32(p, at + 20) == kind
+                and get64(p, at + 8) + get32(p, at + 16) == sequence
+            ):
+                put32(p, at + 16, get32(p, at + 16) + count)
+                return 0
+        at = self.count * SETTLED_ROW
+        if at + SETTLED_ROW > len(self.rows):
+            resize(self.rows, max(2 * len(self.rows), 8 * SETTLED_ROW))
+            p = address_of_bytearray(self.rows)
+        put64(p, at, consumer)
+        put64(p, at + 8, sequence)
+        put32(p, at + 16, count)
+        put32(p, at + 20, kind)
+        self.count += 1
+        return 0
+
+    def finish(self) -> bytearray:
+        """The rows; the object must not be used afterwards."""
+        resize(self.rows, self.count * SETTLED_ROW)
+        return self.rows
+
+
+class UnackedTags:
+    """What a channel was sent and has not settled; `total` counts the messages."""
+
+    def __init__(self) -> None:
+        self.rows = bytearray()
+        self.head = 0
+        self.tail = 0
+        self.next_tag = 1
+        self.total = 0
+
+    def __len__(self) -> int:
+        return self.total
+
+    def deliver(self, consumer: int, sequence: int, count: int) -> int:
+        """Number deliveries that will be settled; the first tag."""
+        if (self.tail + 1) * ROW > len(self.rows):
+            if self.head > 64 and self.head * 2 > self.tail:
+                self.rows = self.rows[self.head * ROW :]
+                self.tail -= self.head
+                self.head = 0
+            resize(self.rows, max(2 * len(self.rows), 8 * ROW))
+        tag = self.next_tag
+        p = address_of_bytearray(self.rows)
+        at = self.tail * ROW
+        put64(p, at, tag)
+        put64(p, at + 8, consumer)
+        put64(p, at + 16, sequence)
+        put32(p, at + 24, count)
+        self.tail += 1
+        self.next_tag += count
+        self.total += count
+        return tag
+
+    def skip(self, count: int) -> int:
+        """Number deliveries that need no settling (no-ack); the first tag."""
+        self.next_tag += count
+        return self.next_tag - count
+
+    def find(self, tag: int) -> int:
+        """Index of the row that holds an unsettled tag, or -1."""
+        low = self.head
+        high = self.tail - 1
+        if high < low:
+            return -1
+        p = address_of_bytearray(self.rows)
+        while low < high:
+            middle = (low + high + 1) >> 1
+            first = get64(p, middle * ROW)
+            if first <= tag:
+                low = middle
+            else:
+                high = middle - 1
+        first = get64(p, low * ROW)
+        if first <= tag and tag < first + get32(p, low * ROW + 24):
+            return low
+        return -1
+
+    def settle(self, settlements: bytearray, count: int, builders: list[Settlements]) -> int:
+        """Apply a run of settlements (rows of `scan_cy.SettleRun`), writing to the builder of each shard.
+
+        Returns the first tag that is unknown, having applied those before it, or -1.
+        """
+        p = address_of_bytearray(settlements)
+        for i in range(count):
+            tag = get64(p, i * SETTLEMENT_SIZE)
+            kind = get32(p, i * SETTLEMENT_SIZE + 8)
+            multiple = get32(p, i * SETTLEMENT_SIZE + 12)
+            if tag == 0 and multiple:
+                self.settle_all(kind, builders)
+            elif tag <= 0:
+                return 0
+            elif multiple:
+                if not self.settle_up_to(tag, kind, builders):
+                    return tag
+            elif not self.settle_one(tag, kind, builders):
+                return tag
+        self.trim()
+        return -1
+
+    def settle_one(self, tag: int, kind: int, builders: list[Settlements]) -> bool:
+        index = self.find(tag)
+        if index < 0:
+            return False
+        p = address_of_bytearray(self.rows)
+        at = index * ROW
+        first = get64(p, at)
+        size = get32(p, at + 24)
+        offset = tag - first
+        self.emit(p, at, offset, 1, kind, builders)
+        if offset == 0:
+            put64(p, at, first + 1)
+            put64(p, at + 16, get64(p, at + 16) + 1)
+            put32(p, at + 24, size - 1)
+        else:
+            put32(p, at + 24, offset)
+            if offset + 1 < size:
+                self.insert_after(index)
+                p = address_of_bytearray(self.rows)
+                put64(p, at + ROW, tag + 1)
+                put64(p, at + ROW + 8, get64(p, at + 8))
+                put64(p, at + ROW + 16, get64(p, at + 16) + offset + 1)
+                put32(p, at + ROW + 24, size - offset - 1)
+        self.total -= 1
+        self.trim()
+        return True
+
+    def settle_up_to(self, tag: int, kind: int, builders: list[Settlements]) -> bool:
+        index = self.find(tag)
+        if index < 0:
+            return False
+        p = address_of_bytearray(self.rows)
+        while self.head < index:
+            at = self.head * ROW
+            part = get32(p, at + 24)
+            if part:
+                self.emit(p, at, 0, part, kind, builders)
+                self.total -= part
+            self.head += 1
+        at = index * ROW
+        first = get64(p, at)
+        part = tag - first + 1
+        self.emit(p, at, 0, part, kind, builders)
+        put64(p, at, tag + 1)
+        put64(p, at + 16, get64(p, at + 16) + part)
+        put32(p, at + 24, get32(p, at + 24) - part)
+        self.total -= part
+        self.trim()
+        return True
+
+    def settle_all(self, kind: int, builders: list[Settlements]) -> None:
+        """Settle everything that is outstanding."""
+        while self.head < self.tail:
+            p = address_of_bytearray(self.rows)
+            if get32(p, self.head * ROW + 24):
+                self.emit(p, self.head * ROW, 0, get32(p, self.head * ROW + 24), kind, builders)
+            self.head += 1
+        self.total = 0
+        self.trim()
+
+    def emit(self, p: Pointer, at: int, offset: int, count: int, kind: int, builders: list[Settlements]) -> int:
+        consumer = get64(p, at + 8)
+        sequence = get64(p, at + 16) + offset
+        builder = builders[consumer & 255]
+        builder.add(consumer, sequence, count, kind)
+        return 0
+
+    def insert_after(self, index: int) -> int:
+        """Open a row behind the given one."""
+        if (self.tail + 1) * ROW > len(self.rows):
+            resize(self.rows, 2 * len(self.rows))
+        p = address_of_bytearray(self.rows)
+        for row in range(self.tail, index + 1, -1):
+            copy(p, row * ROW, p, (row - 1) * ROW, ROW)
+        self.tail += 1
+        return 0
+
+    def trim(self) -> int:
+        """Step over settled rows at the head."""
+        p = address_of_bytearray(self.rows)
+        while self.head < self.tail and get32(p, self.head * ROW + 24) == 0:
+            self.head += 1
+        if self.head == self.tail:
+            self.head = 0
+            self.tail = 0
+        return 0

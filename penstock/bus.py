@@ -1,0 +1,127 @@
+"""What acceptors, shards and the router say to each other, in one place.
+
+Acceptor and shard exchange *turns*: one ZeroMQ multipart per pair and turn of the sender's loop. The first frame is a
+msgpack head with the operations and the parts that they point into by index. A small part lies in the head; a large
+one is a frame of its own, and None in the head. A batch is two parts, its rows and its contents (see batch_cy).
+Nothing in the head is per message: a run of publishes, a range of deliveries or a run of settlements is one operation.
+
+    head = [turn, version, [operation, ...], [part | None, ...], number of frames that follow]
+
+    acceptor -> shard   turn: its number; version: of the topology that it was routed by
+    shard -> acceptor   turn: the last one taken in; version: 0
+
+A turn is numbered from 1 per life of the pair. "Taken in" is cumulative: the shard is responsible for what came in
+turns up to that one, and the acceptor confirms by it. The shard holds a turn back until its own topology is at least
+at the turn's version. A request carries a number of the sender's choice, repeated in its REPLY.
+
+Acceptor, shard -> router   one frame: [request, name, {argument: value}]
+Router -> them              one frame: [request, topology version, result, None | [reply code, text]]
+Router, to all (PUB)        one frame: [topology version, [change, ...]]
+Supervisor, to all (PUB)    one frame: ["started" | "died", role, index, incarnation, pid]
+Child -> supervisor         one frame: ["ready", role, index, incarnation, pid]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgpack
+
+from penstock.batch_cy import Batch
+
+# Acceptor to shard. `part` is the index of the first of the operation's parts.
+PUBLISH = 1  # [PUBLISH, [queue id, ...], part, first row, count]
+SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
+WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, each message counting MESSAGE_WEIGHT more}]
+CONSUME = 4  # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit] -> None
+CANCEL = 5  # [CANCEL, request, consumer] -> None
+GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages left]
+PURGE = 7  # [PURGE, request, queue id] -> messages
+DELETE = 8  # [DELETE, request, queue id, if_unused, if_empty] -> messages
+STAT = 9  # [STAT, request, queue id] -> [ready messages, consumers]
+LIMIT = 10  # [LIMIT, group, limit]: the prefetch limit that the consumers of a channel share
+ACTIVE = 11  # [ACTIVE, [consumer, ...], active]: channel.flow of a client
+GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
+
+# Shard to acceptor.
+DELIVER = 1  # [DELIVER, consumer, sequence, part, count, redelivered]
+REPLY = 2  # [REPLY, request, result, None | [reply code, text]]
+FLOW = 3  # [FLOW, queue id, saturated, flow epoch]
+CANCELLED = 4  # [CANCELLED, consumer]: its queue was deleted
+REJECTED = 5  # [REJECTED, turn, index of the PUBLISH in it, queue id, first row, count]
+
+# Parts from this size on are frames of their own.
+IN_HEAD = 4096
+# Octets that every message counts in a consumer's window beside its body.
+MESSAGE_WEIGHT = 64
+
+
+def pack(value: object) -> bytes:
+    """One frame of msgpack. Text that came off the wire undecodable keeps its octets."""
+    packed: bytes = msgpack.packb(value, unicode_errors="surrogateescape", default=_pack_decimal)
+    return packed
+
+
+def unpack(frame: Any) -> Any:
+    """The value of one frame. ValueError if it is not msgpack."""
+    return msgpack.unpackb(frame, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_unpack_decimal)
+
+
+_DECIMAL = 1
+
+
+def _pack_decimal(value: object) -> msgpack.ExtType:
+    if isinstance(value, Decimal):
+        return msgpack.ExtType(_DECIMAL, str(value).encode())
+    raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+def _unpack_decimal(code: int, data: bytes) -> Decimal:
+    if code != _DECIMAL:
+        raise ValueError(f"extension type {code} is none of ours")
+    return Decimal(data.decode())
+
+
+class Turn:
+    """A turn in the making: operations and the parts that they point into."""
+
+    __slots__ = ("operations", "parts", "placed")
+
+    def __init__(self) -> None:
+        self.operations: list[list[Any]] = []
+        self.parts: list[Any] = []
+        # The batch is kept with its place, or its id could name another one before the turn ends.
+        self.placed: dict[tuple[int, int, int], tuple[int, Batch]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.operations)
+
+    def place(self, part: Any) -> int:
+        """Add one part; its frame index."""
+        self.parts.append(part)
+        return len(self.parts) - 1
+
+    def place_batch(self, batch: Batch, first: int, count: int) -> int:
+        """Add rows and contents of a range of a batch, once however often it is placed; the index of the rows."""
+        key = (id(batch), first, count)
+        known = self.placed.get(key)
+        if known is not None:
+            return known[0]
+        rows, contents = batch.slices(first, count)
+        self.parts += (rows, contents)
+        part = len(self.parts) - 2
+        self.placed[key] = (part, batch)
+        return part
+
+    def frames(self, turn: int, version: int) -> list[Any]:
+        """The multipart: the head, then the parts that are too large for it."""
+        within = [part if len(part) < IN_HEAD else None for part in self.parts]
+        apart = [part for part in self.parts if len(part) >= IN_HEAD]
+        return [pack([turn, version, self.operations, within, len(apart)]), *apart]
+
+
+def batch_at(parts: Sequence[Any], part: int) -> Batch:
+    """The batch that an operation points to. ValueError or IndexError if there is none."""
+    return Batch(parts[part], parts[part + 1])

@@ -1,0 +1,5 @@
+"""`python -m shard RUNTIME_DIR INDEX INCARNATION`, started by the supervisor."""
+
+from shard.process import main
+
+main()

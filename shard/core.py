@@ -1,0 +1,381 @@
+"""The shard without its sockets: turns of the acceptors in, turns for them out.
+
+Everything that came in one turn of the loop is taken in first; `finish_turn` then delivers, enforces limits, decides
+who is saturated, writes the gauges and closes the outgoing turns. Nothing here waits and nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock import bus
+from penstock.batch_cy import Batch
+from penstock.gauges import Gauges
+from penstock.logs import get_logger
+from penstock.settings import Settings
+from penstock.watermarks import Marks, QueueLimits
+from shard.link import Link
+from shard.queue_cy import Consumer, Group, Range, settle_rows
+from shard.queues import QueueState
+from shard.saturation import Saturation
+
+log = get_logger()
+
+
+class ShardCore:
+    """The queues of one shard, and a link to each acceptor."""
+
+    def __init__(self, index: int, gauges: Gauges, settings: Settings, now: int) -> None:
+        self.index = index
+        self.gauges = gauges
+        self.window = settings.flow.consumer_window_bytes
+        self.now = now
+        self.version = -1
+        self.queues: dict[int, QueueState] = {}
+        self.touched: dict[int, QueueState] = {}
+        self.links: dict[bytes, Link] = {}
+        self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
+        self.weight = 0
+        limit = settings.memory_limit // settings.shards
+        marks = Marks(0, 0, limit * settings.flow.stop_percent // 100, limit * settings.flow.resume_percent // 100)
+        self.memory = Saturation(marks, now)
+        gauges.queue_open(index, 0, "", "", now)
+        self.write_memory_gauge()
+        self.operations: dict[int, Callable[..., None]] = {
+            bus.WINDOW: self.open_window,
+            bus.CONSUME: self.consume,
+            bus.CANCEL: self.cancel,
+            bus.GET: self.get,
+            bus.PURGE: self.purge,
+            bus.DELETE: self.delete,
+            bus.STAT: self.stat,
+            bus.LIMIT: self.limit,
+            bus.ACTIVE: self.activate,
+            bus.GONE: self.gone,
+        }
+
+    # Topology
+
+    def load(self, version: int, changes: list[list[Any]]) -> None:
+        """Start from a snapshot: queues that are there already keep their contents."""
+        present = {change[3] for change in changes if change[0] == "queue"}
+        for id in [id for id in self.queues if id not in present]:
+            self.close_queue(id)
+        for change in changes:
+            self.change(change)
+        self.advance(version)
+
+    def apply(self, version: int, changes: list[list[Any]]) -> None:
+        """Take in one published change of the topology; older ones than the snapshot are known already."""
+        if version > self.version:
+            for change in changes:
+                self.change(change)
+            self.advance(version)
+
+    def change(self, change: list[Any]) -> None:
+        if change[0] == "queue":
+            _, vhost, name, id, slot, shard, _, auto_delete, _, _, limits = change
+            if shard == self.index and id not in self.queues:
+                queue = QueueState(id, slot, vhost, name, auto_delete, QueueLimits.from_wire(limits), self.now)
+                self.queues[id] = queue
+                self.gauges.queue_open(slot, id, vhost, name, self.now)
+                self.touch(queue)
+        elif change[0] == "queue_gone":
+            self.close_queue(change[3])
+
+    def advance(self, version: int) -> None:
+        self.version = version
+        for link in self.links.values():
+            waiting, link.waiting = link.waiting, []
+            for turn in waiting:
+                self.receive_on(link, *turn)
+
+    def close_queue(self, id: int) -> None:
+        queue = self.queues.pop(id, None)
+        if queue is None:
+            return
+        self.touched.pop(id, None)
+        self.weigh(queue, 0)
+        self.gauges.queue_close(queue.slot)
+        for link in self.links.values():
+            for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
+                consumer.requeue_all()
+                link.forget(consumer)
+                if not consumer.cancelled:
+                    link.turn.operations.append([bus.CANCELLED, consumer.id])
+        queue.fenced = True
+
+    # Turns
+
+    def receive(
+        self, identity: bytes, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
+    ) -> None:
+        """Take in one turn of an acceptor."""
+        link = self.links.get(identity)
+        if link is None:
+            link = self.links[identity] = Link(identity)
+        self.receive_on(link, turn, version, operations, parts)
+
+    def receive_on(
+        self, link: Link, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
+    ) -> None:
+        if version > self.version or link.waiting:
+            link.waiting.append((turn, version, operations, parts))
+            return
+        link.taken = turn
+        for index, operation in enumerate(operations):
+            if operation[0] == bus.PUBLISH:
+                self.publish(link, parts, turn, index, operation)
+            elif operation[0] == bus.SETTLE:
+                self.settle(link, parts, operation)
+            else:
+                self.operations[operation[0]](link, *operation[1:])
+
+    def finish_turn(self, now: int) -> list[tuple[bytes, list[Any]]]:
+        """Deliver, enforce limits, decide flow, write the gauges; the turns to send, each with its acceptor."""
+        self.now = now
+        touched, self.touched = self.touched, {}
+        for queue in touched.values():
+            self.deliver(queue)
+            queue.drop_excess()
+            self.weigh(queue, queue.depth_bytes + bus.MESSAGE_WEIGHT * queue.depth)
+            if queue.saturation.update(queue.depth, queue.depth_bytes, now):
+                self.write_gauge(queue)
+                self.broadcast(queue.id, queue.saturation)
+                log.debug("queue saturated" if queue.saturation.saturated else "queue has room", queue=queue.name,
+                          vhost=queue.vhost, depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
+            else:
+                self.write_gauge(queue)
+        if touched:
+            if self.memory.update(0, self.weight, now):
+                self.write_memory_gauge()
+                self.broadcast(-1 - self.index, self.memory)
+                log.warning("memory limit reached" if self.memory.saturated else "memory has room again",
+                            octets=self.weight, limit=self.memory.marks.stop_bytes)  # fmt: skip
+            else:
+                self.write_memory_gauge()
+        return [out for link in self.links.values() if (out := link.close_turn()) is not None]
+
+    def touch(self, queue: QueueState) -> None:
+        self.touched[queue.id] = queue
+
+    def deliver(self, queue: QueueState) -> None:
+        if queue.contents.ready and queue.ring.consumers:
+            for consumer, item in queue.ring.deliver(queue.contents):
+                consumer.link.deliver(consumer, item)
+
+    def broadcast(self, id: int, state: Saturation) -> None:
+        for link in self.links.values():
+            link.turn.operations.append([bus.FLOW, id, state.saturated, state.epoch])
+
+    def weigh(self, queue: QueueState, weight: int) -> None:
+        self.weight += weight - queue.weighed
+        queue.weighed = weight
+
+    def write_gauge(self, queue: QueueState) -> None:
+        contents, state, marks = queue.contents, queue.saturation, queue.limits.marks
+        self.gauges.queue_write(
+            queue.slot, contents.ready, contents.unacked, contents.ready_bytes, contents.unacked_bytes,
+            contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
+            len(queue.ring), state.epoch, state.saturated, state.since,
+            marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes,
+        )  # fmt: skip
+
+    def write_memory_gauge(self) -> None:
+        state, marks = self.memory, self.memory.marks
+        self.gauges.queue_write(
+            self.index, 0, 0, self.weight, 0, 0, 0, 0, 0, 0, 0, state.epoch, state.saturated, state.since,
+            0, 0, marks.stop_bytes, marks.resume_bytes,
+        )  # fmt: skip
+
+    # Operations of an acceptor
+
+    def publish(self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any]) -> None:
+        _, ids, part, first, count = operation
+        batch = bus.batch_at(parts, part)
+        for id in ids:
+            queue = self.queues.get(id)
+            if queue is None:
+                continue
+            if queue.rejects:
+                self.enqueue_or_reject(link, queue, batch, turn, index, first, count)
+            else:
+                queue.contents.enqueue(batch, first, count)
+            self.touch(queue)
+
+    def enqueue_or_reject(
+        self, link: Link, queue: QueueState, batch: Batch, turn: int, index: int, first: int, count: int
+    ) -> None:
+        """Take what there is room for; consumers make room while it goes on."""
+        while count:
+            taken = min(queue.room(), count)
+            if taken == 0:
+                link.turn.operations.append([bus.REJECTED, turn, index, queue.id, first, count])
+                return
+            queue.contents.enqueue(batch, first, taken)
+            self.deliver(queue)
+            first += taken
+            count -= taken
+
+    def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
+        for consumer in settle_rows(parts[operation[1]], link.consumers):
+            self.touch(consumer.queue.owner)
+            if consumer.cancelled and not consumer.outstanding:
+                link.forget(consumer)
+            if consumer.group.limit:
+                for other in consumer.group.members:
+                    self.touch(other.queue.owner)
+
+    def open_window(self, link: Link, windows: dict[int, int]) -> None:
+        for id, octets in windows.items():
+            consumer = link.consumers.get(id)
+            if consumer is not None:
+                consumer.window += octets
+                if consumer.queue.ready:
+                    self.touch(consumer.queue.owner)
+
+    def consume(
+        self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
+        group: int, limit: int,
+    ) -> None:  # fmt: skip
+        queue = self.queues.get(queue_id)
+        if queue is None or queue.fenced:
+            link.refuse(request, 404, "no such queue")
+            return
+        if queue.exclusive_consumer is not None or (exclusive and queue.ring.consumers):
+            link.refuse(request, 403, f"{queue} in exclusive use")
+            return
+        channel = link.group(group)
+        channel.limit = limit
+        consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
+        consumer.window = self.window
+        link.remember(consumer, consumer.group)
+        queue.ring.add(consumer)
+        queue.had_consumers = True
+        if exclusive:
+            queue.exclusive_consumer = consumer
+        link.reply(request, None)
+        self.touch(queue)
+
+    def cancel(self, link: Link, request: int, id: int) -> None:
+        consumer = link.consumers.get(id)
+        if consumer is not None and not consumer.cancelled:
+            self.remove_consumer(link, consumer, requeue=False)
+        link.reply(request, None)
+
+    def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> None:
+        queue = self.queues.get(queue_id)
+        if queue is None:
+            link.refuse(request, 404, "no such queue")
+            return
+        self.deliver(queue)
+        self.touch(queue)
+        getter = link.consumers.get(id)
+        if getter is None:
+            getter = Consumer(id, queue.contents, False, 0, Group(0), link)
+            getter.cancelled = True
+            link.remember(getter, link.group(group))
+        taken = queue.contents.take(1, 0, no_ack)
+        if not taken:
+            link.reply(request, None)
+            return
+        item: Range = taken[0]
+        if not no_ack:
+            getter.hold(item)
+        part = link.turn.place_batch(item.batch, item.first, 1)
+        link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
+
+    def purge(self, link: Link, request: int, queue_id: int) -> None:
+        queue = self.queues.get(queue_id)
+        if queue is None:
+            link.refuse(request, 404, "no such queue")
+            return
+        self.deliver(queue)
+        self.touch(queue)
+        link.reply(request, queue.contents.purge())
+
+    def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> None:
+        queue = self.queues.get(queue_id)
+        if queue is None:
+            link.reply(request, 0)
+            return
+        self.deliver(queue)
+        if if_unused and queue.ring.consumers:
+            link.refuse(request, 406, f"{queue} in use")
+        elif if_empty and queue.contents.ready:
+            link.refuse(request, 406, f"{queue} not empty")
+        else:
+            ready = queue.contents.ready
+            self.ask_to_delete(queue, lambda error: link.reply(request, ready, error))
+
+    def stat(self, link: Link, request: int, queue_id: int) -> None:
+        queue = self.queues.get(queue_id)
+        if queue is None:
+            link.refuse(request, 404, "no such queue")
+            return
+        self.deliver(queue)
+        queue.drop_excess()
+        self.touch(queue)
+        link.reply(request, [queue.contents.ready, len(queue.ring)])
+
+    def limit(self, link: Link, group: int, limit: int) -> None:
+        shared = link.group(group)
+        shared.limit = limit
+        for consumer in shared.members:
+            self.touch(consumer.queue.owner)
+
+    def activate(self, link: Link, ids: list[int], active: bool) -> None:
+        for id in ids:
+            consumer = link.consumers.get(id)
+            if consumer is not None:
+                consumer.active = active
+                self.touch(consumer.queue.owner)
+
+    def gone(self, link: Link, id: int) -> None:
+        group = link.groups.pop(id, None)
+        if group is not None:
+            for consumer in list(group.members):
+                self.remove_consumer(link, consumer, requeue=True)
+
+    # What follows from them
+
+    def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> None:
+        """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back."""
+        queue: QueueState = consumer.queue.owner
+        if requeue:
+            consumer.requeue_all()
+        self.touch(queue)
+        if requeue or not consumer.outstanding:
+            link.forget(consumer)
+        if consumer.cancelled:
+            return
+        consumer.cancelled = True
+        queue.ring.remove(consumer)
+        if queue.exclusive_consumer is consumer:
+            queue.exclusive_consumer = None
+        if queue.auto_delete and not queue.ring.consumers and queue.had_consumers and not queue.fenced:
+            self.ask_to_delete(queue, lambda error: None)
+
+    def ask_to_delete(self, queue: QueueState, done: Callable[[Any], None]) -> None:
+        """The router decides what exists; until it has, nobody new may consume."""
+        queue.fenced = True
+
+        def answered(result: Any, error: Any) -> None:
+            if error is not None:
+                queue.fenced = False
+                log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
+            else:
+                self.close_queue(queue.id)
+            done(error)
+
+        self.router_requests.append(("queue_delete", {"queue_id": queue.id}, answered))
+
+    def acceptor_died(self, index: int, incarnation: int) -> None:
+        """What a dead acceptor had in hand goes back to its queues."""
+        for identity in [i for i in self.links if i.startswith(b"acceptor.%d." % index)]:
+            if int(identity.rsplit(b".", 1)[1]) <= incarnation:
+                link = self.links.pop(identity)
+                for consumer in list(link.consumers.values()):
+                    self.remove_consumer(link, consumer, requeue=True)
+                log.info("acceptor gone", acceptor=index, incarnation=incarnation, consumers=len(link.consumers))

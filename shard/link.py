@@ -1,0 +1,61 @@
+"""What a shard keeps for one acceptor: its consumers, and the turn being written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock import bus
+from shard.queue_cy import Consumer, Group, Range
+
+
+class Link:
+    """One life of one acceptor. `waiting` holds turns that are ahead of the shard's topology."""
+
+    __slots__ = ("consumers", "groups", "identity", "reported", "taken", "turn", "waiting")
+
+    def __init__(self, identity: bytes) -> None:
+        self.identity = identity
+        self.taken = 0
+        self.reported = 0
+        self.turn = bus.Turn()
+        self.waiting: list[tuple[int, int, list[list[Any]], Sequence[Any]]] = []
+        self.consumers: dict[int, Consumer] = {}
+        self.groups: dict[int, Group] = {}
+
+    def group(self, id: int) -> Group:
+        """The group of a channel, made on first use."""
+        group = self.groups.get(id)
+        if group is None:
+            group = self.groups[id] = Group(0)
+        return group
+
+    def remember(self, consumer: Consumer, channel: Group) -> None:
+        """Keep a consumer, or the gets of a channel, until it is forgotten or its channel is gone."""
+        self.consumers[consumer.id] = consumer
+        consumer.channel = channel
+        channel.members.add(consumer)
+
+    def forget(self, consumer: Consumer) -> None:
+        self.consumers.pop(consumer.id, None)
+        consumer.channel.members.discard(consumer)
+
+    def deliver(self, consumer: Consumer, item: Range) -> None:
+        part = self.turn.place_batch(item.batch, item.first, item.count)
+        operation = [bus.DELIVER, consumer.id, item.sequence, part, item.count, item.redelivered]
+        self.turn.operations.append(operation)
+
+    def reply(self, request: int, result: Any, error: Any = None) -> None:
+        self.turn.operations.append([bus.REPLY, request, result, error])
+
+    def refuse(self, request: int, code: int, text: str) -> None:
+        self.reply(request, None, [code, text])
+
+    def close_turn(self) -> tuple[bytes, list[Any]] | None:
+        """The multipart to send, if there is anything to say."""
+        if not self.turn and self.taken == self.reported:
+            return None
+        frames = self.turn.frames(self.taken, 0)
+        self.reported = self.taken
+        self.turn = bus.Turn()
+        return self.identity, frames

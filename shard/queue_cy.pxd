@@ -1,0 +1,102 @@
+import cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from penstock.batch_cy cimport Batch
+from penstock.octets cimport address_readonly, get32, get64
+from penstock.ranges_cy cimport RangeSet
+
+cdef enum:
+    C_ACK = 0
+    C_REQUEUE = 1
+    C_REJECT = 2
+    SETTLED_ROW = 24
+    MESSAGE_WEIGHT = 64
+
+cdef class Segment:
+    cdef readonly Batch batch
+    cdef readonly Py_ssize_t first
+    cdef readonly Py_ssize_t count
+    cdef readonly int64_t sequence
+    cdef public Py_ssize_t live
+
+cdef class Range:
+    cdef readonly Batch batch
+    cdef readonly Py_ssize_t first
+    cdef readonly Py_ssize_t count
+    cdef readonly int64_t sequence
+    cdef readonly bint redelivered
+    cdef readonly int64_t body_bytes
+
+cdef class Queue:
+    cdef readonly int64_t id
+    cdef list segments
+    cdef Py_ssize_t head
+    cdef readonly int64_t next_sequence
+    cdef readonly int64_t cursor
+    cdef Py_ssize_t cursor_segment
+    cdef readonly RangeSet requeued
+    cdef readonly int64_t ready
+    cdef readonly int64_t ready_bytes
+    cdef readonly int64_t unacked
+    cdef readonly int64_t unacked_bytes
+    cdef public int64_t published
+    cdef public int64_t delivered
+    cdef public int64_t acked
+    cdef public int64_t redelivered
+    cdef public int64_t dropped
+    cdef public object owner
+
+    @cython.locals(segment=Segment, body_bytes=int64_t)
+    cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count)
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, segment=Segment)
+    cdef Py_ssize_t find(self, int64_t sequence) except -1
+    @cython.locals(taken=list, redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
+                   offset=Py_ssize_t, fitting=Py_ssize_t, item=Range)
+    cpdef list take(self, int64_t count, int64_t limit, bint settled)
+    @cython.locals(sequence=int64_t, count=int64_t)
+    cdef tuple next_ready(self, int64_t limit)
+    @cython.locals(index=Py_ssize_t, segment=Segment)
+    cdef Py_ssize_t find_cursor(self, int64_t sequence) except -1
+    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t)
+    cdef int64_t forget(self, int64_t sequence, int64_t count) except -1
+    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t)
+    cdef int64_t range_bytes(self, int64_t sequence, int64_t count) except -1
+    @cython.locals(body_bytes=int64_t)
+    cpdef settle(self, int64_t sequence, int64_t count)
+    @cython.locals(body_bytes=int64_t)
+    cpdef requeue(self, int64_t sequence, int64_t count)
+    @cython.locals(dropped=int64_t, excess=int64_t, item=Range)
+    cpdef int64_t drop_head(self, int64_t max_count, int64_t max_bytes)
+    @cython.locals(dropped=int64_t)
+    cpdef int64_t purge(self)
+    @cython.locals(segment=Segment)
+    cdef int trim(self) except -1
+
+cdef class Group:
+    cdef public int64_t limit
+    cdef public int64_t outstanding
+    cdef readonly set members
+
+cdef class Consumer:
+    cdef readonly int64_t id
+    cdef readonly Queue queue
+    cdef readonly bint no_ack
+    cdef readonly RangeSet outstanding
+    cdef public int64_t prefetch
+    cdef public Group group
+    cdef public int64_t window
+    cdef public bint active
+    cdef public object link
+    cdef public bint cancelled
+    cdef public Group channel
+
+    @cython.locals(room=int64_t)
+    cpdef int64_t credit(self)
+    cpdef hold(self, Range item)
+    @cython.locals(taken=list, item=Range)
+    cpdef list take(self, int64_t count)
+    @cython.locals(settled=int64_t, low=int64_t, part=int64_t)
+    cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
+
+
+@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, settled=int64_t)
+cpdef set settle_rows(const unsigned char[::1] rows, dict consumers)

@@ -1,0 +1,71 @@
+"""What a shard knows of one of its queues beside the contents."""
+
+from __future__ import annotations
+
+from penstock.watermarks import QueueLimits
+from shard.dispatch import Ring
+from shard.queue_cy import UNLIMITED, Consumer, Queue
+from shard.saturation import Saturation
+
+
+class QueueState:
+    """One queue of this shard: its record from the topology, contents, consumers and flow state.
+
+    `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue.
+    """
+
+    __slots__ = (
+        "auto_delete", "contents", "exclusive_consumer", "fenced", "had_consumers", "id", "limits", "name", "ring",
+        "saturation", "slot", "vhost", "weighed",
+    )  # fmt: skip
+
+    def __init__(
+        self, id: int, slot: int, vhost: str, name: str, auto_delete: bool, limits: QueueLimits, now: int
+    ) -> None:
+        self.id = id
+        self.slot = slot
+        self.vhost = vhost
+        self.name = name
+        self.auto_delete = auto_delete
+        self.limits = limits
+        self.contents = Queue(id, self)
+        self.ring = Ring()
+        self.saturation = Saturation(limits.marks, now)
+        self.exclusive_consumer: Consumer | None = None
+        self.had_consumers = False
+        self.fenced = False
+        self.weighed = 0
+
+    def __str__(self) -> str:
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    @property
+    def depth(self) -> int:
+        """Messages that count against the marks: ready and unacked."""
+        return self.contents.ready + self.contents.unacked
+
+    @property
+    def depth_bytes(self) -> int:
+        return self.contents.ready_bytes + self.contents.unacked_bytes
+
+    @property
+    def rejects(self) -> bool:
+        """Whether publishes beyond the limit are refused."""
+        return self.limits.overflow in ("reject-publish", "reject-publish-dlx")
+
+    def room(self) -> int:
+        """How many more messages a rejecting queue takes; RabbitMQ counts ready messages only."""
+        room = UNLIMITED
+        if self.limits.max_count is not None:
+            room = self.limits.max_count - self.contents.ready
+        if self.limits.max_bytes is not None and self.contents.ready_bytes >= self.limits.max_bytes:
+            room = 0
+        return max(room, 0)
+
+    def drop_excess(self) -> None:
+        """Keep a drop-head queue within its limit."""
+        if self.limits.overflow == "drop-head":
+            max_count = UNLIMITED if self.limits.max_count is None else self.limits.max_count
+            max_bytes = UNLIMITED if self.limits.max_bytes is None else self.limits.max_bytes
+            if self.contents.ready > max_count or self.contents.ready_bytes > max_bytes:
+                self.contents.drop_head(max_count, max_bytes)
