@@ -20,9 +20,11 @@ cdef class Batch:
     cdef const unsigned char* content
 
     cdef Py_ssize_t base(self) noexcept
+    @cython.locals(at=Py_ssize_t, size=Py_ssize_t)
+    cdef Py_ssize_t end(self, Py_ssize_t i) noexcept
     @cython.locals(i=Py_ssize_t, total=int64_t)
     cpdef int64_t body_bytes(self, Py_ssize_t first, Py_ssize_t count)
-    @cython.locals(last=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t)
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
     cpdef tuple slices(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(i=Py_ssize_t, total=int64_t)
     cpdef Py_ssize_t fit(self, Py_ssize_t first, Py_ssize_t count, int64_t limit)

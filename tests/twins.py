@@ -13,6 +13,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 _loaded: dict[str, ModuleType] = {}
@@ -53,3 +55,7 @@ def _import(
         assert fromlist, f"say `from {name} import ...`"
         return load_plain(name)
     return __import__(name, globals, locals, fromlist or (), level)
+
+
+# For tests of modules that work together: `load` gives all of them compiled, or all of them plain.
+both_ways = pytest.mark.parametrize("load", [load_compiled, load_plain], ids=["compiled", "plain"])
