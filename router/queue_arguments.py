@@ -1,0 +1,184 @@
+"""What a queue.declare may say in its arguments: which there are, for which type of queue, and with what values.
+
+Order and texts are RabbitMQ's. Arguments nobody knows are let pass. What bounds a queue is `penstock.watermarks`' to
+judge; the other features are checked and kept here, and act elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from penstock.amqp.errors import amqp_error
+from penstock.amqp.values import type_name
+from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
+from router.fields import shown
+from router.records import Arguments
+
+TEN_YEARS_MS = 315_360_000_000
+"""The longest time that RabbitMQ's timers accept."""
+PRIORITY_MAX = 255
+
+Check: TypeAlias = Callable[[object], str | None]
+"""The reason why a value cannot be, None if it can."""
+
+
+def _integer(*limits: Callable[[int], str | None]) -> Check:
+    """An integer that no limit has a reason against."""
+
+    def check(value: object) -> str | None:
+        kind = type_name(value)
+        if not isinstance(value, int) or kind not in ("signedint", "long"):
+            return f'"expected integer, got {kind}"'
+        return next((reason for limit in limits if (reason := limit(value))), None)
+
+    return check
+
+
+def _not_negative(number: int) -> str | None:
+    return f"{{value_negative,{number}}}" if number < 0 else None
+
+
+def _not_zero(number: int) -> str | None:
+    return None if number else "{value_zero,0}"
+
+
+def _at_most(limit: int, reason: str) -> Callable[[int], str | None]:
+    return lambda number: f"{{{reason},{number}}}" if number > limit else None
+
+
+def _version(number: int) -> str | None:
+    return None if number in (1, 2) else f"\"unsupported queue version '{number}'\""
+
+
+def _of_type(word: str) -> Check:
+    def check(value: object) -> str | None:
+        kind = type_name(value)
+        return None if kind == word else f"{{unacceptable_type,{kind}}}"
+
+    return check
+
+
+_text = _of_type("longstr")
+
+
+def _one_of(reason: str, *words: str) -> Check:
+    """One of some words; the reason otherwise, which may name the {value}."""
+
+    def check(value: object) -> str | None:
+        return _text(value) or (None if value in words else reason.format(value=shown(value)))
+
+    return check
+
+
+def _max_age(value: object) -> str | None:
+    return _text(value) or (None if re.fullmatch(r"[0-9]+[YMDhms]", shown(value)) else "invalid_max_age")
+
+
+_milliseconds = _integer(_not_negative, _at_most(TEN_YEARS_MS, "value_too_large"))
+_some_milliseconds = _integer(_not_zero, _not_negative, _at_most(TEN_YEARS_MS, "value_too_large"))
+_priority = _integer(_not_negative, _at_most(PRIORITY_MAX, "max_value_exceeded"))
+_size = _integer(_not_negative)
+_count = _integer(_not_negative, _not_zero)
+
+_CLASSIC = frozenset({"classic"})
+_QUORUM = frozenset({"quorum"})
+_STREAM = frozenset({"stream"})
+_ALL = _CLASSIC | _QUORUM | _STREAM
+
+
+class _Rule(NamedTuple):
+    """For which types of queue an argument is; `check` is None where the watermarks check it."""
+
+    types: frozenset[str]
+    check: Check | None = None
+
+
+_queue_type = _one_of("\"unsupported queue type '{value}'\"", *sorted(_ALL))
+
+# In the order in which RabbitMQ looks at them. What is about replicas has no effect here and is let pass for all types.
+RULES: dict[str, _Rule] = {
+    "x-expires": _Rule(_CLASSIC | _QUORUM, _some_milliseconds),
+    "x-message-ttl": _Rule(_CLASSIC | _QUORUM, _milliseconds),
+    "x-dead-letter-exchange": _Rule(_CLASSIC | _QUORUM, _text),
+    "x-dead-letter-routing-key": _Rule(_CLASSIC | _QUORUM, _text),
+    "x-dead-letter-strategy": _Rule(_ALL, _one_of("invalid_dlx_strategy", "at-most-once", "at-least-once")),
+    "x-max-length": _Rule(_CLASSIC | _QUORUM),
+    "x-max-length-bytes": _Rule(_ALL),
+    "x-max-priority": _Rule(_CLASSIC, _priority),
+    "x-overflow": _Rule(_CLASSIC | _QUORUM),
+    "x-queue-mode": _Rule(_CLASSIC, _one_of("\"unsupported queue mode '{value}'\"", "default", "lazy")),
+    "x-queue-version": _Rule(_CLASSIC, _integer(_not_negative, _version)),
+    "x-single-active-consumer": _Rule(_CLASSIC | _QUORUM, _of_type("bool")),
+    "x-queue-type": _Rule(_ALL, _queue_type),
+    "x-delivery-limit": _Rule(_QUORUM, _integer()),
+    "x-consumer-timeout": _Rule(_CLASSIC | _QUORUM, _size),
+    "x-max-age": _Rule(_STREAM, _max_age),
+    "x-stream-max-segment-size-bytes": _Rule(_STREAM, _size),
+    "x-initial-cluster-size": _Rule(_ALL, _count),
+    "x-quorum-initial-group-size": _Rule(_ALL, _count),
+    "x-queue-leader-locator": _Rule(
+        _ALL, _one_of("invalid_queue_locator_arg", "client-local", "balanced", "random", "least-leaders")
+    ),
+}
+
+FLOW_ARGUMENTS = (
+    *("qpid.max_count", "qpid.max_size", "qpid.flow_stop_count", "qpid.flow_stop_size", "qpid.flow_resume_count"),
+    *("qpid.flow_resume_size", "x-qpid-capacity", "x-qpid-flow-resume-capacity"),
+)
+
+COMPARED = (*(name for name in RULES if name != "x-queue-type"), *FLOW_ARGUMENTS)
+"""The arguments in which a redeclaration must agree; the queue type has a default and is compared with it."""
+
+
+def queue_type(arguments: Arguments) -> str:
+    """classic, quorum or stream."""
+    return str(arguments.get("x-queue-type", "classic"))
+
+
+def check_arguments(subject: object, arguments: Arguments, defaults: FlowDefaults) -> QueueLimits:
+    """406 unless a queue can be made with the arguments; its limits. `subject` is what reply texts call the queue."""
+    if "x-queue-type" in arguments:
+        _check("x-queue-type", _queue_type, subject, arguments)
+    kind = queue_type(arguments)
+    for name, rule in RULES.items():
+        if name in arguments and kind not in rule.types:
+            raise amqp_error(406, f"invalid arg '{name}' for {subject} of queue type rabbit_{kind}_queue")
+    dead_letters_to = arguments.get("x-dead-letter-exchange", "")
+    check_exchange_name(subject, "x-dead-letter-exchange", dead_letters_to)
+    for name, rule in RULES.items():
+        if name in arguments and rule.check is not None:
+            _check(name, rule.check, subject, arguments)
+    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
+        raise _invalid("x-dead-letter-routing-key", subject, "routing_key_but_no_dlx_defined")
+    try:
+        return QueueLimits.from_arguments(arguments, defaults)
+    except ArgumentError as error:
+        raise _invalid(error.argument, subject, str(error)) from None
+
+
+def check_properties(subject: object, kind: str, durable: bool, auto_delete: bool, exclusive: bool) -> None:
+    """406 for what quorum queues and streams cannot be."""
+    if kind == "classic":
+        return
+    for wrong, word in ((not durable, "non-durable"), (auto_delete, "auto-delete"), (exclusive, "exclusive-owner")):
+        if wrong:
+            raise amqp_error(406, f"invalid property '{word}' for {subject}")
+
+
+def check_exchange_name(subject: object, argument: str, value: object) -> None:
+    """406 unless an argument that names an exchange is text."""
+    kind = type_name(value)
+    if kind != "longstr":
+        raise amqp_error(406, f"invalid type '{kind}' for arg '{argument}' in {subject}")
+
+
+def _check(name: str, check: Check, subject: object, arguments: Arguments) -> None:
+    reason = check(arguments[name])
+    if reason is not None:
+        raise _invalid(name, subject, reason)
+
+
+def _invalid(name: str, subject: object, reason: str) -> Exception:
+    return amqp_error(406, f"invalid arg '{name}' for {subject}: {reason}")

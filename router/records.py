@@ -1,0 +1,111 @@
+"""What a topology consists of. Each record is a value; as a string it is what reply texts call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from router.fields import Typed, typed
+
+Arguments: TypeAlias = Mapping[str, Any]
+Change: TypeAlias = list[Any]
+"""One change of the topology as it goes over the bus: its kind, then what it is about (`Topology.apply`)."""
+
+Kind: TypeAlias = Literal["queue", "exchange"]
+"""What a binding leads to."""
+
+Destination: TypeAlias = tuple[Kind, str]
+
+DEFAULT_EXCHANGE = ""
+
+
+def described(kind: str, name: str, vhost: str) -> str:
+    """ "queue 'q' in vhost 'v'"."""
+    return f"{kind} '{name}' in vhost '{vhost}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An exchange (AMQP 0-9-1, 3.1.3)."""
+
+    vhost: str
+    name: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: Arguments = field(hash=False)
+
+    def __str__(self) -> str:
+        return described("exchange", self.name, self.vhost)
+
+    @property
+    def alternate(self) -> str | None:
+        """The exchange that gets what this one does not route."""
+        name = self.arguments.get("alternate-exchange")
+        return name if isinstance(name, str) else None
+
+    def change(self) -> Change:
+        return [
+            *("exchange", self.vhost, self.name, self.type),
+            *(self.durable, self.auto_delete, self.internal, dict(self.arguments)),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue (AMQP 0-9-1, 3.1.1) and its place in the node.
+
+    `queue_id` is never used twice; `slot` is its place in the gauges; `owner` is the connection of an exclusive queue;
+    `limits` is what `QueueLimits.to_wire` says.
+    """
+
+    vhost: str
+    name: str
+    queue_id: int
+    slot: int
+    shard: int
+    durable: bool
+    auto_delete: bool
+    owner: str | None
+    arguments: Arguments = field(hash=False)
+    limits: list[Any] = field(hash=False)
+
+    def __str__(self) -> str:
+        return described("queue", self.name, self.vhost)
+
+    def change(self) -> Change:
+        return [
+            *("queue", self.vhost, self.name, self.queue_id, self.slot, self.shard),
+            *(self.durable, self.auto_delete, self.owner, dict(self.arguments), self.limits),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A binding. Two are the same if source, destination, key and arguments are; `typed` is how arguments compare."""
+
+    vhost: str
+    source: str
+    kind: Kind
+    destination: str
+    key: str
+    arguments: Arguments = field(compare=False)
+    typed: Typed = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "typed", typed(self.arguments))
+
+    @property
+    def target(self) -> Destination:
+        return self.kind, self.destination
+
+    def change(self) -> Change:
+        return ["binding", *self._fields()]
+
+    def change_gone(self) -> Change:
+        return ["binding_gone", *self._fields()]
+
+    def _fields(self) -> list[Any]:
+        return [self.vhost, self.source, self.kind, self.destination, self.key, dict(self.arguments)]

@@ -1,0 +1,38 @@
+"""Slots of the gauges, one a queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+
+
+class Slots:
+    """The free slots of `first` to `end` - 1.
+
+    A freed slot goes to another queue of the same shard if at all possible, and otherwise only when no fresh one is
+    left. A shard closes and opens slots in the order it hears of them, but two shards do not wait for each other: one
+    could close the slot that the other has already opened again.
+    """
+
+    def __init__(self, first: int, end: int, taken: Collection[int]) -> None:
+        self._next = max(taken, default=first - 1) + 1
+        self._end = end
+        self._freed: dict[int | None, deque[int]] = {
+            None: deque(slot for slot in range(first, self._next) if slot not in taken)
+        }
+
+    def take(self, shard: int) -> int | None:
+        """A slot for a queue of the shard; None if all are taken."""
+        if self._freed.get(shard):
+            return self._freed[shard].popleft()
+        if self._next < self._end:
+            self._next += 1
+            return self._next - 1
+        for freed in self._freed.values():
+            if freed:
+                return freed.popleft()
+        return None
+
+    def free(self, slot: int, shard: int) -> None:
+        """A queue of the shard is gone."""
+        self._freed.setdefault(shard, deque()).append(slot)

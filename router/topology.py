@@ -1,0 +1,262 @@
+"""The topology: vhosts, exchanges, queues and bindings, and what they route.
+
+The router changes it, everyone else follows: each holds a replica of this class, builds it from a snapshot and applies
+every change that the router publishes after it. Changes are lists, as they go over the bus:
+
+    ["vhost", name]
+    ["exchange", vhost, name, type, durable, auto_delete, internal, arguments]
+    ["exchange_gone", vhost, name]
+    ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits]
+    ["queue_gone", vhost, name, queue_id]
+    ["binding", vhost, source, kind, destination, key, arguments]          kind is "queue" or "exchange"
+    ["binding_gone", vhost, source, kind, destination, key, arguments]
+    ["placement", vhost, queue name, shard | None]                         None: where the hash says
+
+Bindings go before what they bind. The binding of every queue to the default exchange is implied, not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from router.matching import INDEXES, Tally
+from router.records import (
+    DEFAULT_EXCHANGE,
+    Arguments,
+    Binding,
+    Change,
+    Destination,
+    Exchange,
+    Kind,
+    Queue,
+)
+
+__all__ = ["Binding", "Change", "Exchange", "Queue", "Topology"]
+
+Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
+"""A message's headers, or how to get them: they are decoded only where a headers exchange is reached."""
+
+
+class _Place:
+    """An exchange with its bindings; `onward` are the exchanges among their destinations."""
+
+    __slots__ = ("bindings", "by_headers", "exchange", "index", "onward")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.by_headers = exchange.type == "headers"
+        self.bindings: dict[Binding, Binding] = {}
+        self.index = INDEXES[exchange.type]()
+        self.onward = Tally()
+
+
+class _Vhost:
+    """What is in one vhost; `arriving` are the bindings by destination."""
+
+    __slots__ = ("arriving", "places", "queues")
+
+    def __init__(self) -> None:
+        self.places: dict[str, _Place] = {}
+        self.queues: dict[str, Queue] = {}
+        self.arriving: dict[Destination, dict[Binding, None]] = {}
+
+
+class Topology:
+    """One copy of the topology at a version."""
+
+    def __init__(self, version: int = 0, changes: Iterable[Change] = ()) -> None:
+        """From a snapshot. ValueError or KeyError if the changes do not make a topology."""
+        self.version = version
+        self.reset()
+        self._kinds: dict[str, Callable[..., None]] = {
+            "vhost": self._vhost,
+            "exchange": self._exchange,
+            "exchange_gone": self._exchange_gone,
+            "queue": self._queue,
+            "queue_gone": self._queue_gone,
+            "binding": self._binding,
+            "binding_gone": self._binding_gone,
+            "placement": self._placement,
+        }
+        for change in changes:
+            self.apply(change)
+
+    # Following. The version is the caller's to set, once all changes of it are applied.
+
+    def reset(self) -> None:
+        """Be empty, for another snapshot."""
+        self.placements: dict[tuple[str, str], int] = {}
+        self._vhosts: dict[str, _Vhost] = {}
+        self._by_id: dict[int, Queue] = {}
+        self._owned: dict[str, dict[int, Queue]] = {}
+
+    def apply(self, change: Change) -> None:
+        """Take in one change. ValueError for an unknown kind, KeyError if it does not fit the topology."""
+        kind, *fields = change
+        if kind not in self._kinds:
+            raise ValueError(f"unknown change of the topology: {kind!r}")
+        self._kinds[kind](*fields)
+
+    def _vhost(self, name: str) -> None:
+        self._vhosts[name] = _Vhost()
+
+    def _exchange(self, vhost: str, name: str, *facts: Any) -> None:
+        self._vhosts[vhost].places[name] = _Place(Exchange(vhost, name, *facts))
+
+    def _exchange_gone(self, vhost: str, name: str) -> None:
+        place = self._vhosts[vhost].places.pop(name)
+        assert not place.bindings and ("exchange", name) not in self._vhosts[vhost].arriving
+
+    def _queue(self, vhost: str, name: str, *facts: Any) -> None:
+        queue = Queue(vhost, name, *facts)
+        self._vhosts[vhost].queues[name] = queue
+        self._by_id[queue.queue_id] = queue
+        if queue.owner is not None:
+            self._owned.setdefault(queue.owner, {})[queue.queue_id] = queue
+
+    def _queue_gone(self, vhost: str, name: str, queue_id: int) -> None:
+        del self._vhosts[vhost].queues[name]
+        assert ("queue", name) not in self._vhosts[vhost].arriving
+        owner = self._by_id.pop(queue_id).owner
+        if owner is not None:
+            del self._owned[owner][queue_id]
+            if not self._owned[owner]:
+                del self._owned[owner]
+
+    def _binding(self, vhost: str, source: str, kind: Kind, destination: str, key: str, arguments: Arguments) -> None:
+        binding = Binding(vhost, source, kind, destination, key, arguments)
+        place = self._vhosts[vhost].places[source]
+        place.bindings[binding] = binding
+        place.index.add(binding)
+        if kind == "exchange":
+            place.onward.add(binding.target)
+        self._vhosts[vhost].arriving.setdefault(binding.target, {})[binding] = None
+
+    def _binding_gone(
+        self, vhost: str, source: str, kind: Kind, destination: str, key: str, arguments: Arguments
+    ) -> None:
+        binding = Binding(vhost, source, kind, destination, key, arguments)
+        place = self._vhosts[vhost].places[source]
+        del place.bindings[binding]
+        place.index.remove(binding)
+        if kind == "exchange":
+            place.onward.remove(binding.target)
+        arriving = self._vhosts[vhost].arriving
+        del arriving[binding.target][binding]
+        if not arriving[binding.target]:
+            del arriving[binding.target]
+
+    def _placement(self, vhost: str, queue: str, shard: int | None) -> None:
+        if shard is None:
+            self.placements.pop((vhost, queue), None)
+        else:
+            self.placements[vhost, queue] = shard
+
+    def changes(self) -> Iterator[Change]:
+        """A snapshot: changes that make this topology from nothing."""
+        for name in self._vhosts:
+            yield ["vhost", name]
+        for vhost in self._vhosts.values():
+            yield from (place.exchange.change() for place in vhost.places.values())
+            yield from (queue.change() for queue in vhost.queues.values())
+            for place in vhost.places.values():
+                yield from (binding.change() for binding in place.bindings)
+        for (name, queue), shard in self.placements.items():
+            yield ["placement", name, queue, shard]
+
+    # Looking up
+
+    def has_vhost(self, name: str) -> bool:
+        return name in self._vhosts
+
+    def exchange(self, vhost: str, name: str) -> Exchange | None:
+        inside = self._vhosts.get(vhost)
+        place = inside.places.get(name) if inside else None
+        return place.exchange if place else None
+
+    def queue(self, vhost: str, name: str) -> Queue | None:
+        inside = self._vhosts.get(vhost)
+        return inside.queues.get(name) if inside else None
+
+    def queue_by_id(self, queue_id: int) -> Queue | None:
+        return self._by_id.get(queue_id)
+
+    def queues(self) -> Collection[Queue]:
+        """All queues, by age."""
+        return self._by_id.values()
+
+    def queues_of(self, connection: str) -> list[Queue]:
+        """The exclusive queues of a connection."""
+        return list(self._owned.get(connection, {}).values())
+
+    def owners(self) -> list[str]:
+        """The connections that have exclusive queues."""
+        return list(self._owned)
+
+    def binding(self, wanted: Binding) -> Binding | None:
+        """The binding that equals the wanted one, with its own arguments."""
+        return self._vhosts[wanted.vhost].places[wanted.source].bindings.get(wanted)
+
+    def bindings_from(self, vhost: str, exchange: str) -> Collection[Binding]:
+        """The bindings whose source is an exchange that exists."""
+        return self._vhosts[vhost].places[exchange].bindings
+
+    def bindings_to(self, vhost: str, kind: Kind, name: str) -> Collection[Binding]:
+        """The bindings that lead to a queue or an exchange."""
+        return self._vhosts[vhost].arriving.get((kind, name), ())
+
+    # Routing
+
+    def route(self, vhost: str, exchange: str, routing_key: str, headers: Headers = None) -> tuple[Queue, ...]:
+        """The queues a message goes to, each once; none if there is no such exchange.
+
+        Each exchange on the way is passed once, so cycles end. What an exchange has no binding for goes to its
+        alternate exchange.
+        """
+        inside = self._vhosts.get(vhost)
+        if inside is None:
+            return ()
+        found: dict[str, Queue] = {}
+        passed = {exchange}
+        waiting = [exchange]
+        while waiting:
+            name = waiting.pop()
+            place = inside.places.get(name)
+            if name == DEFAULT_EXCHANGE and routing_key in inside.queues:
+                found[routing_key] = inside.queues[routing_key]
+            if name == DEFAULT_EXCHANGE or place is None:
+                continue
+            if place.by_headers and not isinstance(headers, Mapping):
+                headers = headers() if headers else {}
+            destinations = place.index.match(routing_key, headers if isinstance(headers, Mapping) else {})
+            for kind, destination in destinations or _alternate(place.exchange):
+                if kind == "queue":
+                    found[destination] = inside.queues[destination]
+                elif destination not in passed:
+                    passed.add(destination)
+                    waiting.append(destination)
+        return tuple(found.values())
+
+    def depends_on_headers(self, vhost: str, exchange: str) -> bool:
+        """Whether a route from the exchange may differ between messages of the same routing key."""
+        inside = self._vhosts.get(vhost)
+        if inside is None:
+            return False
+        passed = {exchange}
+        waiting = [exchange]
+        while waiting:
+            place = inside.places.get(waiting.pop())
+            if place is None:
+                continue
+            if place.by_headers:
+                return True
+            for _, destination in (*place.onward, *_alternate(place.exchange)):
+                if destination not in passed:
+                    passed.add(destination)
+                    waiting.append(destination)
+        return False
+
+
+def _alternate(exchange: Exchange) -> tuple[Destination, ...]:
+    return () if exchange.alternate is None else (("exchange", exchange.alternate),)
