@@ -1,0 +1,101 @@
+"""The router without its sockets: requests in, one published frame and the replies out.
+
+All requests that arrived in one turn of the loop share one transaction and one version of the topology. A turn ends in
+this order, and the order is the point:
+
+    stored ──▶ published ──▶ version in the gauges ──▶ replies
+
+Who gets a reply can rely on it after any crash, and finds no acceptor that routes by an older topology: one that has
+not yet taken in what was published sees by the gauges that it must.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from penstock import bus
+from penstock.logs import get_logger
+from router.authority import Authority
+from router.ledger import Step
+from router.operations import Malformed, Outcome, perform
+from router.store import Store
+
+log = get_logger()
+
+SNAPSHOT = "snapshot"
+DEFAULT_VHOST = "/"
+
+
+class Turn(NamedTuple):
+    """What a turn has to say: to all, None if nothing changed, and to requesters, each with its identity."""
+
+    version: int
+    published: bytes | None
+    replies: list[tuple[bytes, bytes]]
+
+
+class RouterCore:
+    """The authority, its store, and the turn in progress."""
+
+    def __init__(self, authority: Authority, store: Store) -> None:
+        self.authority = authority
+        self.store = store
+        self.last_published: bytes | None = None
+        self._answers: list[tuple[bytes, Any, Outcome | None]] = []
+        self._steps: list[Step] = []
+        authority.add_vhost(DEFAULT_VHOST)
+
+    @property
+    def version(self) -> int:
+        return self.authority.topology.version
+
+    def receive(self, identity: bytes, frame: bytes) -> None:
+        """Take in one request. One that cannot be read has no sender to answer, only a line in the log."""
+        try:
+            number, operation, arguments = _request(frame)
+        except Malformed as error:
+            log.error("unreadable request", sender=identity.decode("ascii", "replace"), problem=str(error))
+            return
+        if operation == SNAPSHOT:
+            self._answers.append((identity, number, None))
+            return
+        request = f"{identity.decode('ascii', 'replace')}/{number}"
+        outcome = perform(self.authority, operation, arguments, request)
+        self._answers.append((identity, number, outcome))
+
+    def acceptor_died(self, index: int, incarnation: int) -> None:
+        """What belonged to an acceptor's connections goes with the end of the turn."""
+        queues = self.authority.acceptor_died(index, incarnation)
+        if queues:
+            log.info("exclusive queues deleted, their acceptor died", acceptor=index, queues=queues)
+
+    def finish_turn(self) -> Turn:
+        """Store, and say what is to be sent. StoreError leaves the turn open: what came is kept, try again."""
+        self._steps += self.authority.ledger.take_steps()
+        published = None
+        if self._steps:
+            version = self.version + 1
+            self.store.commit(self._steps, version, self.authority.ledger.last_queue_id)
+            self.authority.topology.version = version
+            published = bus.pack([version, [step.change for step in self._steps]])
+            self.last_published = published
+            self._steps = []
+        answers, self._answers = self._answers, []
+        return Turn(self.version, published, [self._reply(*answer) for answer in answers])
+
+    def _reply(self, identity: bytes, number: Any, outcome: Outcome | None) -> tuple[bytes, bytes]:
+        # A snapshot is taken now, when the topology is what its version says.
+        if outcome is None:
+            outcome = Outcome({"changes": list(self.authority.topology.changes())})
+        return identity, bus.pack([number, self.version, outcome.result, outcome.error])
+
+
+def _request(frame: bytes) -> tuple[Any, Any, Any]:
+    try:
+        request = bus.unpack(frame)
+    except (ValueError, TypeError) as error:  # TypeError: a map with keys that cannot be hashed
+        raise Malformed(f"no msgpack: {error}") from None
+    if not isinstance(request, list) or len(request) != 3 or not isinstance(request[0], int):
+        raise Malformed("not [request, operation, arguments]")
+    number, operation, arguments = request
+    return number, operation, arguments

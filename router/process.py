@@ -1,0 +1,153 @@
+"""The router process: sockets, loop and signals round the core.
+
+Acceptors that died are found in the gauges, where the supervisor writes what it knows before it tells anyone; its
+events say when to look. So a router that was not there when it happened learns of it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import uvloop
+import zmq
+
+from penstock import logs, process
+from penstock.endpoint import Endpoint, open_socket
+from penstock.gauges import DEAD, STOPPED, UNSTARTED, Gauges
+from penstock.node import Node
+from penstock.watermarks import FlowDefaults
+from router.authority import Authority
+from router.core import RouterCore
+from router.recovery import TooManyQueues, recover
+from router.store import FILE_NAME, Store, StoreError
+
+log = logs.get_logger()
+
+RETRY_SECONDS = 1.0
+"""Between attempts to store what the disk did not take."""
+LOOK_SECONDS = 1.0
+"""Between looks for dead acceptors when nobody tells."""
+
+
+class Router:
+    """One life of the router."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
+        """Open everything and serve. StoreError or TooManyQueues if what is stored cannot be used."""
+        self.loop = loop
+        self.node = node
+        self.gauges = Gauges.open(node.gauges)
+        self.store = Store(node.settings.data / FILE_NAME, node.epoch)
+        self.core = open_core(node, self.store)
+        self.context: zmq.Context[Any] = zmq.Context()
+        self.retrying = False
+
+        changes = open_socket(self.context, zmq.XPUB)
+        changes.setsockopt(zmq.XPUB_VERBOSE, 1)
+        changes.bind(node.router_changes)
+        self.changes = Endpoint(loop, changes, self.on_subscription)
+        events = open_socket(self.context, zmq.SUB)
+        events.setsockopt(zmq.SUBSCRIBE, b"")
+        events.connect(node.process_events)
+        self.events = Endpoint(loop, events, self.on_event)
+        self.look_for_the_dead()
+        self.gauges.set_topology_version(self.core.version)
+        requests = open_socket(self.context, zmq.ROUTER)
+        requests.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        requests.bind(node.router_requests)
+        self.requests = Endpoint(loop, requests, self.on_request, self.finish_turn)
+        process.report_ready(self.context, node, "router", index, incarnation)
+
+    def on_request(self, frames: list[bytes]) -> None:
+        if len(frames) == 2:
+            self.core.receive(*frames)
+        else:
+            log.error("unreadable request", sender=frames[0].decode("ascii", "replace"), frames=len(frames))
+
+    def on_subscription(self, frames: list[bytes]) -> None:
+        """A subscriber is sent the last change again: what was published just before it came is not missed unseen."""
+        if frames[0][:1] == b"\x01" and self.core.last_published is not None:
+            self.changes.send([self.core.last_published])
+
+    def on_event(self, _frames: list[bytes]) -> None:
+        self.look_for_the_dead()
+
+    def look_for_the_dead(self) -> None:
+        for index in range(self.gauges.acceptors):
+            acceptor = self.gauges.process_read("acceptor", index)
+            if acceptor.torn or acceptor.state == UNSTARTED:
+                continue
+            ended = acceptor.state in (DEAD, STOPPED)
+            self.core.acceptor_died(index, acceptor.incarnation if ended else acceptor.incarnation - 1)
+        self.finish_turn()
+
+    def look_again(self) -> None:
+        self.look_for_the_dead()
+        self.loop.call_later(LOOK_SECONDS, self.look_again)
+
+    def finish_turn(self) -> None:
+        """Store, publish, show the version, reply: in this order (see `core`)."""
+        if self.retrying:
+            return
+        try:
+            turn = self.core.finish_turn()
+        except StoreError as error:
+            log.error("changes wait, they cannot be stored", problem=str(error), retry_in=RETRY_SECONDS)
+            self.retrying = True
+            self.loop.call_later(RETRY_SECONDS, self.retry)
+            return
+        if turn.published is not None:
+            self.changes.send([turn.published])
+            self.gauges.set_topology_version(turn.version)
+        for identity, reply in turn.replies:
+            self.requests.send([identity, reply])
+
+    def retry(self) -> None:
+        self.retrying = False
+        self.finish_turn()
+
+    def close(self) -> None:
+        for endpoint in (self.requests, self.changes, self.events):
+            endpoint.close()
+        self.context.destroy(linger=0)
+        self.store.close()
+        self.gauges.close()
+
+
+def open_core(node: Node, store: Store) -> RouterCore:
+    """The core with what is stored."""
+    flow = node.settings.flow
+    defaults = FlowDefaults(flow.max_count, flow.max_bytes, flow.stop_percent, flow.resume_percent)
+    stored = store.load()
+    ledger = recover(stored, node.shards, node.settings.max_queues, defaults)
+    return RouterCore(Authority(ledger, node.shards, defaults, stored.name_key), store)
+
+
+async def serve(runtime: Path, index: int, incarnation: int) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    process.on_terminate(loop, stop.set)
+    node = Node.load(runtime)
+    logs.configure(node.settings, "router", index)
+    try:
+        router = Router(loop, node, index, incarnation)
+    except (StoreError, TooManyQueues) as error:
+        log.error("router cannot start", problem=str(error))
+        sys.exit(1)
+    topology = router.core.authority.topology
+    log.info("router started", pid=os.getpid(), incarnation=incarnation, version=topology.version,
+             queues=len(topology.queues()))  # fmt: skip
+    router.look_again()
+    await stop.wait()
+    log.info("router stops", version=topology.version, queues=len(topology.queues()))
+    router.close()
+
+
+def main() -> None:
+    runtime, index, incarnation = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    process.enter(runtime, "router", index)
+    uvloop.run(serve(runtime, index, incarnation))

@@ -1,0 +1,64 @@
+"""From what was stored to a ledger that can go on: every queue gets a shard, a slot and limits of this run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.logs import get_logger
+from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
+from router.ledger import Ledger
+from router.placement import place
+from router.records import Change, Queue
+from router.slots import Slots
+from router.store import Stored
+from router.topology import Topology
+
+log = get_logger()
+
+
+class TooManyQueues(Exception):
+    """More queues are stored than the node may hold; the text is one line that says so."""
+
+
+def recover(stored: Stored, shards: int, queues: int, defaults: FlowDefaults) -> Ledger:
+    """The ledger with all that was stored; what had to be changed is among its steps. TooManyQueues if it cannot be.
+
+    A queue stays on its shard if there is one of that number, and keeps the slot it had in this epoch. Slots 0 to
+    `shards` - 1 are the shards' own.
+    """
+    found = [Queue(*change[1:]) for change in stored.changes if change[0] == "queue"]
+    if len(found) > queues:
+        raise TooManyQueues(f"{len(found)} queues are stored, max_queues is {queues}")
+    topology = Topology(stored.version, _of_kind(stored.changes, "vhost", "exchange", "placement"))
+    slots = Slots(shards, shards + queues, {queue.slot for queue in found if queue.slot >= 0})
+    ledger = Ledger(topology, slots, stored.last_queue_id)
+    for queue in found:
+        settled = _settle(queue, ledger, shards, defaults)
+        if settled == queue:
+            topology.apply(queue.change())
+        else:
+            ledger.add_queue(settled)
+    for change in _of_kind(stored.changes, "binding"):
+        topology.apply(change)
+    return ledger
+
+
+def _settle(queue: Queue, ledger: Ledger, shards: int, defaults: FlowDefaults) -> Queue:
+    """The queue with what it lacks. The settings its limits came from may have changed since it was declared."""
+    shard = queue.shard
+    if shard >= shards:
+        shard = place(queue.vhost, queue.name, range(shards), ledger.topology.placements)
+        log.warning("queue's shard is no more", queue=queue.name, vhost=queue.vhost, old=queue.shard, new=shard)
+    slot = ledger.take_slot(shard) if queue.slot < 0 else queue.slot
+    assert slot is not None
+    try:
+        limits = QueueLimits.from_arguments(queue.arguments, defaults).to_wire()
+    except ArgumentError as error:
+        log.warning("queue keeps its limits, they no longer go with the settings", queue=queue.name,
+                    vhost=queue.vhost, argument=error.argument, problem=str(error))  # fmt: skip
+        limits = queue.limits
+    return replace(queue, slot=slot, shard=shard, limits=limits)
+
+
+def _of_kind(changes: list[Change], *kinds: str) -> list[Change]:
+    return [change for change in changes if change[0] in kinds]

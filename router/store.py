@@ -1,0 +1,258 @@
+"""The topology on disk: DATA/topology.sqlite.
+
+It holds everything, transient or not, so that a router that dies loses nothing. Transient rows belong to the node's
+epoch (its start): the first router of another epoch deletes them, and what else only one run of the node knows.
+
+A transaction with a durable step waits for the disk, others leave it to the kernel: if that dies, the epoch ends.
+
+To change the stored format: append to `MIGRATIONS` the statements that lead from the format before to the new one, and
+keep the older ones, so that every file, however old, is brought up to date when it is opened. A file of a newer
+penstock is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.bus import pack, unpack
+from router.ledger import Step
+from router.records import Change
+
+FILE_NAME = "topology.sqlite"
+APPLICATION_ID = 0x50535432
+"""In the file's header (sqlite.org/fileformat2, 1.3.15): "PST2"; any other file is none of ours."""
+
+NAME_KEY_OCTETS = 32
+BUSY_SECONDS = 5.0
+
+MIGRATIONS: tuple[str, ...] = (
+    # 1. Names are text, or blobs where their octets are not UTF-8; arguments and limits are msgpack. A slot is -1
+    # before it is assigned.
+    """
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE vhosts (name PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE exchanges (
+        vhost, name, type TEXT, durable INTEGER, auto_delete INTEGER, internal INTEGER, arguments BLOB,
+        PRIMARY KEY (vhost, name)) WITHOUT ROWID;
+    CREATE TABLE queues (
+        vhost, name, queue_id INTEGER UNIQUE, slot INTEGER, shard INTEGER, durable INTEGER, auto_delete INTEGER,
+        owner TEXT, arguments BLOB, limits BLOB,
+        PRIMARY KEY (vhost, name)) WITHOUT ROWID;
+    CREATE TABLE bindings (
+        vhost, source, kind TEXT, destination, key, arguments BLOB, durable INTEGER,
+        PRIMARY KEY (vhost, source, kind, destination, key, arguments)) WITHOUT ROWID;
+    CREATE TABLE placements (vhost, queue, shard INTEGER, PRIMARY KEY (vhost, queue)) WITHOUT ROWID;
+    """,
+)
+
+
+class StoreError(Exception):
+    """The store cannot be opened, read or written; the text is one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was stored last. `name_key` is random octets of this epoch; slots of queues are -1 in a new epoch."""
+
+    version: int
+    last_queue_id: int
+    name_key: bytes
+    changes: list[Change]
+
+
+class Store:
+    """The open file. One at a time: the router's."""
+
+    def __init__(self, path: Path, epoch: int) -> None:
+        """Open or make it for this epoch of the node. StoreError if that cannot be."""
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot open {path}: {error}") from None
+        try:
+            self._execute = self._database.execute
+            self._migrate()
+            self._execute("PRAGMA journal_mode = WAL")
+            self._begin_epoch(epoch)
+        except sqlite3.Error as error:
+            self._database.close()
+            raise StoreError(f"cannot use {path}: {error}") from None
+        except StoreError:
+            self._database.close()
+            raise
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _migrate(self) -> None:
+        (version,) = self._execute("PRAGMA user_version").fetchone()
+        (application,) = self._execute("PRAGMA application_id").fetchone()
+        (tables,) = self._execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != APPLICATION_ID and (application or tables):
+            raise StoreError(f"{self.path} is not a topology of penstock")
+        if version > len(MIGRATIONS):
+            newest = len(MIGRATIONS)
+            raise StoreError(f"{self.path} is of a newer penstock: of format {version}, this one knows up to {newest}")
+        if version < len(MIGRATIONS):
+            scripts = "".join(MIGRATIONS[version:])
+            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(MIGRATIONS)};"
+            self._database.executescript(f"BEGIN IMMEDIATE; {scripts} {marks} COMMIT;")
+
+    def _begin_epoch(self, epoch: int) -> None:
+        if self._fact("epoch", None) == epoch:
+            return
+        self._execute("PRAGMA synchronous = FULL")
+        with _transaction(self._database):
+            for table in ("exchanges", "queues", "bindings"):
+                self._execute(f"DELETE FROM {table} WHERE NOT durable")
+            self._execute("UPDATE queues SET slot = -1")
+            self._set_fact("epoch", epoch)
+            self._set_fact("name_key", os.urandom(NAME_KEY_OCTETS))
+
+    def load(self) -> Stored:
+        """What was stored last, as changes that make it from nothing. StoreError if it cannot be read."""
+        try:
+            return Stored(
+                self._fact("version", 0),
+                self._fact("last_queue_id", 0),
+                self._fact("name_key", b""),
+                list(self._changes()),
+            )
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreError(f"cannot read {self.path}: {error}") from None
+
+    def _changes(self) -> Iterator[Change]:
+        for row in self._execute("SELECT name FROM vhosts"):
+            yield ["vhost", _name(row[0])]
+        for vhost, name, kind, durable, auto_delete, internal, arguments in self._execute("SELECT * FROM exchanges"):
+            flags = map(bool, (durable, auto_delete, internal))
+            yield ["exchange", _name(vhost), _name(name), kind, *flags, unpack(arguments)]
+        for vhost, name, *place, durable, auto_delete, owner, arguments, limits in self._execute(
+            "SELECT * FROM queues ORDER BY queue_id"
+        ):
+            packed = unpack(arguments), unpack(limits)
+            yield ["queue", _name(vhost), _name(name), *place, bool(durable), bool(auto_delete), owner, *packed]
+        for vhost, source, kind, destination, key, arguments, _ in self._execute("SELECT * FROM bindings"):
+            ends = _name(vhost), _name(source), kind, _name(destination)
+            yield ["binding", *ends, _name(key), unpack(arguments)]
+        for vhost, queue, shard in self._execute("SELECT * FROM placements"):
+            yield ["placement", _name(vhost), _name(queue), shard]
+
+    def commit(self, steps: Iterable[Step], version: int, last_queue_id: int) -> None:
+        """Store the steps that lead to a version, all or none. StoreError if that cannot be; it may be tried again."""
+        steps = list(steps)
+        durable = any(step.durable for step in steps)
+        try:
+            self._execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            with _transaction(self._database):
+                for (kind, *fields), is_durable in steps:
+                    _WRITERS[kind](self._execute, is_durable, *fields)
+                self._set_fact("version", version)
+                self._set_fact("last_queue_id", last_queue_id)
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot write {self.path}: {error}") from None
+
+    def _fact(self, name: str, default: Any) -> Any:
+        row = self._execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else default
+
+    def _set_fact(self, name: str, value: object) -> None:
+        self._execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # a full disk may have ended it already
+            database.execute("ROLLBACK")
+        raise
+
+
+def _stored(name: str) -> str | bytes:
+    """SQLite's text is UTF-8; other octets of a name are a blob."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogateescape")
+    return name
+
+
+def _name(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogateescape")
+
+
+# How each kind of change is written: whether it is durable, then its fields.
+
+Execute = Callable[..., object]
+
+
+def _vhost(execute: Execute, _durable: bool, name: str) -> None:
+    execute("INSERT INTO vhosts VALUES (?)", (_stored(name),))
+
+
+def _exchange(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
+    *flat, arguments = facts
+    values = (_stored(vhost), _stored(name), *flat, pack(arguments))
+    execute("INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _exchange_gone(execute: Execute, _durable: bool, vhost: str, name: str) -> None:
+    execute("DELETE FROM exchanges WHERE vhost = ? AND name = ?", (_stored(vhost), _stored(name)))
+
+
+def _queue(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
+    *flat, arguments, limits = facts
+    values = (_stored(vhost), _stored(name), *flat, pack(arguments), pack(limits))
+    # A queue that was stored may have got another slot, shard or other limits since.
+    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _queue_gone(execute: Execute, _durable: bool, vhost: str, name: str, queue_id: int) -> None:
+    execute("DELETE FROM queues WHERE queue_id = ?", (queue_id,))
+
+
+def _binding_values(vhost: str, source: str, kind: str, destination: str, key: str, arguments: Any) -> tuple[Any, ...]:
+    return (_stored(vhost), _stored(source), kind, _stored(destination), _stored(key), pack(arguments))
+
+
+def _binding(execute: Execute, durable: bool, *fields: Any) -> None:
+    execute("INSERT INTO bindings VALUES (?, ?, ?, ?, ?, ?, ?)", (*_binding_values(*fields), durable))
+
+
+def _binding_gone(execute: Execute, _durable: bool, *fields: Any) -> None:
+    execute(
+        "DELETE FROM bindings WHERE vhost = ? AND source = ? AND kind = ? AND destination = ? AND key = ? "
+        "AND arguments = ?",
+        _binding_values(*fields),
+    )
+
+
+def _placement(execute: Execute, _durable: bool, vhost: str, queue: str, shard: int | None) -> None:
+    if shard is None:
+        execute("DELETE FROM placements WHERE vhost = ? AND queue = ?", (_stored(vhost), _stored(queue)))
+    else:
+        execute("INSERT OR REPLACE INTO placements VALUES (?, ?, ?)", (_stored(vhost), _stored(queue), shard))
+
+
+_WRITERS: dict[str, Callable[..., None]] = {
+    "vhost": _vhost,
+    "exchange": _exchange,
+    "exchange_gone": _exchange_gone,
+    "queue": _queue,
+    "queue_gone": _queue_gone,
+    "binding": _binding,
+    "binding_gone": _binding_gone,
+    "placement": _placement,
+}
