@@ -56,10 +56,12 @@ class Show:
     def __init__(self, node: LocalNode, load: Load, view: View) -> None:
         self._node, self._view = node, view
         self.recording = Recording()
-        self._began = time.monotonic()
         self._looks = 0
         self._consumer = Client(consume, load)
+        self._consumer.wait_started()
         self._producer = Client(produce, load)
+        self._producer.wait_started()
+        self._began = time.monotonic()
 
     def run(self, seconds: float) -> Outcome:
         """Watch for `seconds`, then end the producer and let the consumer take the rest. Failed if a client does."""
@@ -97,7 +99,15 @@ class Show:
             return
         self.recording.stop_count, self.recording.resume_count = flow.stop_count, flow.resume_count
         self.recording.samples.append(
-            Sample(self._elapsed(), flow.depth, flow.saturated, producer.messages, consumer.messages, producer.held)
+            Sample(
+                at=self._elapsed(),
+                depth=flow.depth,
+                saturated=flow.saturated,
+                published=producer.messages,
+                received=consumer.messages,
+                held=producer.held,
+                epoch=flow.epoch,
+            )
         )
         self._looks += 1
         if self._looks % DRAW_LOOKS == 0:
@@ -119,7 +129,7 @@ def summary(outcome: Outcome) -> str:
     lines = [
         f"published  {latest.published:>8,}  received {latest.received:,}",
         f"deepest    {recording.deepest:>8,}  {abs(over):,} {'above' if over > 0 else 'below'} {marks}",
-        f"stopped    {f'{len(lengths)} times':>8}  {longest}",
+        f"stopped    {f'{recording.stops} times':>8}  {longest}",
         f"producer   {'held':>8}  for {recording.held_seconds():.1f} s of {latest.at:.1f} s",
         verdict,
     ]
@@ -143,9 +153,7 @@ def demo(
             arguments = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
             prepare(node.target, QUEUE, arguments)
             load = Load(node.target, QUEUE, producer, size, BATCH, consumer_rate, PREFETCH)
-            heading = (
-                f"penstock on {node.target}: flat-out pika producer ({producer}), {consumer_rate:g} messages/s consumed"
-            )
+            heading = f"penstock on {node.target}: pika producer ({producer}), consumer at {consumer_rate:g}/s"
             with opened_view(console, heading, seconds, plain) as view:
                 outcome = Show(node, load, view).run(seconds)
     except (NotStarted, Failed) as error:

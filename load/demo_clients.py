@@ -1,6 +1,6 @@
 """The two clients of the demonstration, each a process of its own: a flat-out producer and a slow consumer.
 
-Both tell the demonstration ten times a second what they have done, also while pika keeps them waiting.
+Both tell the demonstration twenty times a second what they have done, also while pika keeps them waiting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from load.payload import read_stamp, stamped
 from load.session import Session
 from load.target import Target
 
-REPORT_SECONDS = 0.1
+REPORT_SECONDS = 0.05
+START_SECONDS = 30.0
 TURN_SECONDS = 0.05
 HELD_SECONDS = 0.1
 """A producer that waits longer than this for the broker is shown as held."""
@@ -34,9 +35,9 @@ class ProducerKind(StrEnum):
     CONFIRMS = "confirms"
     """waits for the confirms of a batch before the next one; knows nothing of flow control"""
     OBEYS = "obeys"
-    """stops on Channel.Flow, as the Java client does"""
+    """never waits, but stops on Channel.Flow, as the Java client does"""
     FLAT_OUT = "flat-out"
-    """writes as fast as TCP takes it, deaf to everything"""
+    """never waits, and is deaf to everything but TCP"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,10 @@ class Client:
         self._process.start()
         theirs.close()
         self._progress = Progress()
+
+    def wait_started(self) -> None:
+        """Until it has told something, or for long enough."""
+        self._pipe.poll(START_SECONDS)
 
     @property
     def progress(self) -> Progress:
@@ -130,7 +135,7 @@ class Producer:
 
     def run(self, ending: Event) -> None:
         """Publish until `ending`, then see what is under way confirmed."""
-        if self.load.kind != ProducerKind.FLAT_OUT:
+        if self.load.kind == ProducerKind.CONFIRMS:
             self.session.confirm_select(lambda _tags, _acked: None)
         while not ending.is_set():
             if self.load.kind == ProducerKind.OBEYS and self.session.stopped_by_flow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from load.recording import Recording
+from load.recording import RATE_SECONDS, Recording
 
 SIZE_INCHES = (11.0, 6.5)
 DPI = 120
@@ -32,8 +32,9 @@ def draw(recording: Recording, path: Path, heading: str) -> None:
     depth.set_ylabel("messages in the queue")
     depth.set_ylim(bottom=0)
     rates = [recording.rates(at) for at in times]
-    rate.plot(times, [published for published, _ in rates], color="tab:orange", label="published/s")
-    rate.plot(times, [received for _, received in rates], color="tab:purple", label="consumed/s")
+    middles = [at - RATE_SECONDS / 2 for at in times]
+    rate.plot(middles, [published for published, _ in rates], color="tab:orange", label="published/s")
+    rate.plot(middles, [received for _, received in rates], color="tab:purple", label="consumed/s")
     rate.set_ylabel("messages a second")
     rate.set_xlabel("seconds")
     rate.set_ylim(bottom=0)

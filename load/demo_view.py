@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from load.recording import Recording, Sample
+from load.recording import NOTHING, Recording, Sample
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 CHART_ROWS = 12
@@ -34,7 +34,7 @@ class View(Protocol):
 def opened_view(console: Console, heading: str, seconds: float, plain: bool) -> Iterator[View]:
     """A live picture on a terminal, lines otherwise or if asked for. `seconds` is how long it is going to take."""
     if plain or not console.is_terminal:
-        console.print(heading, highlight=False, markup=False)
+        console.print(heading, highlight=False, markup=False, soft_wrap=True)
         yield Lines(console)
         return
     with Picture(console, heading, seconds) as picture:
@@ -47,25 +47,32 @@ class Lines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._next_line = 0.0
-        self._before = Sample(0.0, 0, False, 0, 0, "")
+        self._shown = 0
+        self._before = NOTHING
         self._stopped_at = 0.0
 
     def update(self, recording: Recording) -> None:
-        now = recording.latest
-        if now.saturated and not self._before.saturated:
+        for sample in recording.samples[self._shown :]:
+            if sample.epoch != self._before.epoch or sample.saturated != self._before.saturated:
+                self._print_change(sample)
+            self._before = sample
+            if sample.at >= self._next_line:
+                self._next_line = sample.at + LINE_SECONDS
+                self._print_state(sample, *recording.rates(sample.at))
+        self._shown = len(recording.samples)
+
+    def _print_change(self, now: Sample) -> None:
+        if self._before.saturated:
+            held = now.at - self._stopped_at
+            self._print(f"{now.at:6.2f} s  RESUME  at a depth of {now.depth:,}, after {held:.2f} s")
+        if now.saturated:
             self._stopped_at = now.at
             self._print(f"{now.at:6.2f} s  STOP    at a depth of {now.depth:,}")
-        elif self._before.saturated and not now.saturated:
-            self._print(
-                f"{now.at:6.2f} s  RESUME  at a depth of {now.depth:,}, after {now.at - self._stopped_at:.2f} s"
-            )
-        self._before = now
-        if now.at >= self._next_line:
-            self._next_line = now.at + LINE_SECONDS
-            published, received = recording.rates()
-            rates = f"published {published:>7,.0f}/s  consumed {received:>7,.0f}/s"
-            producer = f"producer held: {now.held}" if now.held else "producer runs"
-            self._print(f"{now.at:6.2f} s  depth {now.depth:>7,}  {rates}  {producer}")
+
+    def _print_state(self, now: Sample, published: float, received: float) -> None:
+        rates = f"published {published:>7,.0f}/s  consumed {received:>7,.0f}/s"
+        producer = f"producer held: {now.held}" if now.held else "producer runs"
+        self._print(f"{now.at:6.2f} s  depth {now.depth:>7,}  {rates}  {producer}")
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -145,14 +152,13 @@ def state(recording: Recording) -> Table:
     """Queue, producer and consumer: how they are, how fast, how much in all."""
     now = recording.latest
     published, received = recording.rates()
-    spans = list(recording.saturated_spans())
+    stopped = sum(span.ended - span.began for span in recording.saturated_spans())
     table = Table.grid(padding=(0, 3), expand=False)
     for justify in ("left", "left", "right", "right"):
         table.add_column(justify=justify)
     queue = Text("stopped its producers", "bold red") if now.saturated else Text("open", "bold green")
     producer = Text(f"held: {now.held}", "bold red") if now.held else Text("runs", "bold green")
-    stops = f"{len(spans)} stops, {sum(span.ended - span.began for span in spans):.1f} s"
-    table.add_row("queue", queue, f"{now.depth:,} deep", stops)
+    table.add_row("queue", queue, f"{now.depth:,} deep", f"{recording.stops} stops, {stopped:.1f} s")
     table.add_row("producer", producer, f"{published:,.0f}/s", f"{now.published:,} published")
     table.add_row("consumer", Text("runs", "bold green"), f"{received:,.0f}/s", f"{now.received:,} received")
     return table

@@ -157,7 +157,7 @@ class Session:
             self._end("FLOW")
         else:
             self._began.setdefault("FLOW", monotonic())
-        if self._answers_flow:
+        if self._answers_flow and self.channel.is_open:  # nothing may follow a channel.close that is on its way
             self.channel._impl._send_method(spec.Channel.FlowOk(active))
         self._end_turn()
 
