@@ -85,6 +85,8 @@ cdef class Scanner:
     @cython.locals(assembly=Assembly, builder=BatchBuilder, size=int64_t)
     cdef Py_ssize_t stream(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end)
     cdef bint complete(self, Assembly assembly)
+    @cython.locals(assembly=Assembly)
+    cdef bint unexpected_method(self, int channel)
     cdef bint fail(self, int code, str text, int channel=*)
 
 @cython.locals(bits=uint32_t, flags=int, at=Py_ssize_t, end=Py_ssize_t, bit=int, length=Py_ssize_t)

@@ -229,16 +229,17 @@ class Scanner:
         body = pos + size + 8
         after = body
         if body_size:
-            if end - body < body_size + 8 or p[body] != BODY or load16(p, body + 1) != channel:
+            if body_size > self.frame_max or end - body < body_size + 8 or p[body] != BODY:
                 return 0
-            if load32(p, body + 3) != body_size or p[body + 7 + body_size] != END:
+            if load16(p, body + 1) != channel or load32(p, body + 3) != body_size or p[body + 7 + body_size] != END:
                 return 0
             after = body + body_size + 8
+            body += 7
         flags = content_flags(p, pos + 7, size)
         if flags < 0:
             return 0
         builder = run.builder
-        builder.append(address_of_bytes(run.address), len(run.address), p, pos + 7, size, body + 7, body_size, flags)
+        builder.append(address_of_bytes(run.address), len(run.address), p, pos + 7, size, body, body_size, flags)
         return after
 
     def method_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
@@ -292,6 +293,7 @@ class Scanner:
         if body_size > self.max_body:
             assembly.discards = True
             self.run = None
+            self.settling = None
             self.events.append(Oversize(channel, body_size))
         else:
             run = assembly.run
@@ -347,7 +349,8 @@ class Scanner:
         return True
 
     def unexpected_method(self, channel: int) -> bool:
-        if self.assemblies[channel].expects_header:
+        assembly = self.assemblies[channel]
+        if assembly.expects_header:
             text = "expected content header for class 60, got non content header frame instead"
         else:
             text = "expected content body, got non content body frame instead"
