@@ -90,11 +90,6 @@ class Span:
         if not self.awaited:
             self.complete()
 
-    def lose(self) -> None:
-        """A shard died with it: whatever else it waited for, it is refused."""
-        self.reject(0, self.count)
-        self.settle_one()
-
     def complete(self) -> None:
         at, end = self.first, self.first + self.count
         for low, high in self.rejected.ranges() if self.rejected is not None else ():

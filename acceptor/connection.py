@@ -41,6 +41,7 @@ class Transport(Protocol):
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
     def drip(self) -> None: ...
+    def limit_receive_buffer(self, octets: int) -> None: ...
     def close(self) -> None: ...
 
 
@@ -201,6 +202,8 @@ class Connection:
         """Take in what the client says of itself."""
         self.properties = properties
         self.traits = traits_of(properties)
+        if self.traits.receive_buffer:
+            self.transport.limit_receive_buffer(self.traits.receive_buffer)
         words = (properties.get(name) for name in ("product", "version", "connection_name"))
         self.client = " ".join(str(word) for word in words if word)[:255]
 

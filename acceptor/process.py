@@ -24,7 +24,9 @@ from penstock.router_client import RouterClient
 log = logs.get_logger()
 
 # One read at most; a partial frame of at most the largest frame_max may stand before it.
-READ_OCTETS = 256 * 1024
+READ_OCTETS = 128 * 1024
+# Small, but enough on a loopback device to open a closed window (its largest segment is 64 KiB).
+DRIP_OCTETS = 64 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
 WRITE_HIGH_OCTETS = 1024 * 1024
 DRAIN_SECONDS = 2.0
@@ -283,12 +285,11 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.dripping = True
             self.transport.resume_reading()
 
+    def limit_receive_buffer(self, octets: int) -> None:
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
+
     def close(self) -> None:
         self.transport.close()
-
-
-# Small, but enough on a loopback device to open a closed window (its largest segment is 64 KiB).
-DRIP_OCTETS = 65536
 
 
 async def serve(runtime: Path, index: int, incarnation: int) -> None:

@@ -179,7 +179,7 @@ class ShardLink:
             return None
         for publish in self.publishes.values():
             if publish.builder is not None:
-                publish.batch, publish.first = publish.builder.finish(), 0
+                publish.batch, publish.builder = publish.builder.finish(), None
             assert publish.batch is not None
             publish.operation[2] = self.turn.place_batch(publish.batch, publish.first, publish.count)
             publish.operation[4] = publish.count
@@ -231,33 +231,31 @@ class ShardLink:
             reply(result, error, parts)
 
     def died(self) -> None:
-        """The shard is gone with what it had: publishes under way are refused, requests wait for its next life."""
+        """The shard is gone with what it had. What it had not taken in is kept, and sent to its next life."""
         self.up = False
-        sent, self.sent = self.sent, deque()
         self.in_flight = 0
         self.number = 0
-        for turn in sent:
-            for publish in turn.publishes.values():
-                for _, span in publish.spans:
-                    span.lose()
-            for inlet, (count, octets) in turn.inlets.items():
-                inlet.taken(count, octets)
 
     def start(self, consumers: list[list[Any]]) -> None:
-        """A new life of the shard: attach the consumers again, ask again what was not answered.
+        """A new life: attach the consumers, ask again what has no answer, send again what was not taken in.
 
-        Settlements that wait refer to deliveries of the dead shard and are void; publishes that wait are sent.
+        Settlements that wait refer to deliveries of the dead shard and are void.
         """
-        waiting, publishes = self.turn.operations, self.publishes
-        latest, inlets, octets = self.latest, self.inlets, self.octets
+        publishes = [publish for sent in self.sent for publish in sent.publishes.values()]
+        under_way = [sent.inlets for sent in self.sent]
+        self.sent.clear()
+        publishes += self.publishes.values()
+        under_way.append(self.inlets)
+        latest, octets = self.latest, self.octets
         self.begin_turn()
-        asked = [operation for operation, _ in self.requests.values()]
-        self.turn.operations = [*consumers, *asked]
-        offset = len(self.turn.operations)
-        kept = [operation for operation in waiting if operation[0] == bus.PUBLISH]
-        self.publishes = {offset + i: publish for i, publish in enumerate(publishes.values())}
-        self.turn.operations += kept
-        self.latest, self.inlets, self.octets = latest, inlets, octets
+        self.turn.operations = [*consumers, *(operation for operation, _ in self.requests.values())]
+        for publish in publishes:
+            self.publishes[len(self.turn.operations)] = publish
+            self.turn.operations.append(publish.operation)
+        for inlets in under_way:
+            for inlet, (count, size) in inlets.items():
+                self.under_way(inlet, count, size)
+        self.latest, self.octets = latest, octets
         self.up = True
         self.gauges.pair_reset_sent(self.acceptor, self.index)
         if self.waiting:

@@ -28,7 +28,6 @@ class Throttle:
 
     def __init__(self, parking_octets: int) -> None:
         self.parking_octets = parking_octets
-        self.now = 0.0
         self.held: dict[Channel, None] = {}
         self.paused: dict[Connection, float] = {}
         self.parked_octets = 0
@@ -40,7 +39,7 @@ class Throttle:
             return
         connection = channel.connection
         channel.held_by = gate
-        channel.held_since = self.now
+        channel.held_since = channel.core.now
         self.held[channel] = None
         log.info("stop", reason=str(gate), connection=connection.id, channel=channel.number,
                  client=connection.client, peer=connection.peer, user=connection.user)  # fmt: skip
@@ -56,7 +55,7 @@ class Throttle:
         gate, connection = channel.held_by, channel.connection
         channel.held_by = None
         del self.held[channel]
-        log.info("resume", held_seconds=round(self.now - channel.held_since, 3), connection=connection.id,
+        log.info("resume", held_seconds=round(channel.core.now - channel.held_since, 3), connection=connection.id,
                  channel=channel.number, client=connection.client, queue=str(gate))  # fmt: skip
         if channel.told_flow:
             channel.told_flow = False
@@ -78,7 +77,7 @@ class Throttle:
                 del self.paused[connection]
                 connection.resume_reading()
         elif connection.parked_octets > self.parking_octets and connection.reads:
-            self.paused[connection] = self.now + connection.traits.drip_seconds
+            self.paused[connection] = channel.core.now + connection.traits.drip_seconds
             connection.pause_reading()
 
     def forget(self, connection: Connection) -> None:
@@ -87,7 +86,6 @@ class Throttle:
 
     def drip(self, now: float) -> None:
         """Read a little from every paused connection whose client would not wait longer."""
-        self.now = now
         for connection, due in list(self.paused.items()):
             if now >= due:
                 self.paused[connection] = now + connection.traits.drip_seconds

@@ -143,7 +143,7 @@ class FlowSettings(BaseModel):
         description="resume mark of a queue that names none itself, in percent; at most stop_percent",
     )
     parking_bytes: Bytes = Field(
-        default=256 * KIB,
+        default=128 * KIB,
         ge=0,
         description="contents of held publishes kept for a connection before it is read slowly, in bytes",
     )
@@ -153,7 +153,7 @@ class FlowSettings(BaseModel):
         description="contents of held publishes kept for closed connections, in bytes an acceptor",
     )
     pair_bytes: Bytes = Field(
-        default=8 * MIB, ge=64 * KIB, description="contents in flight between an acceptor and a shard, in bytes"
+        default=512 * KIB, ge=64 * KIB, description="contents in flight between an acceptor and a shard, in bytes"
     )
     consumer_window_bytes: Bytes = Field(
         default=2 * MIB,

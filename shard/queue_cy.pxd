@@ -30,6 +30,7 @@ cdef class Queue:
     cdef readonly int64_t id
     cdef list segments
     cdef Py_ssize_t head
+    cdef Py_ssize_t settled_segments
     cdef readonly int64_t next_sequence
     cdef readonly int64_t cursor
     cdef Py_ssize_t cursor_segment
@@ -68,7 +69,7 @@ cdef class Queue:
     cpdef int64_t drop_head(self, int64_t max_count, int64_t max_bytes)
     @cython.locals(dropped=int64_t)
     cpdef int64_t purge(self)
-    @cython.locals(segment=Segment)
+    @cython.locals(segment=Segment, kept=list, index=Py_ssize_t)
     cdef int trim(self) except -1
 
 cdef class Group:

@@ -65,6 +65,7 @@ class Queue:
         self.owner = owner
         self.segments: list[Any] = []
         self.head = 0
+        self.settled_segments = 0
         self.next_sequence = 0
         self.cursor = 0
         self.cursor_segment = 0
@@ -181,8 +182,8 @@ class Queue:
             count -= part
             if segment.live == 0:
                 segment.batch = None
-                if index == self.head:
-                    self.trim()
+                self.settled_segments += 1
+                self.trim()
         return total
 
     def range_bytes(self, sequence: int, count: int) -> int:
@@ -232,17 +233,26 @@ class Queue:
         return self.drop_head(0, 0)
 
     def trim(self) -> int:
-        """Let go of settled segments at the head; the list is cut once half of it is behind."""
+        """Step over settled segments at the head; once half of the list is settled, keep only the others.
+
+        Also those behind a message that stays unacked for long: it must not cost what passes it by.
+        """
         while self.head < len(self.segments):
             segment = self.segments[self.head]
             if segment.live > 0:
                 break
             self.segments[self.head] = None
             self.head += 1
-        if self.head > 32 and self.head * 2 > len(self.segments):
-            del self.segments[: self.head]
-            self.cursor_segment = max(self.cursor_segment - self.head, 0)
+        if self.settled_segments > 32 and self.settled_segments * 2 > len(self.segments):
+            kept = []
+            for index in range(self.head, len(self.segments)):
+                segment = self.segments[index]
+                if segment.live > 0:
+                    kept.append(segment)
+            self.segments = kept
             self.head = 0
+            self.cursor_segment = 0
+            self.settled_segments = 0
         return 0
 
 
