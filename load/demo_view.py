@@ -19,6 +19,8 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 CHART_ROWS = 12
 LABEL_WIDTH = 14
 CHART_MARGIN = LABEL_WIDTH + 4  # and the border
+STATE_WIDTH = 30
+COUNT_WIDTH = 12
 HEADROOM = 1.15
 """The chart reaches this much above the stop mark, so that an overshoot would be seen."""
 LINE_SECONDS = 1.0
@@ -138,13 +140,19 @@ def row_of(count: int, top: float) -> int:
 
 
 def buckets(recording: Recording, width: int, seconds: float) -> dict[int, tuple[int, bool]]:
-    """Per column the deepest seen in it and whether producers were stopped. Time past `seconds` narrows the columns."""
+    """Per column the deepest seen in it and whether producers were stopped; one without a look is as that before.
+    Time past `seconds` narrows the columns.
+    """
     wide = max(seconds, recording.latest.at) / width
     columns: dict[int, tuple[int, bool]] = {}
+    before, until = NOTHING, 0
     for sample in recording.samples:
         column = min(width - 1, int(sample.at / wide))
+        for missed in range(until, column):
+            columns[missed] = before.depth, before.saturated
         depth, saturated = columns.get(column, (0, False))
         columns[column] = max(depth, sample.depth), saturated or sample.saturated
+        before, until = sample, column + 1
     return columns
 
 
@@ -153,9 +161,11 @@ def state(recording: Recording) -> Table:
     now = recording.latest
     published, received = recording.rates()
     stopped = sum(span.ended - span.began for span in recording.saturated_spans())
-    table = Table.grid(padding=(0, 3), expand=False)
-    for justify in ("left", "left", "right", "right"):
-        table.add_column(justify=justify)
+    table = Table.grid(padding=(0, 3))
+    table.add_column()
+    table.add_column(min_width=STATE_WIDTH)
+    table.add_column(min_width=COUNT_WIDTH, justify="right")
+    table.add_column(min_width=COUNT_WIDTH, justify="right")
     queue = Text("stopped its producers", "bold red") if now.saturated else Text("open", "bold green")
     producer = Text(f"held: {now.held}", "bold red") if now.held else Text("runs", "bold green")
     table.add_row("queue", queue, f"{now.depth:,} deep", f"{recording.stops} stops, {stopped:.1f} s")

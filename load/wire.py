@@ -30,6 +30,15 @@ CONNECTION_CLOSE_OK: Final = (10, 51)
 CHANNEL_OPEN: Final = (20, 10)
 CHANNEL_OPEN_OK: Final = (20, 11)
 
+CLIENT_PROPERTIES: Final = {
+    "product": "penstock load",
+    "version": "1",
+    "platform": "Python",
+    "information": "opens and closes connections to measure what that costs",
+    "connection_name": "load benchmark",
+}
+"""About as much as client libraries tell of themselves: brokers keep it for as long as the connection lives."""
+
 Method = tuple[int, int]
 
 
@@ -50,6 +59,11 @@ def short_string(text: str) -> bytes:
 
 def long_string(octets: bytes) -> bytes:
     return struct.pack("!I", len(octets)) + octets
+
+
+def table(texts: dict[str, str]) -> bytes:
+    """A field table of long strings."""
+    return long_string(b"".join(short_string(name) + b"S" + long_string(text.encode()) for name, text in texts.items()))
 
 
 class Wire:
@@ -73,8 +87,7 @@ class Wire:
         send(PROTOCOL_HEADER)
         self._expect(CONNECTION_START)
         response = b"\0" + target.user.encode() + b"\0" + target.password.encode()
-        no_properties = long_string(b"")
-        start_ok = no_properties + short_string("PLAIN") + long_string(response) + short_string("en_US")
+        start_ok = table(CLIENT_PROPERTIES) + short_string("PLAIN") + long_string(response) + short_string("en_US")
         send(method_frame(0, CONNECTION_START_OK, start_ok))
         offered = self._expect(CONNECTION_TUNE)  # taken as offered, the heartbeat too
         send(
