@@ -29,7 +29,7 @@ class Producer:
         """Messages handed to the socket, the last of them perhaps in part."""
         self.flow_stops = 0
         self.held = False
-        self.ended: HungUp | None = None
+        self.ended: Exception | None = None
         self._message = publish_frames(1, bytes(size), routing_key=routing_key)
         self._stamp_at = len(self._message) - 1 - size
         self._batch = batch
@@ -158,7 +158,7 @@ class Producers:
                 producer.read(self.honour)
             if events & selectors.EVENT_WRITE:
                 producer.write()
-        except HungUp as ended:
+        except (HungUp, ConnectionError) as ended:
             producer.ended = ended
 
 

@@ -115,7 +115,7 @@ class Broker:
         return sum(process.memory_full_info().pss for process in self.processes())
 
     def stop(self) -> None:
-        """SIGTERM; AssertionError unless it ends in order and in time, and nothing of it is left."""
+        """SIGTERM; AssertionError unless it ends in order and in time, nothing is left, and it logged no traceback."""
         family = self.processes()
         self.process.send_signal(signal.SIGTERM)
         started = time.monotonic()
@@ -130,6 +130,8 @@ class Broker:
             process.kill()
         assert not left, f"left after stop: {left}"
         assert code == 0, f"exit {code}:\n{self.log}"
+        traces = [line for line in self.log.splitlines() if "Traceback" in line]
+        assert not traces, f"{len(traces)} errors of its own, the first: {traces[0]}"
 
     def kill_all(self) -> None:
         """SIGKILL the whole family, for when it does not matter how it ends."""

@@ -38,6 +38,18 @@ def works(client: Client) -> bool:
     return True
 
 
+def reconnect(broker: Broker) -> Client:
+    """A connection, as soon as someone listens again."""
+
+    def connected() -> Client | None:
+        try:
+            return Client.connect(broker.address)
+        except (HungUp, OSError):
+            return None
+
+    return wait_for(connected, BACK_SECONDS)
+
+
 def round_trip(client: Client, queue: str, body: bytes = b"x") -> None:
     """Publish, wait for the confirm, get it back."""
     channel = client.channel()
@@ -179,7 +191,7 @@ def test_one_after_the_other_under_load(own: Broker) -> None:
             for role in ("acceptor", "shard", "router"):
                 own.wait_replaced(role, own.kill(role), BACK_SECONDS)
                 served(own)
-    with Client.connect(own.address) as client:
+    with reconnect(own) as client:
         channel = client.channel()
         channel.call("queue.purge", queue="busy")
         channel.call("queue.declare", queue="after", durable=True)
@@ -191,7 +203,7 @@ def served(broker: Broker) -> None:
 
     def consumed() -> bool:
         try:
-            with Client.connect(broker.address) as client:
+            with reconnect(broker) as client:
                 channel = client.channel()
                 channel.call("basic.consume", queue="busy", no_ack=True)
                 for _ in range(50):
@@ -230,7 +242,7 @@ def test_messages_in_hand_survive_the_loss_of_a_router_and_an_acceptor(own: Brok
     own.wait_replaced("router", own.kill("router"), BACK_SECONDS)
     for index in range(2):
         own.wait_replaced("acceptor", own.kill("acceptor", index), BACK_SECONDS)
-    with Client.connect(own.address) as client:
+    with reconnect(own) as client:
         consume_all(client.channel())
 
 

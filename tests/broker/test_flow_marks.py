@@ -42,8 +42,7 @@ def test_messages_stop_producers(
     with Producers(address, [queue], size=SIZE, count=20_000) as producers:
         depth = wait_held(channel, queue, producers)
         assert resume < depth <= most(stop)
-        drain = Drain(channel.client, queue)
-        drain.take(20_000)
+        Drain(channel.client, queue, prefetch=40).take(20_000)
         wait_for(lambda: producers.done)
         assert producers.alive == 1
 
@@ -56,7 +55,7 @@ def test_bytes_stop_producers(
     with Producers(address, [queue], size=SIZE, count=20_000) as producers:
         depth = wait_held(channel, queue, producers)
         assert stop // 4 < depth * SIZE <= most(stop)
-        Drain(channel.client, queue).take(20_000)
+        Drain(channel.client, queue, prefetch=40).take(20_000)
         wait_for(lambda: producers.done)
 
 
@@ -114,14 +113,18 @@ def test_many_stops_and_resumes_lose_nothing(address: Address, channel: Channel,
     assert channel.depth(queue) == 0
 
 
-def test_unacked_messages_do_not_stop_producers(address: Address, channel: Channel, queue: str) -> None:
-    """Depth is what is ready; a consumer's prefetch is its own affair."""
+def test_what_consumers_hold_unacknowledged_counts(address: Address, channel: Channel, queue: str) -> None:
+    """A consumer that takes all and acknowledges nothing does not let the producers pour on."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     channel.call("basic.consume", queue=queue)
-    with Producers(address, [queue], count=5 * STOP) as producers:
-        for _ in range(5 * STOP):
-            channel.take("basic.deliver")
-        assert producers.done
+    with Producers(address, [queue], size=SIZE, count=20_000) as producers:
+        held = settled(lambda: len(channel.pending()))
+        assert STOP <= held <= most(STOP)
+        channel.send("basic.ack", delivery_tag=held - RESUME - 1, multiple=True)
+        assert settled(lambda: len(channel.pending())) == held
+        channel.send("basic.ack", delivery_tag=held - RESUME, multiple=True)
+        wait_for(lambda: len(channel.pending()) > held)
+        assert producers.alive == 1
 
 
 def test_confirms_are_withheld(client: Client, channel: Channel, queue: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -89,12 +90,12 @@ def fill_socket(client: Client, octets: bytes, quiet: float = 0.5) -> int:
     """Write the octets again and again until the socket has taken nothing for `quiet` seconds; how many it took."""
     sent, since = 0, time.monotonic()
     while time.monotonic() - since < quiet:
-        try:
+        readable, writable, _ = select.select([client.socket], [client.socket], [], quiet)
+        if writable:
             sent += client.socket.send(octets[sent % len(octets) :], socket.MSG_DONTWAIT)
             since = time.monotonic()
-        except BlockingIOError:
-            time.sleep(0.01)
-        client.poll()
+        if readable:
+            client.receive()
     return sent
 
 

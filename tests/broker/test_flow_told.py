@@ -84,13 +84,12 @@ def test_channel_flow_instead_of_flow_ok_is_taken_for_it(
 ) -> None:
     """As php-amqplib answers: it does not mean that deliveries should stop."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
-    client = connect(properties=JAVA)
-    publisher = client.channel()
+    publisher = connect(properties=JAVA).channel()
+    own = publisher.call("queue.declare", exclusive=True).queue
+    publisher.call("basic.consume", queue=own, no_ack=True)
     fill(publisher, queue, 2 * STOP)
     publisher.take("channel.flow")
     publisher.send("channel.flow", active=False)
-    own = publisher.call("queue.declare", exclusive=True).queue
-    publisher.call("basic.consume", queue=own, no_ack=True)
     channel.publish(b"still delivered", own)
     assert publisher.take("basic.deliver").body == b"still delivered"
 
