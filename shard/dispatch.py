@@ -39,9 +39,18 @@ class Ring:
             if not eligible:
                 return
             share = 1 if queue.ready <= ALTERNATE else -(-queue.ready // len(eligible))
+            passed: Consumer | None = None
             for consumer in eligible:
-                for item in consumer.take(min(share, consumer.credit())):
+                credit = consumer.credit()
+                if credit <= 0:  # others of its channel used what they share: next time it goes first
+                    if passed is None:
+                        passed = consumer
+                    continue
+                for item in consumer.take(min(share, credit)):
                     yield consumer, item
                 if not queue.ready:
                     break
-            self.turn = (self.consumers.index(consumer) + 1) % count
+            if passed is None:
+                self.turn = (self.consumers.index(consumer) + 1) % count
+            else:
+                self.turn = self.consumers.index(passed)
