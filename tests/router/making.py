@@ -1,0 +1,81 @@
+"""An authority for tests, asked as the bus asks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.watermarks import FlowDefaults
+from router.authority import Authority
+from router.ledger import Ledger
+from router.operations import Outcome, perform
+from router.records import Change
+from router.slots import Slots
+from router.topology import Topology
+
+ME, OTHER = "0.1.1", "1.1.1"
+"""Two connections, each on an acceptor of its own."""
+
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "exchange_declare": {
+        "type": "direct", "passive": False, "durable": False, "auto_delete": False, "internal": False, "arguments": {},
+    },
+    "exchange_delete": {"if_unused": False},
+    "exchange_bind": {"key": "", "arguments": {}},
+    "exchange_unbind": {"key": "", "arguments": {}},
+    "queue_declare": {
+        "passive": False, "durable": False, "exclusive": False, "auto_delete": False, "arguments": {}, "connection": ME,
+    },
+    "queue_lookup": {"connection": ME},
+    "queue_bind": {"key": "", "arguments": {}, "connection": ME},
+    "queue_unbind": {"key": "", "arguments": {}, "connection": ME},
+}  # fmt: skip
+
+
+def completed(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments with those of no interest filled in."""
+    here = {} if operation in ("queue_delete", "connection_closed") else {"vhost": "/"}
+    return {**here, **DEFAULTS.get(operation, {}), **arguments}
+
+
+class Asked:
+    """An authority over vhost "/", and everything it has recorded."""
+
+    def __init__(self, shards: int = 3, queues: int = 100) -> None:
+        ledger = Ledger(Topology(), Slots(shards, shards + queues, ()), 0)
+        self.authority = Authority(ledger, shards, FlowDefaults(), b"key")
+        self.authority.add_vhost("/")
+        self.topology = ledger.topology
+        self.recorded = self.authority.ledger.take_steps()
+        self.requests = 0
+
+    def ask(self, operation: str, **arguments: Any) -> Outcome:
+        self.requests += 1
+        outcome = perform(self.authority, operation, completed(operation, arguments), f"asked/{self.requests}")
+        self.recorded += self.authority.ledger.take_steps()
+        return outcome
+
+    def done(self, operation: str, **arguments: Any) -> Any:
+        """The result; AssertionError if it was refused."""
+        outcome = self.ask(operation, **arguments)
+        assert outcome.error is None, outcome
+        return outcome.result
+
+    def refused(self, operation: str, **arguments: Any) -> tuple[int, str]:
+        """Reply code and text; AssertionError if it was not refused, or changed something all the same."""
+        before = len(self.recorded)
+        outcome = self.ask(operation, **arguments)
+        assert outcome.error is not None, outcome
+        assert len(self.recorded) == before
+        code, text = outcome.error
+        return code, text
+
+    def acceptor_died(self, index: int, incarnation: int) -> int:
+        queues = self.authority.acceptor_died(index, incarnation)
+        self.recorded += self.authority.ledger.take_steps()
+        return queues
+
+    def changed(self, operation: str, **arguments: Any) -> list[Change]:
+        """The changes that it made."""
+        before = len(self.recorded)
+        self.done(operation, **arguments)
+        return [step.change for step in self.recorded[before:]]

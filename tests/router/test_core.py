@@ -1,0 +1,173 @@
+"""A turn of the router: stored, then published, then answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.bus import pack, unpack
+from penstock.watermarks import FlowDefaults
+from router.authority import Authority
+from router.core import RouterCore
+from router.ledger import Ledger
+from router.recovery import recover
+from router.slots import Slots
+from router.store import Store, StoreError
+from router.topology import Topology
+from tests.router.making import completed
+from tests.router.strategies import field_values
+
+ME = b"acceptor.0.1"
+
+
+def make_core(path: Path, epoch: int = 1) -> RouterCore:
+    store = Store(path, epoch)
+    stored = store.load()
+    ledger = recover(stored, 2, 50, FlowDefaults())
+    return RouterCore(Authority(ledger, 2, FlowDefaults(), stored.name_key), store)
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Iterator[RouterCore]:
+    core = make_core(tmp_path / "topology.sqlite")
+    core.finish_turn()
+    yield core
+    core.store.close()
+
+
+def request(number: int, operation: str, **arguments: Any) -> bytes:
+    return pack([number, operation, completed(operation, arguments) if operation != "snapshot" else {}])
+
+
+def replies(turn: Any) -> list[Any]:
+    return [unpack(frame) for _, frame in turn.replies]
+
+
+def test_the_first_turn_makes_the_default_vhost(tmp_path: Path) -> None:
+    core = make_core(tmp_path / "topology.sqlite")
+    turn = core.finish_turn()
+    assert turn.version == 1 and turn.published is not None
+    version, changes = unpack(turn.published)
+    assert (version, changes[0]) == (1, ["vhost", "/"])
+    assert len(changes) == 8
+    core.store.close()
+    again = make_core(tmp_path / "topology.sqlite", epoch=2)
+    assert again.finish_turn().published is None
+    assert again.version == 1
+    again.store.close()
+
+
+def test_one_version_and_one_transaction_a_turn(core: RouterCore) -> None:
+    core.receive(ME, request(1, "queue_declare", name="a"))
+    core.receive(ME, request(2, "snapshot"))
+    core.receive(b"shard.1.1", request(1, "queue_declare", name="a", durable=True))
+    core.receive(ME, request(3, "exchange_declare", name="x"))
+    turn = core.finish_turn()
+    assert [identity for identity, _ in turn.replies] == [ME, ME, b"shard.1.1", ME]
+    declared, snapshot, refused, made = replies(turn)
+    assert declared == [
+        1,
+        2,
+        {"name": "a", "queue_id": 1, "slot": declared[2]["slot"], "shard": declared[2]["shard"]},
+        None,
+    ]
+    assert refused[:3] == [1, 2, None] and refused[3][0] == 406
+    assert made == [3, 2, None, None]
+    assert turn.published is not None
+    assert [change[0] for change in unpack(turn.published)[1]] == ["queue", "exchange"]
+    # Asked for in the middle of the turn, and yet of the version that it says it is of.
+    assert snapshot[1] == 2
+    assert ["exchange", "/", "x", "direct", False, False, False, {}] in snapshot[2]["changes"]
+    assert core.store.load().version == 2
+
+
+def test_nothing_changed(core: RouterCore) -> None:
+    core.receive(ME, request(1, "queue_lookup", name="a"))
+    turn = core.finish_turn()
+    assert (turn.version, turn.published) == (1, None)
+    assert replies(turn) == [[1, 1, None, [404, "no queue 'a' in vhost '/'"]]]
+    assert core.finish_turn().replies == []
+
+
+def test_what_is_stored_is_what_is_there(core: RouterCore) -> None:
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("queue_declare", {"name": "q", "durable": True}),
+        ("queue_declare", {"name": "", "exclusive": True, "connection": "0.1.1"}),
+        ("exchange_declare", {"name": "x", "type": "headers", "auto_delete": True}),
+        ("queue_bind", {"queue": "q", "source": "x", "arguments": {"b": 1, "a": {"c": True}}}),
+        ("queue_bind", {"queue": "q", "source": "amq.topic", "key": "k\udcff"}),
+        ("queue_unbind", {"queue": "q", "source": "x", "arguments": {"a": {"c": True}, "b": 1}}),
+    ]
+    for number, (operation, arguments) in enumerate(requests):
+        core.receive(ME, request(number, operation, **arguments))
+        assert replies(core.finish_turn())[0][3] is None
+        stored = core.store.load()
+        replica = Topology(stored.version, stored.changes)
+        assert sorted(map(repr, replica.changes())) == sorted(map(repr, core.authority.topology.changes()))
+
+
+def test_changes_wait_for_a_disk_that_is_full(core: RouterCore) -> None:
+    """Nothing is answered or published before it is stored; then all of it is."""
+    core.store._execute("PRAGMA max_page_count = 1")
+    core.receive(ME, request(1, "queue_declare", name="n" * 200, durable=True, arguments={"a": "x" * 9000}))
+    with pytest.raises(StoreError, match="full"):
+        core.finish_turn()
+    core.receive(ME, request(2, "queue_lookup", name="n" * 200))
+    with pytest.raises(StoreError, match="full"):
+        core.finish_turn()
+    assert core.version == 1
+    core.store._execute("PRAGMA max_page_count = 100000")
+    turn = core.finish_turn()
+    assert turn.version == 2 and turn.published is not None
+    assert [reply[:2] for reply in replies(turn)] == [[1, 2], [2, 2]]
+    assert core.store.load().version == 2
+
+
+def test_an_acceptor_died(core: RouterCore) -> None:
+    core.receive(ME, request(1, "queue_declare", name="q", exclusive=True, connection="0.1.1"))
+    core.finish_turn()
+    core.acceptor_died(0, 1)
+    turn = core.finish_turn()
+    assert turn.published is not None
+    assert unpack(turn.published) == [3, [["queue_gone", "/", "q", 1]]]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\xc1",
+        pack([1, "snapshot", {}])[:-1],
+        pack([1, "snapshot"]),
+        pack(["1", "snapshot", {}]),
+        pack({}),
+        b"\x81\x90\x01",
+    ],
+)
+def test_unreadable_frames_are_passed_over(core: RouterCore, frame: bytes) -> None:
+    core.receive(ME, frame)
+    assert core.finish_turn().replies == []
+
+
+@given(st.binary(max_size=40) | st.builds(pack, st.lists(field_values, max_size=4)), st.binary(max_size=5))
+def test_no_frame_can_break_it(frame: bytes, identity: bytes) -> None:
+    ledger = Ledger(Topology(), Slots(1, 3, ()), 0)
+    core = RouterCore(Authority(ledger, 1, FlowDefaults(), b"k"), NoStore())
+    core.receive(identity, frame)
+    core.receive(ME, request(1, "queue_lookup", name="a"))
+    assert replies(core.finish_turn())[-1][3] == [404, "no queue 'a' in vhost '/'"]
+
+
+class NoStore(Store):
+    """For turns whose storing is of no interest."""
+
+    def __init__(self) -> None:
+        pass
+
+    def commit(self, *_: object) -> None:
+        pass

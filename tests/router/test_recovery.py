@@ -1,0 +1,70 @@
+"""A ledger from what was stored: queues stay where they are if that is possible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.watermarks import FlowDefaults, QueueLimits
+from router.placement import place
+from router.recovery import TooManyQueues, recover
+from router.store import Stored
+
+BASE: list[list[Any]] = [["vhost", "/"], ["exchange", "/", "x", "fanout", True, False, False, {}]]
+LIMITS = QueueLimits.from_arguments({}, FlowDefaults()).to_wire()
+
+
+def stored(*queues: list[Any], more: tuple[Any, ...] = ()) -> Stored:
+    bindings = [["binding", "/", "x", "queue", queue[2], "", {}] for queue in queues]
+    return Stored(5, 40, b"key", [*BASE, *queues, *bindings, *more])
+
+
+def queue(name: str, queue_id: int, slot: int, shard: int, limits: list[Any] = LIMITS, **arguments: Any) -> list[Any]:
+    return ["queue", "/", name, queue_id, slot, shard, True, False, None, arguments, limits]
+
+
+def test_nothing_to_change() -> None:
+    ledger = recover(stored(queue("a", 1, 4, 0), queue("b", 2, 2, 1)), 2, 5, FlowDefaults())
+    assert ledger.take_steps() == []
+    assert ledger.topology.version == 5
+    assert [found.name for found in ledger.topology.route("/", "x", "")] == ["a", "b"]
+    assert ledger.next_queue_id() == 41
+    assert sorted(ledger.take_slot(0) or 0 for _ in range(3)) == [3, 5, 6]
+    assert ledger.take_slot(0) is None
+
+
+def test_new_slots_in_a_new_epoch() -> None:
+    ledger = recover(stored(queue("a", 1, -1, 0), queue("b", 2, -1, 1)), 2, 5, FlowDefaults())
+    assert sorted(found.slot for found in ledger.topology.queues()) == [2, 3]
+    assert [step.change[3] for step in ledger.take_steps()] == [1, 2]
+
+
+def test_a_shard_that_is_no_more() -> None:
+    queues = [queue(f"q{number}", number, -1, number % 4) for number in range(20)]
+    ledger = recover(stored(*queues, more=(["placement", "/", "q3", 1],)), 2, 20, FlowDefaults())
+    for found in ledger.topology.queues():
+        old = found.queue_id % 4
+        expected = old if old < 2 else place("/", found.name, range(2), {("/", "q3"): 1})
+        assert found.shard == expected
+    assert all(step.durable for step in ledger.take_steps())
+
+
+def test_limits_follow_the_settings() -> None:
+    ledger = recover(stored(queue("a", 1, 4, 0)), 2, 5, FlowDefaults(max_count=100))
+    (step,) = ledger.take_steps()
+    assert step.change[10][0] == 100
+
+
+def test_limits_that_no_longer_go_with_the_settings_stay() -> None:
+    arguments: dict[str, Any] = {"x-max-length": 100, "x-overflow": "flow", "qpid.flow_resume_count": 75}
+    limits = QueueLimits.from_arguments(arguments, FlowDefaults()).to_wire()
+    ledger = recover(stored(queue("a", 1, 4, 0, limits, **arguments)), 2, 5, FlowDefaults(stop_percent=70))
+    assert ledger.take_steps() == []
+    found = ledger.topology.queue("/", "a")
+    assert found and found.limits == limits
+
+
+def test_more_queues_than_there_may_be() -> None:
+    with pytest.raises(TooManyQueues, match="2 queues are stored, max_queues is 1"):
+        recover(stored(queue("a", 1, -1, 0), queue("b", 2, -1, 1)), 2, 1, FlowDefaults())

@@ -1,0 +1,203 @@
+"""What is stored comes back: all of it in the same epoch, what is durable in the next."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.ledger import Step
+from router.records import Change
+from router.store import APPLICATION_ID, MIGRATIONS, Store, StoreError
+from tests.router.strategies import field_values
+
+LIMITS = [10, None, "flow", 8, 7, 0, 0]
+ODD = "n\udcff"  # octets that are no UTF-8
+
+
+def queue(name: str, queue_id: int, *, durable: bool, owner: str | None = None) -> Change:
+    return ["queue", "/", name, queue_id, queue_id + 3, 1, durable, False, owner, {"x-max-length": 10}, LIMITS]
+
+
+DURABLE: list[Change] = [
+    ["vhost", "/"],
+    ["exchange", "/", "", "direct", True, False, False, {}],
+    ["exchange", "/", "123", "topic", True, True, True, {"alternate-exchange": "y", "b": b"\xff", "n": [None, 1.5]}],
+    queue("durable", 2, durable=True),
+    ["binding", "/", "123", "queue", "durable", ODD, {"b": 1, "a": [True]}],
+    ["placement", "/", "durable", 2],
+    ["placement", "/", "other", 0],
+]
+TRANSIENT: list[Change] = [
+    ["exchange", "/", "x", "fanout", False, False, False, {}],
+    queue("transient", 3, durable=False),
+    queue("exclusive", 4, durable=False, owner="0.1.1"),
+    ["binding", "/", "123", "queue", "transient", "k", {}],
+    ["binding", "/", "x", "exchange", "123", "", {}],
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "topology.sqlite"
+
+
+def store_all(path: Path, epoch: int = 1) -> None:
+    store = Store(path, epoch)
+    store.commit([Step(change, True) for change in DURABLE] + [Step(change, False) for change in TRANSIENT], 7, 4)
+    store.close()
+
+
+def loaded(path: Path, epoch: int) -> tuple[int, int, list[Change]]:
+    store = Store(path, epoch)
+    stored = store.load()
+    store.close()
+    return stored.version, stored.last_queue_id, stored.changes
+
+
+def ordered(changes: list[Change]) -> list[str]:
+    return sorted(map(repr, changes))
+
+
+def test_same_epoch(path: Path) -> None:
+    """A router that died loses nothing."""
+    store_all(path)
+    version, last_queue_id, changes = loaded(path, 1)
+    assert (version, last_queue_id) == (7, 4)
+    assert ordered(changes) == ordered(DURABLE + TRANSIENT)
+
+
+def test_next_epoch(path: Path) -> None:
+    """The node was started again: what is transient is gone, slots are given anew, versions and ids go on."""
+    store_all(path)
+    version, last_queue_id, changes = loaded(path, 2)
+    assert (version, last_queue_id) == (7, 4)
+    expected = [[*change[:4], -1, *change[5:]] if change[0] == "queue" else change for change in DURABLE]
+    assert ordered(changes) == ordered(expected)
+
+
+def test_order_makes_a_topology(path: Path) -> None:
+    store_all(path)
+    _, _, changes = loaded(path, 1)
+    kinds = list(dict.fromkeys(change[0] for change in changes))
+    assert kinds == ["vhost", "exchange", "queue", "binding", "placement"]
+    assert [change[3] for change in changes if change[0] == "queue"] == [2, 3, 4]
+
+
+def test_all_goes_again(path: Path) -> None:
+    store_all(path)
+    gone: list[Change] = [
+        *(["binding_gone", *change[1:]] for change in DURABLE + TRANSIENT if change[0] == "binding"),
+        *(["queue_gone", *change[1:4]] for change in DURABLE + TRANSIENT if change[0] == "queue"),
+        *(["exchange_gone", *change[1:3]] for change in DURABLE + TRANSIENT if change[0] == "exchange"),
+        *([*change[:3], None] for change in DURABLE if change[0] == "placement"),
+    ]
+    store = Store(path, 1)
+    store.commit([Step(change, True) for change in gone], 8, 4)
+    store.close()
+    assert loaded(path, 1) == (8, 4, [["vhost", "/"]])
+
+
+def test_a_queue_may_be_stored_again(path: Path) -> None:
+    """With another slot, shard or limits, after a restart."""
+    store_all(path)
+    moved = queue("durable", 2, durable=True)
+    moved[4:6] = [9, 0]
+    store = Store(path, 1)
+    store.commit([Step(moved, True)], 8, 4)
+    store.close()
+    assert moved in loaded(path, 1)[2]
+    assert len([change for change in loaded(path, 1)[2] if change[0] == "queue"]) == 3
+
+
+def test_name_key_is_the_epochs(path: Path) -> None:
+    keys = []
+    for epoch in (1, 1, 2):
+        store = Store(path, epoch)
+        keys.append(store.load().name_key)
+        store.close()
+    assert keys[0] == keys[1] != keys[2]
+    assert len(keys[0]) == 32
+
+
+def test_all_or_nothing(path: Path) -> None:
+    """A transaction that fails leaves nothing, and the next one is not hindered."""
+    store = Store(path, 1)
+    with pytest.raises(StoreError, match="cannot write"):
+        store.commit([Step(["vhost", "/"], True), Step(["vhost", "/"], True)], 1, 0)
+    assert store.load().changes == []
+    store.commit([Step(["vhost", "/"], True)], 1, 0)
+    assert (store.load().version, store.load().changes) == (1, [["vhost", "/"]])
+    store.close()
+
+
+def test_only_what_is_durable_waits_for_the_disk(path: Path) -> None:
+    store = Store(path, 1)
+    for durable, synchronous in ((False, 1), (True, 2), (False, 1)):
+        store.commit([Step(["placement", "/", "q", 1], durable)], 1, 0)
+        assert store._execute("PRAGMA synchronous").fetchone() == (synchronous,)
+    assert store._execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(st.text(max_size=3), field_values, max_size=4), st.text(max_size=5), st.binary(max_size=5))
+def test_any_arguments_and_keys(
+    tmp_path_factory: pytest.TempPathFactory, arguments: dict[str, Any], key: str, octets: bytes
+) -> None:
+    """A binding comes back, and is found again to be removed, whatever it is made of."""
+    path = tmp_path_factory.mktemp("store") / "topology.sqlite"
+    binding = ["/", "x", "queue", "q", key + octets.decode("utf-8", "surrogateescape"), arguments]
+    store = Store(path, 1)
+    store.commit([Step(["binding", *binding], True)], 1, 0)
+    (stored,) = store.load().changes
+    assert repr(stored) == repr(["binding", *binding])
+    store.commit([Step(["binding_gone", *stored[1:]], True)], 2, 0)
+    assert store.load().changes == []
+    store.close()
+
+
+def test_a_newer_format_is_refused(path: Path) -> None:
+    store_all(path)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(StoreError, match=f"of format 99, this one knows up to {len(MIGRATIONS)}"):
+        Store(path, 1)
+
+
+def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE precious (x)")
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is not a topology of penstock"):
+        Store(path, 1)
+    assert path.read_bytes() == before
+    path.write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        Store(path, 1)
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot open"):
+        Store(tmp_path / "file" / "topology.sqlite", 1)
+
+
+def test_migration_from_every_format_there_was(path: Path) -> None:
+    """Each step leads from the format before it; the last one is the present format."""
+    path.parent.mkdir()
+    for known in range(len(MIGRATIONS) + 1):
+        path.unlink(missing_ok=True)
+        database = sqlite3.connect(path)
+        marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {known};" if known else ""
+        database.executescript("".join(MIGRATIONS[:known]) + marks)
+        database.close()
+        store_all(path)
+        assert ordered(loaded(path, 1)[2]) == ordered(DURABLE + TRANSIENT)
