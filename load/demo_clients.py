@@ -25,6 +25,8 @@ from load.target import Target
 REPORT_SECONDS = 0.05
 START_SECONDS = 30.0
 TURN_SECONDS = 0.05
+CATCH_UP_SECONDS = 0.2
+"""A consumer that found nothing to do for longer does not make up for it."""
 HELD_SECONDS = 0.1
 """A producer that waits longer than this for the broker is shown as held."""
 
@@ -190,13 +192,16 @@ class Consumer:
         self.session.consume(
             self.load.queue, self.load.prefetch, lambda method, body: self._waiting.append((method, body))
         )
-        began = time.monotonic()
+        handled_at = time.monotonic()  # as if all messages had been handled at exactly the rate
         while True:
             self.session.turn(TURN_SECONDS / 5)
-            allowed = int((time.monotonic() - began) * self.load.consumer_rate) - self.received
-            count = len(self._waiting) if ending.is_set() else max(0, min(allowed, len(self._waiting)))
+            now = time.monotonic()
+            handled_at = max(handled_at, now - CATCH_UP_SECONDS)
+            allowed = int((now - handled_at) * self.load.consumer_rate)
+            count = len(self._waiting) if ending.is_set() else min(allowed, len(self._waiting))
             if count:
                 self._handle(count)
+                handled_at += count / self.load.consumer_rate
 
     def _handle(self, count: int) -> None:
         for _method, body in self._waiting[:count]:
