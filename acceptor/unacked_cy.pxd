@@ -26,8 +26,8 @@ cdef class UnackedTags:
     cpdef int64_t skip(self, int64_t count)
     @cython.locals(p=cython.p_uchar, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, first=int64_t)
     cdef Py_ssize_t find(self, int64_t tag) noexcept
-    @cython.locals(p=cython.p_uchar, i=Py_ssize_t, tag=int64_t, kind=uint32_t, multiple=uint32_t)
-    cpdef int64_t settle(self, bytearray settlements, Py_ssize_t count, list builders)
+    @cython.locals(p=cython.p_uchar, i=Py_ssize_t, tag=uint64_t, kind=uint32_t, multiple=uint32_t)
+    cpdef settle(self, bytearray settlements, Py_ssize_t count, list builders)
     @cython.locals(index=Py_ssize_t, p=cython.p_uchar, at=Py_ssize_t, first=int64_t, size=int64_t, offset=int64_t)
     cdef bint settle_one(self, int64_t tag, uint32_t kind, list builders) except -1
     @cython.locals(index=Py_ssize_t, p=cython.p_uchar, at=Py_ssize_t, first=int64_t, part=int64_t)
@@ -38,5 +38,7 @@ cdef class UnackedTags:
     cdef int emit(self, const unsigned char* p, Py_ssize_t at, int64_t offset, uint32_t count, uint32_t kind, list builders) except -1
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t)
     cdef int insert_after(self, Py_ssize_t index) except -1
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, kept=Py_ssize_t)
+    cdef int compact(self) noexcept
     @cython.locals(p=cython.p_uchar)
     cdef int trim(self) noexcept

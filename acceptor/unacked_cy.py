@@ -77,11 +77,9 @@ class UnackedTags:
     def deliver(self, consumer: int, sequence: int, count: int) -> int:
         """Number deliveries that will be settled; the first tag."""
         if (self.tail + 1) * ROW > len(self.rows):
-            if self.head > 64 and self.head * 2 > self.tail:
-                self.rows = self.rows[self.head * ROW :]
-                self.tail -= self.head
-                self.head = 0
-            resize(self.rows, max(2 * len(self.rows), 8 * ROW))
+            self.compact()
+            if self.tail * 2 * ROW >= len(self.rows):
+                resize(self.rows, max(2 * len(self.rows), 8 * ROW))
         tag = self.next_tag
         p = address_of_bytearray(self.rows)
         at = self.tail * ROW
@@ -130,8 +128,6 @@ class UnackedTags:
             multiple = get32(p, i * SETTLEMENT_SIZE + 12)
             if tag == 0 and multiple:
                 self.settle_all(kind, builders)
-            elif tag <= 0:
-                return 0
             elif multiple:
                 if not self.settle_up_to(tag, kind, builders):
                     return tag
@@ -215,6 +211,19 @@ class UnackedTags:
         for row in range(self.tail, index + 1, -1):
             copy(p, row * ROW, p, (row - 1) * ROW, ROW)
         self.tail += 1
+        return 0
+
+    def compact(self) -> int:
+        """Close the gaps that settled rows leave, also behind a row that stays unsettled for long."""
+        p = address_of_bytearray(self.rows)
+        kept = 0
+        for row in range(self.head, self.tail):
+            if get32(p, row * ROW + 24):
+                if row > kept:
+                    copy(p, kept * ROW, p, row * ROW, ROW)
+                kept += 1
+        self.head = 0
+        self.tail = kept
         return 0
 
     def trim(self) -> int:
