@@ -69,7 +69,10 @@ class Router:
             log.error("unreadable request", sender=frames[0].decode("ascii", "replace"), frames=len(frames))
 
     def on_subscription(self, frames: list[bytes]) -> None:
-        """A subscriber is sent the last change again: what was published just before it came is not missed unseen."""
+        """Send the last change again, to all: a new subscriber has perhaps missed it, the others know its version.
+
+        A follower that has missed more finds a gap before this version and asks for a snapshot.
+        """
         if frames[0][:1] == b"\x01" and self.core.last_published is not None:
             self.changes.send([self.core.last_published])
 

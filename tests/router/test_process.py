@@ -152,10 +152,11 @@ def test_published_and_in_the_gauges_before_the_reply(running: Running) -> None:
         assert running.gauges.topology_version() >= version
     while replica.version < version:
         published, changes = running.next_change()
-        assert published == replica.version + 1
-        for change in changes:
-            replica.apply(change)
-        replica.version = published
+        if published > replica.version:  # a new subscriber may hear the same change twice
+            assert published == replica.version + 1
+            for change in changes:
+                replica.apply(change)
+            replica.version = published
     assert len(replica.queues()) == 50
 
 
