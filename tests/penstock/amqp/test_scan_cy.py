@@ -203,7 +203,7 @@ def test_a_body_is_taken_as_it_comes(load: Load) -> None:
 
 
 @both_ways
-def test_announcing_a_large_body_costs_nothing(load: Load) -> None:
+def test_announcing_a_large_body_costs_little(load: Load) -> None:
     reads = Reads(load(SCAN), 4096, 2**30)
     tracemalloc.start()
     try:
@@ -211,7 +211,7 @@ def test_announcing_a_large_body_costs_nothing(load: Load) -> None:
             b"".join(publish_frames(channel, b"")[:-22] + header_frame(channel, 2**30, {}) for channel in [1, 2])
         )
         reads.feed(frames.frame(BODY, 1, b"x" * 1000))
-        assert tracemalloc.get_traced_memory()[1] < 100_000
+        assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
 
