@@ -29,7 +29,7 @@ cdef class Output:
                    fixed=Py_ssize_t)
     cpdef contents(self, int channel, bytes prefix, int64_t first_tag, bint redelivered, bytes suffix, Batch batch,
                    Py_ssize_t first, Py_ssize_t count, int64_t frame_max)
-    @cython.locals(at=Py_ssize_t, size=int64_t, p=cython.p_uchar, offset=int64_t)
+    @cython.locals(at=Py_ssize_t, size=int64_t, p=cython.p_uchar, offset=int64_t, by_reference=bint)
     cdef int body(self, int channel, Batch batch, Py_ssize_t start, int64_t body_size, int64_t frame_max) except -1
     @cython.locals(i=int64_t, at=Py_ssize_t, p=cython.p_uchar)
     cpdef acks(self, int channel, int64_t first_tag, int64_t count, bint multiple, bint negative)
