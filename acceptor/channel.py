@@ -22,10 +22,10 @@ from acceptor.unacked_cy import UnackedTags
 from penstock import bus
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.properties import headers
+from penstock.amqp.properties import decode_properties, headers
 from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
-from penstock.amqp.spec import BY_NAME, MethodSpec
-from penstock.batch_cy import HAS_HEADERS, Batch
+from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
+from penstock.batch_cy import HAS_HEADERS, HAS_USER_ID, Batch
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
@@ -122,10 +122,11 @@ class Channel:
         """Publishes arrived: send what there is room for, park the rest."""
         if self.closing:
             return
-        if run.immediate:
-            self.fail(amqp_error(540, "immediate=true", BY_NAME["basic_publish"]))
-            return
         batch = run.batch
+        refused = self.refusal(run)
+        if refused is not None:
+            self.fail(refused)
+            return
         tag = self.confirms.number(batch.count) if self.confirms is not None else 0
         parked = ParkedRun(run.address, run.mandatory, batch, 0, batch.count, tag)
         if self.running is None and not self.inbox:
@@ -133,13 +134,25 @@ class Channel:
         if parked.count and not self.closing:
             self.park(parked)
 
+    def refusal(self, run: PublishRun) -> AMQPError | None:
+        """Why the publishes may not be taken at all."""
+        if run.immediate:
+            return amqp_error(540, "immediate=true", BY_NAME["basic_publish"])
+        if run.batch.all_flags(0, run.batch.count) & HAS_USER_ID:
+            for i in range(run.batch.count):
+                claimed = decode_properties(run.batch.record(i)[1][12:]).get("user_id", self.connection.user)
+                if claimed != self.connection.user:
+                    text = f"user_id property set to '{claimed}' but authenticated user was '{self.connection.user}'"
+                    return amqp_error(406, text, BY_NAME["basic_publish"])
+        return None
+
     def take_settlements(self, run: SettleRun) -> None:
         """Acks, nacks and rejects arrived."""
         if self.closing:
             return
         unknown = self.unacked.settle(run.rows, run.count, self.core.settling(self.shards))
         if unknown >= 0:
-            self.fail(amqp_error(406, f"unknown delivery tag {unknown}", BY_NAME["basic_ack"]))
+            self.fail(amqp_error(406, f"unknown delivery tag {unknown}", METHODS[BASIC_CLASS, run.method_of(unknown)]))
 
     def take_oversize(self, size: int) -> None:
         if not self.closing:

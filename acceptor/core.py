@@ -46,7 +46,10 @@ class AcceptorCore:
         self.now = 0.0
         self.topology = Topology()
         self.loaded = False
-        self.links = [ShardLink(shard, gauges, index, settings.flow.pair_bytes) for shard in range(settings.shards)]
+        self.links = [
+            ShardLink(shard, gauges, index, settings.flow.pair_count, settings.flow.pair_bytes)
+            for shard in range(settings.shards)
+        ]
         self.inlets: dict[int, Inlet] = {}
         self.routes = Routes(self.topology, self.links, self.inlets)
         self.throttle = Throttle(settings.flow.parking_bytes)

@@ -167,6 +167,9 @@ class Acceptor:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if self.node.settings.amqp.receive_buffer:
+            # Accepted sockets inherit it; set later it would not shrink a window that was offered.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.node.settings.amqp.receive_buffer)
         listener.bind((self.node.host, self.node.port))
         self.server = await self.loop.create_server(lambda: ClientProtocol(self), sock=listener, backlog=1024)
         process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)

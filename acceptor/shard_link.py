@@ -39,12 +39,15 @@ class Publish:
 
 
 class Sent:
-    """A turn on its way: its number, octets, publishes with their spans, and what it put under way for each inlet."""
+    """A turn on its way: its publishes with their spans, what it weighs, and what it has under way for each inlet."""
 
-    __slots__ = ("inlets", "number", "octets", "publishes")
+    __slots__ = ("count", "inlets", "number", "octets", "publishes")
 
-    def __init__(self, number: int, octets: int, publishes: dict[int, Publish], inlets: dict[Inlet, list[int]]) -> None:
+    def __init__(
+        self, number: int, count: int, octets: int, publishes: dict[int, Publish], inlets: dict[Inlet, list[int]]
+    ) -> None:
         self.number = number
+        self.count = count
         self.octets = octets
         self.publishes = publishes
         self.inlets = inlets
@@ -56,14 +59,16 @@ class ShardLink:
     `up` is false between the death of a shard and the start of the next: operations wait in the turn.
     """
 
-    def __init__(self, index: int, gauges: Gauges, acceptor: int, limit: int) -> None:
+    def __init__(self, index: int, gauges: Gauges, acceptor: int, max_count: int, max_octets: int) -> None:
         self.index = index
         self.gauges = gauges
         self.acceptor = acceptor
-        self.limit = limit
+        self.max_count = max_count
+        self.max_octets = max_octets
         self.up = False
         self.number = 0
         self.in_flight = 0
+        self.in_flight_octets = 0
         self.sent: deque[Sent] = deque()
         self.waiting: OrderedDict[Session, None] = OrderedDict()
         self.requests: dict[int, tuple[list[Any], Reply]] = {}
@@ -81,6 +86,7 @@ class ShardLink:
         self.publishes: dict[int, Publish] = {}
         self.latest: dict[int, Publish] = {}
         self.inlets: dict[Inlet, list[int]] = {}
+        self.count = 0
         self.octets = 0
 
     # As a gate
@@ -89,9 +95,11 @@ class ShardLink:
         return self.gauges.saturated(self.index)
 
     def room(self) -> tuple[int, int]:
-        if not self.up or self.in_flight + self.octets >= self.limit or self.gauges.saturated(self.index):
+        count = self.max_count - self.in_flight - self.count
+        octets = self.max_octets - self.in_flight_octets - self.octets
+        if not self.up or count <= 0 or octets <= 0 or self.gauges.saturated(self.index):
             return 0, 0
-        return 1 << 62, 1 << 62
+        return count, octets
 
     def serve(self) -> None:
         serve(self)
@@ -102,6 +110,7 @@ class ShardLink:
         """Publish `count` messages from row `first` of a batch to queues of this shard."""
         rows, contents = batch.slices(first, count)
         octets = len(rows) + len(contents)
+        self.count += count
         self.octets += octets
         publish = None
         if octets < OWN_PARTS:
@@ -188,9 +197,10 @@ class ShardLink:
         self.number += 1
         frames = self.turn.frames(self.number, version)
         octets = sum(map(len, frames))
-        self.in_flight += octets
+        self.in_flight += self.count
+        self.in_flight_octets += octets
         self.gauges.pair_add_sent(self.acceptor, self.index, octets)
-        self.sent.append(Sent(self.number, octets, self.publishes, self.inlets))
+        self.sent.append(Sent(self.number, self.count, octets, self.publishes, self.inlets))
         self.begin_turn()
         return frames
 
@@ -212,7 +222,8 @@ class ShardLink:
         served: dict[Inlet, None] = {}
         while self.sent and self.sent[0].number <= number:
             sent = self.sent.popleft()
-            self.in_flight -= sent.octets
+            self.in_flight -= sent.count
+            self.in_flight_octets -= sent.octets
             for publish in sent.publishes.values():
                 for _, span in publish.spans:
                     span.settle_one()
@@ -233,7 +244,7 @@ class ShardLink:
     def died(self) -> None:
         """The shard is gone with what it had. What it had not taken in is kept, and sent to its next life."""
         self.up = False
-        self.in_flight = 0
+        self.in_flight = self.in_flight_octets = 0
         self.number = 0
 
     def start(self, consumers: list[list[Any]]) -> None:
@@ -243,10 +254,12 @@ class ShardLink:
         """
         publishes = [publish for sent in self.sent for publish in sent.publishes.values()]
         under_way = [sent.inlets for sent in self.sent]
+        count = self.count + sum(sent.count for sent in self.sent)
+        octets = self.octets + sum(sent.octets for sent in self.sent)
         self.sent.clear()
         publishes += self.publishes.values()
         under_way.append(self.inlets)
-        latest, octets = self.latest, self.octets
+        latest = self.latest
         self.begin_turn()
         self.turn.operations = [*consumers, *(operation for operation, _ in self.requests.values())]
         for publish in publishes:
@@ -255,7 +268,7 @@ class ShardLink:
         for inlets in under_way:
             for inlet, (count, size) in inlets.items():
                 self.under_way(inlet, count, size)
-        self.latest, self.octets = latest, octets
+        self.latest, self.count, self.octets = latest, count, octets
         self.up = True
         self.gauges.pair_reset_sent(self.acceptor, self.index)
         if self.waiting:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import cython
 
 if not cython.compiled:
-    from penstock.octets import Pointer, address_of_bytearray, copy, get32, get64, put32, put64, resize
+    from penstock.octets import Pointer, address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
 
     ROW = 32
     SETTLED_ROW = 24
@@ -125,7 +125,7 @@ class UnackedTags:
         for i in range(count):
             tag = get64(p, i * SETTLEMENT_SIZE)
             kind = get32(p, i * SETTLEMENT_SIZE + 8)
-            multiple = get32(p, i * SETTLEMENT_SIZE + 12)
+            multiple = get16(p, i * SETTLEMENT_SIZE + 12)
             if tag == 0 and multiple:
                 self.settle_all(kind, builders)
             elif multiple:

@@ -27,7 +27,7 @@ _POLLIN = int(zmq.POLLIN)
 
 
 class Endpoint:
-    """One socket of whole messages. `on_frames` takes each that arrives, `on_drained` is called after a turn of them."""
+    """One socket of whole messages. `on_frames` takes each that arrives, `on_drained` ends a turn of them."""
 
     def __init__(
         self,

@@ -117,6 +117,12 @@ class AmqpSettings(BaseModel):
         le=1024 * MIB,
         description="largest body of a message, in bytes; a larger one closes the channel",
     )
+    receive_buffer: Bytes = Field(
+        default=256 * KIB,
+        ge=0,
+        description="kernel's receive buffer of a connection, in bytes; it bounds what a stopped producer may still "
+        "send; 0 lets the kernel grow it",
+    )
     handshake_timeout: float = Field(
         default=10.0, gt=0, le=3600, description="time a client has from connecting to connection.open, in seconds"
     )
@@ -153,7 +159,10 @@ class FlowSettings(BaseModel):
         description="contents of held publishes kept for closed connections, in bytes an acceptor",
     )
     pair_bytes: Bytes = Field(
-        default=512 * KIB, ge=64 * KIB, description="contents in flight between an acceptor and a shard, in bytes"
+        default=4 * MIB, ge=64 * KIB, description="contents in flight from an acceptor to a shard, in bytes"
+    )
+    pair_count: int = Field(
+        default=2048, ge=64, description="publishes in flight from an acceptor to a shard, in messages"
     )
     consumer_window_bytes: Bytes = Field(
         default=2 * MIB,

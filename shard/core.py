@@ -160,6 +160,12 @@ class ShardCore:
     def touch(self, queue: QueueState) -> None:
         self.touched[queue.id] = queue
 
+    def settle_down(self, queue: QueueState) -> None:
+        """What came earlier in the turn takes effect before a request that depends on it is answered."""
+        self.deliver(queue)
+        queue.drop_excess()
+        self.touch(queue)
+
     def deliver(self, queue: QueueState) -> None:
         if queue.contents.ready and queue.ring.consumers:
             for consumer, item in queue.ring.deliver(queue.contents):
@@ -269,8 +275,7 @@ class ShardCore:
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
-        self.deliver(queue)
-        self.touch(queue)
+        self.settle_down(queue)
         getter = link.consumers.get(id)
         if getter is None:
             getter = Consumer(id, queue.contents, False, 0, Group(0), link)
@@ -291,8 +296,7 @@ class ShardCore:
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
-        self.deliver(queue)
-        self.touch(queue)
+        self.settle_down(queue)
         link.reply(request, queue.contents.purge())
 
     def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> None:
@@ -300,7 +304,7 @@ class ShardCore:
         if queue is None:
             link.reply(request, 0)
             return
-        self.deliver(queue)
+        self.settle_down(queue)
         if if_unused and queue.ring.consumers:
             link.refuse(request, 406, f"{queue} in use")
         elif if_empty and queue.contents.ready:
@@ -314,9 +318,7 @@ class ShardCore:
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
-        self.deliver(queue)
-        queue.drop_excess()
-        self.touch(queue)
+        self.settle_down(queue)
         link.reply(request, [queue.contents.ready, len(queue.ring)])
 
     def limit(self, link: Link, group: int, limit: int) -> None:

@@ -2,7 +2,7 @@ import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch_cy cimport (Batch, BatchBuilder, C_HAS_EXPIRATION, C_HAS_HEADERS, C_HAS_PRIORITY, C_HAS_USER_ID,
                                 C_PERSISTENT)
-from penstock.octets cimport (address, address_of_bytearray, address_of_bytes, equal, load16, load32, load64, put32,
+from penstock.octets cimport (address, address_of_bytearray, address_of_bytes, equal, load16, load32, load64, put16, put32,
                               put64, resize, take)
 
 cdef enum:
@@ -16,6 +16,7 @@ cdef enum:
     REJECT = 3932250
     NACK = 3932280
     SETTLEMENT_SIZE = 16
+    C_AT_ONCE = 131072
     C_ACK = 0
     C_REQUEUE = 1
     C_REJECT = 2
@@ -47,7 +48,7 @@ cdef class SettleRun:
     cdef readonly bytearray rows
     cdef readonly Py_ssize_t count
     @cython.locals(p=cython.p_uchar)
-    cdef int add(self, uint64_t tag, uint32_t kind, uint32_t multiple) except -1
+    cdef int add(self, uint64_t tag, uint32_t kind, uint32_t multiple, uint32_t method) except -1
 
 cdef class Assembly:
     cdef PublishRun run

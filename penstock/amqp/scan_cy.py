@@ -11,6 +11,7 @@ The scanner never raises over what a peer sent: it emits a `Failure` with the re
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import cython
@@ -31,6 +32,7 @@ if not cython.compiled:
         load16,
         load32,
         load64,
+        put16,
         put32,
         put64,
         resize,
@@ -40,6 +42,8 @@ if not cython.compiled:
     METHOD, HEADER, BODY, HEARTBEAT, END = 1, 2, 3, 8, 0xCE
     PUBLISH, ACK, REJECT, NACK = (60 << 16 | method for method in (40, 80, 90, 120))
     SETTLEMENT_SIZE = 16
+    # Room made at once for an announced body: more comes with the octets themselves.
+    C_AT_ONCE = 131072
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
 
 # What a settlement does with its deliveries.
@@ -87,21 +91,32 @@ class PublishRun:
 
 
 class SettleRun:
-    """Settlements in the order they came: rows of delivery tag (8 octets), kind (4) and multiple (4), little-endian."""
+    """Settlements in the order they came, in rows, little-endian.
+
+    A row is the delivery tag (8 octets), the kind (4), multiple (2) and the method id it came by (2).
+    """
 
     def __init__(self, channel: int) -> None:
         self.channel = channel
         self.rows = bytearray()
         self.count = 0
 
-    def add(self, tag: int, kind: int, multiple: int) -> int:
+    def add(self, tag: int, kind: int, multiple: int, method: int) -> int:
         if (self.count + 1) * SETTLEMENT_SIZE > len(self.rows):
             resize(self.rows, max(2 * len(self.rows), 4 * SETTLEMENT_SIZE))
         p = address_of_bytearray(self.rows)
         put64(p, self.count * SETTLEMENT_SIZE, tag)
         put32(p, self.count * SETTLEMENT_SIZE + 8, kind)
-        put32(p, self.count * SETTLEMENT_SIZE + 12, multiple)
+        put16(p, self.count * SETTLEMENT_SIZE + 12, multiple)
+        put16(p, self.count * SETTLEMENT_SIZE + 14, method)
         self.count += 1
+        return 0
+
+    def method_of(self, tag: int) -> int:
+        """The method id that the first settlement of a tag came by, 0 if there is none."""
+        for found, _, _, method in struct.iter_unpack("<QIHH", self.rows[: self.count * SETTLEMENT_SIZE]):
+            if found == tag:
+                return int(method)
         return 0
 
 
@@ -270,7 +285,7 @@ class Scanner:
             self.settling = SettleRun(channel)
             self.run = None
             self.events.append(self.settling)
-        self.settling.add(load64(p, pos + 4), kind, multiple)
+        self.settling.add(load64(p, pos + 4), kind, multiple, id & 0xFFFF)
         return True
 
     def header_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
@@ -299,6 +314,7 @@ class Scanner:
             run = assembly.run
             builder = run.builder
             builder.open_entry(len(run.address), size, body_size, flags)
+            builder.room(len(run.address) + size + min(body_size, C_AT_ONCE))
             builder.write(address_of_bytes(run.address), 0, len(run.address))
             builder.write(p, pos, size)
         if body_size == 0:

@@ -170,8 +170,8 @@ def said(events: list[Any], module: ModuleType) -> list[Event]:
                 what = ("publish", event.channel, address, event.mandatory, event.immediate)
                 found.append((*what, header, body, event.batch.flags(i)))
         elif isinstance(event, module.SettleRun):
-            rows = struct.iter_unpack("<QII", event.rows[: 16 * event.count])
-            found += [("settle", event.channel, *row) for row in rows]
+            rows = struct.iter_unpack("<QIHH", event.rows[: 16 * event.count])
+            found += [("settle", event.channel, *row[:3]) for row in rows]
         elif isinstance(event, module.Method):
             found.append(("method", event.channel, event.payload))
         elif isinstance(event, module.Oversize):
