@@ -190,12 +190,9 @@ class Drain:
 
     def take(self, count: int, timeout: float = PATIENCE) -> None:
         """Consume and acknowledge `count` messages; no single one may take longer than `timeout` seconds."""
-        tag = 0
+        every = max(self.prefetch // 4, 1)
         for number in range(1, count + 1):
             event = self.channel.take("basic.deliver", timeout=timeout)
             self.ledger.note(event.body)
-            tag = event.delivery_tag
-            if number % max(self.prefetch // 4, 1) == 0:
-                self.channel.send("basic.ack", delivery_tag=tag, multiple=True)
-        if tag:
-            self.channel.send("basic.ack", delivery_tag=tag, multiple=True)
+            if number % every == 0 or number == count:
+                self.channel.send("basic.ack", delivery_tag=event.delivery_tag, multiple=True)

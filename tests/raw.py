@@ -187,6 +187,12 @@ class Client:
         self.call("channel.open", number)
         return Channel(self, number)
 
+    def ready(self, events: int, seconds: float) -> int:
+        """Which of the events (of select.poll) the socket shows within so many seconds; 0 for none."""
+        poll = select.poll()
+        poll.register(self.socket, events)
+        return sum(shown for _, shown in poll.poll(max(seconds, 0) * 1000))
+
     # --- out
 
     def write(self, data: bytes) -> None:
@@ -194,10 +200,10 @@ class Client:
         view = memoryview(data)
         deadline = time.monotonic() + PATIENCE
         while view:
-            readable, writable, _ = select.select([self.socket], [self.socket], [], deadline - time.monotonic())
-            if writable:
+            ready = self.ready(select.POLLIN | select.POLLOUT, deadline - time.monotonic())
+            if ready & select.POLLOUT:
                 view = view[self.socket.send(view, socket.MSG_DONTWAIT) :]
-            elif readable:
+            elif ready:
                 self.receive()
             else:
                 raise TimeoutError(f"{len(view)} octets not taken by the broker")
@@ -251,7 +257,7 @@ class Client:
 
     def poll(self) -> None:
         """Take in what has arrived, without waiting."""
-        while select.select([self.socket], [], [], 0)[0]:
+        while self.ready(select.POLLIN, 0):
             self.receive()
 
     def hung_up(self, timeout: float = PATIENCE) -> bool:
@@ -294,7 +300,7 @@ class Client:
             if result is not None:
                 return result
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.socket], [], [], left)[0]:
+            if left <= 0 or not self.ready(select.POLLIN, left):
                 lines = {number: [e.name for e in line][:9] for number, line in self._events.items() if line}
                 raise TimeoutError(f"no {what} within {timeout:g} s; in line: {lines}")
             self.receive()

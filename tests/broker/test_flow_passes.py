@@ -90,11 +90,11 @@ def fill_socket(client: Client, octets: bytes, quiet: float = 0.5) -> int:
     """Write the octets again and again until the socket has taken nothing for `quiet` seconds; how many it took."""
     sent, since = 0, time.monotonic()
     while time.monotonic() - since < quiet:
-        readable, writable, _ = select.select([client.socket], [client.socket], [], quiet)
-        if writable:
+        ready = client.ready(select.POLLIN | select.POLLOUT, quiet)
+        if ready & select.POLLOUT:
             sent += client.socket.send(octets[sent % len(octets) :], socket.MSG_DONTWAIT)
             since = time.monotonic()
-        if readable:
+        if ready & select.POLLIN:
             client.receive()
     return sent
 

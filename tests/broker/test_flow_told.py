@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
+from tests.broker import Broker
 from tests.broker.flow import MARKS, RESUME, STOP, settled_depth
 from tests.outcomes import wait_get
 from tests.producers import Drain, Producers
@@ -181,3 +183,21 @@ def test_clients_channel_flow_pauses_deliveries(connect: Callable[..., Client], 
     assert got.body == b"0"
     assert consumer.call("channel.flow", active=True).active is True
     assert [consumer.take("basic.deliver").body for _ in range(2)] == [b"1", b"2"]
+
+
+def test_operators_are_told(broker: Broker, channel: Channel, queue: str) -> None:
+    """One line when a session is asked to stop, one when it goes on, with what there is to know about it."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    with Client.connect(broker.address, properties=JAVA) as client:
+        fill(client.channel(), queue, 2 * STOP)
+        drained(channel, queue, 2 * STOP)
+        client.take("connection.unblocked")
+
+    def told() -> list[dict[str, object]]:
+        lines = [json.loads(line) for line in broker.log.splitlines() if queue in line]
+        return lines if {line["event"] for line in lines} >= {"stop", "resume"} else []
+
+    lines = {line["event"]: line for line in wait_for(told)}
+    assert {"connection", "channel", "client", "peer"} <= lines["stop"].keys()
+    assert all(text in str(lines["stop"]["reason"]) for text in (queue, str(STOP), str(RESUME)))
+    assert isinstance(lines["resume"]["held_seconds"], int | float)
