@@ -12,8 +12,7 @@ from load.processes import cpu_seconds
 from load.target import Target
 from load.wire import Wire
 
-START_SECONDS = 1.0
-"""From the start of the client processes until all of them begin at once."""
+Times = list[float]
 
 
 def churn(target: Target, pid: int | None, seconds: float, concurrency: int) -> dict[str, Any]:
@@ -23,16 +22,18 @@ def churn(target: Target, pid: int | None, seconds: float, concurrency: int) -> 
     close-ok), and, if `pid` is the broker's, its cpu_us_per_connection. The first error of a client is raised.
     """
     context = multiprocessing.get_context("spawn")
-    begin = time.monotonic() + START_SECONDS
     clients = []
     for _ in range(concurrency):
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=client, args=(target, begin, seconds, theirs), daemon=True)
+        ours, theirs = context.Pipe()
+        process = context.Process(target=client, args=(target, seconds, theirs), daemon=True)
         process.start()
         theirs.close()
         clients.append((process, ours))
-    time.sleep(max(0.0, begin - time.monotonic()))
+    for _, ours in clients:
+        received(ours)  # it is there; all begin only when all are
     before = cpu_seconds(pid) if pid else 0.0
+    for _, ours in clients:
+        ours.send(None)
     answers = [received(ours) for _, ours in clients]
     spent = cpu_seconds(pid) - before if pid else None
     for process, _ in clients:
@@ -40,31 +41,35 @@ def churn(target: Target, pid: int | None, seconds: float, concurrency: int) -> 
     return summary(answers, seconds, spent)
 
 
-def received(pipe: Connection) -> list[float] | Exception:
+def received(pipe: Connection) -> Times | Exception:
     try:
-        answer: list[float] | Exception = pipe.recv()
-    except EOFError:
+        answer: Times | Exception = pipe.recv()
+    except (EOFError, OSError):
         answer = ConnectionError("a client process of the benchmark died")
     return answer
 
 
-def client(target: Target, begin: float, seconds: float, answer: Connection) -> None:
-    """One process: waits for the common start, then opens and closes. Sends the seconds each took, or the error."""
-    took: list[float] = []
-    time.sleep(max(0.0, begin - time.monotonic()))
+def client(target: Target, seconds: float, pipe: Connection) -> None:
+    """One process: says that it is there, waits for the start, then opens and closes. Sends the seconds that each
+    took, or the error.
+    """
+    took: Times = []
+    pipe.send(took)
+    pipe.recv()
+    end = time.monotonic() + seconds
     try:
-        while (opened := time.monotonic()) < begin + seconds:
+        while (opened := time.monotonic()) < end:
             Wire(target).close()
             took.append(time.monotonic() - opened)
     except OSError as error:
-        answer.send(ConnectionError(f"{target}, connection {len(took) + 1} of a client: {error}"))
+        pipe.send(ConnectionError(f"{target}, connection {len(took) + 1} of a client: {error}"))
     else:
-        answer.send(took)
+        pipe.send(took)
 
 
-def summary(answers: list[list[float] | Exception], seconds: float, spent: float | None) -> dict[str, Any]:
+def summary(answers: list[Times | Exception], seconds: float, spent: float | None) -> dict[str, Any]:
     """The row's figures from the times of all clients."""
-    took: list[float] = []
+    took: Times = []
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer

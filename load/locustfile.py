@@ -1,14 +1,16 @@
 """Load for an AMQP 0-9-1 broker, with Locust: `locust -f load/locustfile.py --host amqp://127.0.0.1`.
 
-This file ties the parts to Locust's events: users (`users.py`), counters across `--processes` (`counters.py`), the
-depth probe (`probe.py`) and, when all is over, the verdict (`verdict.py`), which becomes the exit code. See
-`docs/load-testing.md`.
+This file ties the parts to Locust's events: users (`users.py`), counters across `--processes` (`counters.py`,
+`workers.py`), the depth probe (`probe.py`) and, when all is over, the verdict (`verdict.py`), which becomes the exit
+code. See `docs/load-testing.md`.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,11 @@ from load import probe
 from load.options import LoadOptions, add_arguments, target_of
 from load.users import BlockedAwarePublisher, Consumer, IgnoringPublisher, ObeyingPublisher, tally
 from load.verdict import Observed, judge
+from load.workers import Workers
 
 __all__ = ["BlockedAwarePublisher", "Consumer", "IgnoringPublisher", "ObeyingPublisher"]
 
+MESSAGES_SECONDS = 0.1
 STOP_SECONDS = 10.0
 """How long users may take to end when the test is over: with less than that they are killed between two frames."""
 
@@ -38,8 +42,10 @@ logging.getLogger("pika").setLevel(logging.CRITICAL)  # its errors reach us as e
 class Run:
     """One test, from start to stop, as the process sees it that judges (the only one, or the master)."""
 
+    workers: Workers
     depth: probe.DepthProbe | None = None
     options: LoadOptions | None = None
+    heard_all: bool = True
 
 
 run = Run()
@@ -57,6 +63,7 @@ def check_options(environment: Environment, **_: object) -> None:
     except ValueError as error:
         log.error("%s", error)
         sys.exit(2)
+    run.workers = Workers(environment)
     Consumer.fixed_count = options.consumers
     if not environment.stop_timeout:
         environment.stop_timeout = STOP_SECONDS
@@ -74,6 +81,22 @@ def start_observing(environment: Environment, **_: object) -> None:
         log.error("%s cannot be used: %r", target, error)
     run.depth = probe.DepthProbe(target, run.options.queue)
     run.depth.start()
+    if run.options.messages:
+        threading.Thread(target=end_after, args=(environment, run.options.messages), daemon=True).start()
+
+
+def end_after(environment: Environment, messages: int) -> None:
+    """End the run when so many messages were received. In a thread, which under Locust is a greenlet."""
+    runner, depth = environment.runner, run.depth
+    while runner is not None and run.depth is depth:
+        if tally.sums["received"] >= messages:
+            (runner.stop if environment.web_ui else runner.quit)()
+            return
+        time.sleep(MESSAGES_SECONDS)
+
+
+def hear_workers(environment: Environment, **_: object) -> None:
+    run.heard_all = run.workers.stop_all()
 
 
 def stop_observing(environment: Environment, **_: object) -> None:
@@ -97,6 +120,9 @@ def conclude(environment: Environment, **_: object) -> None:
         return
     environment.runner.stop()
     failures = environment.stats.total.num_failures + clear_queue(environment, run.options)
+    if not run.heard_all:
+        log.error("a worker did not answer, its counts are missing")
+        failures += 1
     latency = environment.stats.entries.get((run.options.queue, "END-TO-END"))
     observed = Observed(
         tally=tally,
@@ -140,6 +166,7 @@ LISTENERS: tuple[tuple[Any, Callable[..., None]], ...] = (
     (events.init_command_line_parser, declare_arguments),
     (events.init, check_options),
     (events.test_start, start_observing),
+    (events.test_stopping, hear_workers),
     (events.test_stop, stop_observing),
     (events.report_to_master, report),
     (events.worker_report, add_report),

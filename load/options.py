@@ -29,6 +29,7 @@ class LoadOptions:
     prefetch: int
     stop_count: int
     resume_count: int
+    messages: int
     verify: YesNo
     drain_seconds: float
     max_depth: int
@@ -87,6 +88,7 @@ def add_arguments(parser: LocustArgumentParser) -> None:
     add("prefetch", 200, "unacknowledged messages a consumer may have")
     add("stop_count", 0, "declare the queue with this stop mark, in messages; 0 leaves it to the broker")
     add("resume_count", 0, "its resume mark, in messages")
+    add("messages", 0, "end the run when so many were received, if its time is not over before")
     add(
         "verify",
         "yes",

@@ -19,7 +19,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def test_shows_a_producer_stopped_and_resumed(kind: ProducerKind, tmp_path: Path) -> None:
     """Five seconds on low marks: stops and resumes alternate, everything arrives, the plot is a picture."""
     plot = tmp_path / "plot.png"
-    marks = ("--stop", "1500", "--resume", "500", "--consumer-rate", "1000")
+    marks = ("--stop", "300", "--resume", "100", "--consumer-rate", "1000")
     run = subprocess.run(
         [sys.executable, "-m", "load.demo", "--seconds", "5", "--producer", kind, "--png", str(plot), *marks],
         capture_output=True,

@@ -11,7 +11,7 @@ from load.verdict import Observed, fairness, held_without_need, judge
 
 PLAIN = LoadOptions(
     queue="q", size=256, batch=100, publish_rate=0.0, confirm="yes", consumers=1, consumer_rate=0.0, prefetch=200,
-    stop_count=0, resume_count=0, verify="yes", drain_seconds=30.0, max_depth=0, max_resume_seconds=0.0,
+    stop_count=0, resume_count=0, messages=0, verify="yes", drain_seconds=30.0, max_depth=0, max_resume_seconds=0.0,
     max_end_to_end_ms=0.0, min_fairness=0.0,
 )  # fmt: skip
 

@@ -1,0 +1,65 @@
+"""Locust's workers are stopped and heard to the end before anything is judged.
+
+Of itself Locust's master quits half a second after it told its workers to, and what a slow worker counted last is
+lost. So, before that, the master asks each to stop, and waits until all have answered that their users have ended;
+what they counted is on its way before that answer, on the same connection.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from locust.env import Environment
+from locust.runners import MasterRunner, WorkerRunner
+
+STOP = "load-stop"
+STOPPED = "load-stopped"
+PATIENCE_SECONDS = 10.0
+"""How much longer than its users' `stop_timeout` a worker may take to answer."""
+LOOK_SECONDS = 0.02
+
+
+class Workers:
+    """In the master: which workers have stopped. In a worker: the one that answers. In a lone process: nothing."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._stopped: set[str] = set()
+        runner = environment.runner
+        if isinstance(runner, MasterRunner):
+            runner.register_message(STOPPED, self._note_stopped)
+        elif isinstance(runner, WorkerRunner):
+            runner.register_message(STOP, self._stop)
+
+    def stop_all(self) -> bool:
+        """Stop the users of all workers and wait for the last of what they counted; whether all answered."""
+        runner = self._environment.runner
+        if not isinstance(runner, MasterRunner):
+            return True
+        self._stopped.clear()
+        asked = {client.id for client in runner.clients.all}
+        for worker in asked:
+            runner.send_message(STOP, client_id=worker)
+        deadline = time.monotonic() + self._environment.stop_timeout + PATIENCE_SECONDS
+        while not asked <= self._stopped and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+        return asked <= self._stopped
+
+    def _note_stopped(self, environment: Environment, msg: Any) -> None:
+        self._stopped.add(msg.node_id)
+
+    def _stop(self, environment: Environment, msg: Any) -> None:
+        """In a thread (a greenlet) of its own: users take their time, and the connection to the master is to go on."""
+        threading.Thread(target=self._stop_and_answer, daemon=True).start()
+
+    def _stop_and_answer(self) -> None:
+        runner = self._environment.runner
+        assert isinstance(runner, WorkerRunner)
+        runner.stop()
+        report: dict[str, Any] = {}
+        hook: Any = self._environment.events.report_to_master  # Locust does not type its hooks
+        hook.fire(client_id=runner.client_id, data=report)
+        runner.send_message("stats", report)
+        runner.send_message(STOPPED)
