@@ -24,7 +24,7 @@ from penstock.router_client import RouterClient
 log = logs.get_logger()
 
 # One read at most; a partial frame of at most the largest frame_max may stand before it.
-READ_OCTETS = 128 * 1024
+READ_OCTETS = 256 * 1024
 # Small, but enough on a loopback device to open a closed window (its largest segment is 64 KiB).
 DRIP_OCTETS = 64 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
@@ -302,6 +302,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     node = Node.load(runtime)
     logs.configure(node.settings, "acceptor", index)
     acceptor = Acceptor(loop, node, index, incarnation)
+    process.freeze()
     log.info("acceptor started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
     await acceptor.close()
@@ -310,5 +311,5 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
 def main() -> None:
     runtime, index, incarnation = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     process.enter(runtime, "acceptor", index)
-    process.keep_freed_memory()
+    process.keep_buffers()
     uvloop.run(serve(runtime, index, incarnation))

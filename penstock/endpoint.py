@@ -16,8 +16,6 @@ from penstock import bus
 
 # Messages taken in before the loop gets a turn.
 READ_AT_MOST = 256
-# From this size on a frame is lent to ZeroMQ instead of copied: lending costs a fixed amount.
-BY_REFERENCE = 16384
 
 # As plain numbers: on the path of a turn, enumerations cost more than the calls that take them.
 _NOBLOCK = int(zmq.NOBLOCK)
@@ -74,8 +72,12 @@ class Endpoint:
         """Queue one message. zmq.ZMQError if the peer is not there and the socket insists on it."""
         last = len(frames) - 1
         for i, frame in enumerate(frames):
-            flags = _MORE if i < last else _NOBLOCK
-            self.socket.send(frame, flags, copy=len(frame) < BY_REFERENCE, track=False)
+            # Copied: lending a buffer to ZeroMQ wakes a thread to take it back, which costs more than a copy. But what
+            # came as a whole frame leaves as one.
+            if type(frame) is memoryview and type(frame.obj) is zmq.Frame and len(frame.obj) == len(frame):
+                self.socket.send(frame.obj, _MORE if i < last else _NOBLOCK, copy=False)
+            else:
+                self.socket.send(frame, _MORE if i < last else _NOBLOCK)
         self.check()
 
     def close(self) -> None:
@@ -124,5 +126,4 @@ def open_socket(context: zmq.Context[Any], kind: int) -> zmq.Socket[bytes]:
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.RECONNECT_IVL, 10)
-    socket.copy_threshold = BY_REFERENCE
     return socket

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import os
 import resource
 import signal
@@ -69,10 +70,19 @@ def on_terminate(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) ->
         loop.add_signal_handler(number, stop)
 
 
-def keep_freed_memory() -> None:
-    """Have malloc keep freed buffers of up to 32 MiB: giving each back to the kernel costs a page fault every 4 KiB."""
+def keep_buffers() -> None:
+    """Before any thread: freed buffers of up to 32 MiB stay with the process (mallopt(3)).
+
+    Given back to the kernel they cost a page fault every 4 KiB when they come again.
+    """
     _libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
     _libc.mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+
+
+def freeze() -> None:
+    """Once a process is set up: looking through all its modules for cycles would stop the loop for milliseconds."""
+    gc.collect()
+    gc.freeze()
 
 
 def report_ready(context: zmq.Context[Any], node: Node, role: Role, index: int, incarnation: int) -> None:

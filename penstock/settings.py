@@ -159,7 +159,7 @@ class FlowSettings(BaseModel):
         description="contents of held publishes kept for closed connections, in bytes an acceptor",
     )
     pair_bytes: Bytes = Field(
-        default=4 * MIB, ge=64 * KIB, description="contents in flight from an acceptor to a shard, in bytes"
+        default=1 * MIB, ge=64 * KIB, description="contents in flight from an acceptor to a shard, in bytes"
     )
     pair_count: int = Field(
         default=2048, ge=64, description="publishes in flight from an acceptor to a shard, in messages"

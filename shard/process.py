@@ -103,6 +103,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     node = Node.load(runtime)
     logs.configure(node.settings, "shard", index)
     shard = Shard(loop, node, index, incarnation)
+    process.freeze()
     log.info("shard started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
     log.info("shard stops", messages=sum(q.depth for q in shard.core.queues.values()))
@@ -112,5 +113,5 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
 def main() -> None:
     runtime, index, incarnation = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     process.enter(runtime, "shard", index)
-    process.keep_freed_memory()
+    process.keep_buffers()
     uvloop.run(serve(runtime, index, incarnation))
