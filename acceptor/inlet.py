@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from acceptor.confirms import Span
 
 UNLIMITED = 1 << 62
+# What a session is let in with at least, where there is room for it: turns of single messages would cost too much.
+SHARE = 64
 
 
 class Session(Protocol):
@@ -122,5 +124,5 @@ def serve(gate: Gate) -> None:
         if room <= 0 or octets <= 0:
             return
         session, _ = gate.waiting.popitem(last=False)
-        session.admit(max(room // turns, 1))
+        session.admit(max(room // turns, SHARE))
         turns -= 1

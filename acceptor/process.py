@@ -25,6 +25,8 @@ log = logs.get_logger()
 
 # One read at most; a partial frame of at most the largest frame_max may stand before it.
 READ_OCTETS = 256 * 1024
+# One read of a connection that has something parked: it only has to fill the room that the parking budget has left.
+HELD_READ_OCTETS = 32 * 1024
 # Small, but enough on a loopback device to open a closed window (its largest segment is 64 KiB).
 DRIP_OCTETS = 64 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
@@ -212,7 +214,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
         buffer[:size] = self.rest
         if self.dripping:
             return buffer[size : size + DRIP_OCTETS]
-        return buffer[size : size + READ_OCTETS]
+        held = self.connection is not None and self.connection.parked_octets
+        return buffer[size : size + (HELD_READ_OCTETS if held else READ_OCTETS)]
 
     def buffer_updated(self, received: int) -> None:
         if self.dripping:

@@ -74,10 +74,12 @@ class Endpoint:
         for i, frame in enumerate(frames):
             # Copied: lending a buffer to ZeroMQ wakes a thread to take it back, which costs more than a copy. But what
             # came as a whole frame leaves as one.
-            if type(frame) is memoryview and type(frame.obj) is zmq.Frame and len(frame.obj) == len(frame):
-                self.socket.send(frame.obj, _MORE if i < last else _NOBLOCK, copy=False)
+            flags = _MORE if i < last else _NOBLOCK
+            whole: object = frame.obj if isinstance(frame, memoryview) else None
+            if isinstance(whole, zmq.Frame) and len(whole) == len(frame):
+                self.socket.send(whole, flags, copy=False)
             else:
-                self.socket.send(frame, _MORE if i < last else _NOBLOCK)
+                self.socket.send(frame, flags)
         self.check()
 
     def close(self) -> None:
