@@ -37,6 +37,7 @@ class ShardCore:
         self.links: dict[bytes, Link] = {}
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.weight = 0
+        self.told_weight = 0
         limit = settings.memory_limit // settings.shards
         marks = Marks(0, 0, limit * settings.flow.stop_percent // 100, limit * settings.flow.resume_percent // 100)
         self.memory = Saturation(marks, now)
@@ -147,15 +148,20 @@ class ShardCore:
                           vhost=queue.vhost, depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
             else:
                 self.write_gauge(queue)
-        if touched:
-            if self.memory.update(0, self.weight, now):
-                self.write_memory_gauge()
-                self.broadcast(-1 - self.index, self.memory)
-                log.warning("memory limit reached" if self.memory.saturated else "memory has room again",
-                            octets=self.weight, limit=self.memory.marks.stop_bytes)  # fmt: skip
-            else:
-                self.write_memory_gauge()
+        self.weigh_all(now)
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
+
+    def weigh_all(self, now: int) -> None:
+        """Decide whether the shard's memory is used up. A queue that goes makes room as well."""
+        if self.weight == self.told_weight:
+            return
+        self.told_weight = self.weight
+        changed = self.memory.update(0, self.weight, now)
+        self.write_memory_gauge()
+        if changed:
+            self.broadcast(-1 - self.index, self.memory)
+            log.warning("memory limit reached" if self.memory.saturated else "memory has room again",
+                        octets=self.weight, limit=self.memory.marks.stop_bytes)  # fmt: skip
 
     def touch(self, queue: QueueState) -> None:
         self.touched[queue.id] = queue

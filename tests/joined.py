@@ -1,0 +1,632 @@
+"""A node without processes: acceptor cores, shard cores and the router's authority, joined by lists.
+
+Nothing moves by itself. What one has to say to another lies in a list, in order, until the test takes it on (or
+`settle` takes all of it on); whether a broadcast gets lost on the way, who dies and what time it is, the test says.
+Octets go in and out of connections as a socket would bring and take them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+from structlog.testing import capture_logs
+
+from acceptor.channel import Channel, ParkedRun
+from acceptor.connection import Connection
+from acceptor.core import AcceptorCore
+from penstock import bus
+from penstock.gauges import Gauges
+from penstock.settings import FlowSettings, Settings
+from router.topology import Queue
+from shard.core import ShardCore
+from shard.queues import QueueState
+from tests.frames import (
+    BODY,
+    CARRIES_CONTENT,
+    HEADER,
+    METHOD,
+    PROTOCOL_HEADER,
+    Event,
+    method_frame,
+    parse_header,
+    parse_method,
+    publish_frames,
+)
+from tests.raw import CAPABILITIES
+from tests.router.making import Asked
+
+QUEUES = 200
+PROCESSES = 8
+
+
+class Socket:
+    """What a connection asks of its socket, remembered. `drips` octets may be read though it is paused."""
+
+    def __init__(self) -> None:
+        self.reads = True
+        self.drips = 0
+        self.pauses = 0
+        self.receive_buffer = 0
+        self.closed = False
+
+    def pause_reading(self) -> None:
+        self.pauses += 1
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+        self.drips = 0
+
+    def drip(self, octets: int) -> None:
+        self.drips = octets
+
+    def limit_receive_buffer(self, octets: int) -> None:
+        self.receive_buffer = octets
+
+    def close(self) -> None:
+        self.closed = True
+
+    def lets(self, octets: int) -> int:
+        if self.closed:
+            return 0
+        return octets if self.reads else min(octets, self.drips)
+
+
+class Client:
+    """A client of one acceptor. What it writes lies in `unread` until the acceptor reads it."""
+
+    def __init__(self, node: Node, acceptor: int, properties: dict[str, Any], capabilities: dict[str, bool]) -> None:
+        self.node = node
+        self.acceptor = acceptor
+        self.socket = Socket()
+        self.properties = {"product": "penstock tests", **properties, "capabilities": capabilities}
+        self.connection: Connection = node.core(acceptor).connect(self.socket, "127.0.0.1:49152", "127.0.0.1")
+        self.unread: deque[tuple[bytes, Callable[[], None] | None]] = deque()
+        self.rest = b""
+        self.events: dict[int, deque[Event]] = defaultdict(deque)
+        self.heartbeats = 0
+        self.octets = b""
+        self.header = b""
+        self.content: dict[int, tuple[Event, int | None]] = {}
+        self.on_event: Callable[[Event], bool] = lambda event: False
+
+    # Out
+
+    def write(self, octets: bytes, when_read: Callable[[], None] | None = None) -> None:
+        self.unread.append((octets, when_read))
+
+    def send(self, name: str, channel: int = 0, when_read: Callable[[], None] | None = None, **arguments: Any) -> None:
+        self.write(method_frame(name, channel, **arguments), when_read)
+
+    def publish(
+        self, channel: int, body: bytes, exchange: str = "", routing_key: str = "",
+        when_read: Callable[[], None] | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        self.write(publish_frames(channel, body, exchange, routing_key, **options), when_read)
+
+    def log_in(self, vhost: str = "/", heartbeat: int = 0) -> None:
+        self.write(PROTOCOL_HEADER)
+        self.send(
+            "connection.start-ok", client_properties=self.properties, mechanism="PLAIN", response=b"\0guest\0guest",
+            locale="en_US",
+        )  # fmt: skip
+        self.send("connection.tune-ok", channel_max=2047, frame_max=131072, heartbeat=heartbeat)
+        self.send("connection.open", vhost=vhost)
+
+    def call(self, name: str, channel: int = 0, **arguments: Any) -> Event:
+        """Send a method, let everything settle, and return its -ok. AssertionError with what came instead."""
+        self.send(name, channel, **arguments)
+        self.node.settle()
+        return self.take(f"{name}-ok", channel)
+
+    # In
+
+    def take(self, name: str, channel: int = 0) -> Event:
+        """The next event of a channel, which must be of that name; deliveries and confirms may come before it."""
+        line = self.events[channel]
+        for event in line:
+            if event.name == name:
+                line.remove(event)
+                return event
+        raise AssertionError(f"no {name} on channel {channel} but {[*line]}, on channel 0 {[*self.events[0]]}")
+
+    def names(self, channel: int = 0) -> list[str]:
+        """What has arrived on a channel and was not taken."""
+        return [event.name for event in self.events[channel]]
+
+    def read(self, most: int = 1 << 30) -> bool:
+        """The acceptor reads up to so many octets; whether it did."""
+        core = self.node.core(self.acceptor)
+        most = self.socket.lets(most)
+        if not self.unread or not most or core.behind():
+            return False
+        octets, done = b"", []
+        while self.unread and len(octets) < most:
+            more, when_read = self.unread.popleft()
+            octets += more
+            done.append(when_read)
+        if len(octets) > most:
+            self.unread.appendleft((octets[most:], done.pop()))
+            octets = octets[:most]
+        self.socket.drips = 0
+        for when_read in done:
+            if when_read is not None:
+                when_read()
+        core.now = self.node.now
+        buffer = bytearray(self.rest + octets)
+        used = self.connection.receive(buffer, len(buffer))
+        self.rest = bytes(buffer[used:])
+        return True
+
+    def hear(self, chunks: list[Any]) -> None:
+        """Octets from the acceptor: frames, whole or not."""
+        self.octets += b"".join(chunks)
+        if len(self.header) < 8 and self.octets.startswith(b"AMQP"):
+            self.header, self.octets = self.octets[:8], self.octets[8:]
+        at = 0
+        while len(self.octets) - at >= 8:
+            kind, channel = self.octets[at], int.from_bytes(self.octets[at + 1 : at + 3], "big")
+            size = int.from_bytes(self.octets[at + 3 : at + 7], "big")
+            if len(self.octets) - at < size + 8:
+                break
+            self.frame(kind, channel, self.octets[at + 7 : at + 7 + size])
+            at += size + 8
+        self.octets = self.octets[at:]
+
+    def frame(self, kind: int, channel: int, payload: bytes) -> None:
+        if kind == METHOD:
+            event = parse_method(channel, payload)
+            if event.name in CARRIES_CONTENT:
+                self.content[channel] = event, None
+            else:
+                self.arrived(event)
+        elif kind in (HEADER, BODY):
+            event, size = self.content.pop(channel)
+            if kind == HEADER:
+                size, event.properties = parse_header(payload)
+            else:
+                event.body += payload
+            if len(event.body) == size:
+                self.arrived(event)
+            else:
+                self.content[channel] = event, size
+        else:
+            self.heartbeats += 1
+
+    def arrived(self, event: Event) -> None:
+        if not self.on_event(event):
+            self.events[event.channel].append(event)
+
+    def lose(self) -> None:
+        """The socket is gone."""
+        self.socket.closed = True
+        self.node.clients.pop(self.connection, None)
+        self.node.core(self.acceptor).dirty.pop(self.connection, None)
+        self.connection.lost()
+
+
+class Acceptor:
+    """One life of an acceptor. `meets` is the life of each shard that it has connected to, 0 for none."""
+
+    def __init__(self, node: Node, index: int, incarnation: int) -> None:
+        self.core = AcceptorCore(index, incarnation, node.gauges, node.settings, "penstock@here")
+        self.core.now = node.now
+        self.core.flush = node.flush
+        self.incarnation = incarnation
+        self.identity = b"acceptor.%d.%d" % (index, incarnation)
+        self.meets = [0] * node.settings.shards
+        self.events: deque[tuple[str, int, int]] = deque()
+        self.changes: deque[tuple[int, list[Any]]] = deque()
+        self.replies: deque[tuple[Callable[[Any, Any], None], Any, Any]] = deque()
+
+
+class Shard:
+    """One life of a shard. `entered` holds the bodies that it took in, by queue id."""
+
+    def __init__(self, node: Node, index: int, incarnation: int) -> None:
+        self.core = ShardCore(index, node.gauges, node.settings, node.microseconds())
+        self.incarnation = incarnation
+        self.events: deque[tuple[int, int]] = deque()
+        self.changes: deque[tuple[int, list[Any]]] = deque()
+        self.replies: deque[tuple[Callable[[Any, Any], None], Any, Any]] = deque()
+        self.entered: dict[int, list[bytes]] = defaultdict(list)
+        self.read: dict[bytes, deque[tuple[int, list[tuple[int, bytes]]]]] = defaultdict(deque)
+        self.rejected: dict[int, int] = defaultdict(int)
+
+    def note(self, identity: bytes, turn: int, operations: list[list[Any]], parts: list[Any]) -> None:
+        """Remember what a turn brings, until it is taken in."""
+        bodies = []
+        for kind, *operation in operations:
+            if kind == bus.PUBLISH:
+                ids, part, first, count = operation
+                batch = bus.batch_at(parts, part)
+                bodies += [(id, batch.record(first + i)[2]) for i in range(count) for id in ids]
+        self.read[identity].append((turn, bodies))
+        self.look()
+
+    def look(self) -> None:
+        for identity, turns in self.read.items():
+            link = self.core.links.get(identity)
+            while turns and link is not None and link.taken >= turns[0][0]:
+                for id, body in turns.popleft()[1]:
+                    self.entered[id].append(body)
+
+
+Frames = list[Any]
+
+
+class Node:
+    """Acceptors and shards, the authority and the gauges, and everything that is on its way between them."""
+
+    def __init__(self, acceptors: int = 1, shards: int = 1, flow: dict[str, Any] | None = None, **options: Any) -> None:
+        self.exits = ExitStack()
+        directory = Path(self.exits.enter_context(TemporaryDirectory()))
+        self.logs: list[Any] = self.exits.enter_context(capture_logs())
+        self.settings = Settings(
+            acceptors=acceptors, shards=shards, data=directory, flow=FlowSettings(**(flow or {})), **options
+        )  # fmt: skip
+        self.gauges = self.exits.enter_context(
+            Gauges.create(
+                directory / "gauges", epoch=1, acceptors=acceptors, shards=shards, queues=QUEUES, pid=os.getpid()
+            )
+        )
+        self.now = 100.0
+        self.router = Asked(shards, QUEUES)
+        self.requests = 0
+        self.version = 1
+        self.gauges.set_topology_version(1)
+        self.clients: dict[Connection, Client] = {}
+        self.up: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
+        self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
+        self.strayed: dict[int, list[tuple[int, list[Any]]]] = defaultdict(list)
+        self.shards: list[Shard | None] = [None] * shards
+        self.acceptors: list[Acceptor | None] = [None] * acceptors
+        self.lives: dict[tuple[str, int], int] = defaultdict(int)
+        for index in range(shards):
+            self.start_shard(index)
+        for index in range(acceptors):
+            self.start_acceptor(index)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.exits.close()
+
+    def microseconds(self) -> int:
+        return int(self.now * 1_000_000)
+
+    # Who is there
+
+    def core(self, acceptor: int) -> AcceptorCore:
+        life = self.acceptors[acceptor]
+        assert life is not None
+        return life.core
+
+    def shard(self, index: int) -> ShardCore:
+        life = self.shards[index]
+        assert life is not None
+        return life.core
+
+    def running_acceptors(self) -> Iterator[tuple[int, Acceptor]]:
+        return ((index, life) for index, life in enumerate(self.acceptors) if life is not None)
+
+    def running_shards(self) -> Iterator[tuple[int, Shard]]:
+        return ((index, life) for index, life in enumerate(self.shards) if life is not None)
+
+    def connect(
+        self, acceptor: int = 0, properties: dict[str, Any] | None = None,
+        capabilities: dict[str, bool] | None = None, heartbeat: int = 0,
+    ) -> Client:  # fmt: skip
+        """A client that is logged in."""
+        client = self.visit(acceptor, properties, capabilities)
+        client.log_in(heartbeat=heartbeat)
+        self.settle()
+        client.take("connection.open-ok")
+        client.events[0].clear()
+        return client
+
+    def visit(
+        self, acceptor: int = 0, properties: dict[str, Any] | None = None, capabilities: dict[str, bool] | None = None
+    ) -> Client:
+        """A client that has said nothing yet."""
+        client = Client(self, acceptor, properties or {}, CAPABILITIES if capabilities is None else capabilities)
+        self.clients[client.connection] = client
+        return client
+
+    def queue(self, name: str) -> Queue:
+        """The record of a queue, as the authority has it."""
+        queue = self.router.topology.queue("/", name)
+        assert queue is not None, name
+        return queue
+
+    def state(self, name: str) -> QueueState:
+        """A queue as its shard has it."""
+        record = self.queue(name)
+        return self.shard(record.shard).queues[record.queue_id]
+
+    # The router
+
+    def declare(self, name: str, shard: int = 0, **arguments: Any) -> Queue:
+        """A queue on that shard, known to all once things settle."""
+        self.ask("queue_place", vhost="/", name=name, shard=shard)
+        self.ask("queue_declare", name=name, arguments=arguments)
+        return self.queue(name)
+
+    def bind(self, exchange: str, *queues: str, key: str = "", type: str = "fanout") -> None:
+        self.ask("exchange_declare", name=exchange, type=type)
+        for queue in queues:
+            self.ask("queue_bind", queue=queue, source=exchange, key=key)
+
+    def ask(self, operation: str, /, **arguments: Any) -> Any:
+        """Have the authority do something; the result. AssertionError if it refuses."""
+        outcome = self.router.ask(operation, **arguments)
+        assert outcome.error is None, outcome
+        self.publish_changes()
+        return outcome.result
+
+    def publish_changes(self) -> None:
+        """As the router does: published, then the version in the gauges, then whoever asked is answered."""
+        steps, self.router.recorded = self.router.recorded, []
+        if not steps:
+            return
+        self.version += 1
+        self.router.topology.version = self.version
+        for _, life in (*self.running_acceptors(), *self.running_shards()):
+            life.changes.append((self.version, bus.unpack(bus.pack([step.change for step in steps]))))
+        self.gauges.set_topology_version(self.version)
+
+    def snapshot(self) -> list[Any]:
+        self.publish_changes()
+        changes: list[Any] = bus.unpack(bus.pack(list(self.router.topology.changes())))
+        return changes
+
+    def carry_out(self, life: Acceptor | Shard) -> None:
+        """The requests that a core has for the router: done at once, answered when `reply` takes it on."""
+        requests, life.core.router_requests = life.core.router_requests, []
+        for name, arguments, done in requests:
+            outcome = self.router.ask(name, **bus.unpack(bus.pack(arguments)))
+            self.publish_changes()
+            life.replies.append((done, *bus.unpack(bus.pack([outcome.result, outcome.error]))))
+
+    # One step of something
+
+    def finish(self, index: int) -> bool:
+        """An acceptor ends its turn; whether it had anything to say."""
+        life = self.acceptors[index]
+        if life is None:
+            return False
+        turns = life.core.finish_turn()
+        for shard, frames in turns:
+            running = self.shards[shard]
+            if running is not None and life.meets[shard] == running.incarnation:
+                self.up[index, shard].append((life.identity, [bytes(frame) for frame in frames]))
+        said = bool(turns or life.core.router_requests or life.core.dirty)
+        self.carry_out(life)
+        dirty, life.core.dirty = life.core.dirty, {}
+        for connection in dirty:
+            self.flush(connection)
+        return said
+
+    def flush(self, connection: Connection) -> None:
+        chunks = connection.output.take()
+        client = self.clients.get(connection)
+        if client is not None:
+            connection.last_sent = self.now
+            client.hear(chunks)
+
+    def finish_shard(self, index: int) -> bool:
+        life = self.shards[index]
+        if life is None:
+            return False
+        turns = life.core.finish_turn(self.microseconds())
+        life.look()
+        for identity, frames in turns:
+            for kind, *operation in unpacked(frames)[2]:
+                if kind == bus.REJECTED:
+                    life.rejected[operation[2]] += operation[4]
+            for acceptor, running in self.running_acceptors():
+                if running.identity == identity and running.meets[index] == life.incarnation:
+                    self.down[index, acceptor].append([bytes(frame) for frame in frames])
+        said = bool(turns or life.core.router_requests)
+        self.carry_out(life)
+        return said
+
+    def send_up(self, acceptor: int, shard: int) -> bool:
+        """A shard takes in the next turn of an acceptor."""
+        life, line = self.shards[shard], self.up[acceptor, shard]
+        if life is None or not line:
+            return False
+        identity, frames = line.popleft()
+        turn, version, operations, parts = unpacked(frames)
+        life.core.receive(identity, turn, version, operations, parts)
+        life.note(identity, turn, operations, parts)
+        self.gauges.pair_add_taken(acceptor, shard, sum(map(len, frames)))
+        return True
+
+    def send_down(self, shard: int, acceptor: int, flow: str = "keep") -> bool:
+        """An acceptor takes in the next turn of a shard; its broadcasts may be lost, late, or come again."""
+        life, line = self.acceptors[acceptor], self.down[shard, acceptor]
+        if life is None or not line:
+            return False
+        turn, _, operations, parts = unpacked(line.popleft())
+        broadcasts = [operation for operation in operations if operation[0] == bus.FLOW]
+        if flow in ("late", "again"):
+            self.strayed[acceptor] += [(shard, operation) for operation in broadcasts]
+        if flow in ("late", "lost"):
+            operations = [operation for operation in operations if operation[0] != bus.FLOW]
+        life.core.now = self.now
+        life.core.receive(shard, turn, operations, parts)
+        return True
+
+    def stray(self, acceptor: int, which: int, keep: bool = False) -> None:
+        """A broadcast that was late arrives."""
+        line = self.strayed[acceptor]
+        if line:
+            shard, operation = line[which % len(line)] if keep else line.pop(which % len(line))
+            self.core(acceptor).receive(shard, 0, [operation], [])
+
+    def change(self, life: Acceptor | Shard) -> bool:
+        """A follower hears the next change of the topology."""
+        if not life.changes:
+            return False
+        life.core.apply(*life.changes.popleft())
+        if isinstance(life, Shard):
+            life.look()
+        return True
+
+    def reply(self, life: Acceptor | Shard) -> bool:
+        """A follower gets the next answer of the router."""
+        if not life.replies:
+            return False
+        done, result, error = life.replies.popleft()
+        done(result, error)
+        return True
+
+    def meet(self, acceptor: int) -> bool:
+        """An acceptor hears of the next start or death of a shard."""
+        life = self.acceptors[acceptor]
+        if life is None or not life.events:
+            return False
+        event, shard, incarnation = life.events.popleft()
+        if event == "died":
+            life.core.shard_died(shard)
+        else:
+            life.meets[shard] = incarnation
+            self.down[shard, acceptor].clear()
+            life.core.shard_started(shard)
+        return True
+
+    def mourn(self, shard: int) -> bool:
+        """A shard hears of the death of an acceptor."""
+        life = self.shards[shard]
+        if life is None or not life.events:
+            return False
+        life.core.acceptor_died(*life.events.popleft())
+        return True
+
+    def recheck(self, acceptor: int) -> None:
+        core = self.core(acceptor)
+        core.now = self.now
+        core.recheck()
+
+    def step(self) -> bool:
+        """Everything that is on its way goes one step on; whether anything was."""
+        moved = False
+        for index, acceptor in self.running_acceptors():
+            while self.meet(index) or self.change(acceptor) or self.reply(acceptor):
+                moved = True
+        for index, shard in self.running_shards():
+            while self.mourn(index) or self.change(shard) or self.reply(shard):
+                moved = True
+        for client in list(self.clients.values()):
+            while client.read():
+                moved = True
+        for index, _ in self.running_acceptors():
+            moved |= self.finish(index)
+        for index, shard_index in [(a, s) for a in range(len(self.acceptors)) for s in range(len(self.shards))]:
+            while self.send_up(index, shard_index):
+                moved = True
+        for index, _ in self.running_shards():
+            moved |= self.finish_shard(index)
+        for index, shard_index in [(a, s) for a in range(len(self.acceptors)) for s in range(len(self.shards))]:
+            while self.send_down(shard_index, index):
+                moved = True
+        return moved
+
+    def settle(self, rechecks: int = 0) -> None:
+        """Take everything on until nothing moves; then time passes, `rechecks` times."""
+        for _ in range(rechecks + 1):
+            for _ in range(10_000):
+                if not self.step():
+                    break
+            else:
+                raise AssertionError("it never comes to rest")
+            if rechecks:
+                self.now += self.settings.flow.recheck_seconds
+                for index, _ in self.running_acceptors():
+                    self.recheck(index)
+
+    # Life and death
+
+    def start_shard(self, index: int) -> None:
+        assert self.shards[index] is None
+        self.lives["shard", index] += 1
+        incarnation = self.lives["shard", index]
+        life = Shard(self, index, incarnation)
+        changes = self.snapshot()
+        life.core.load(self.version, changes)
+        self.shards[index] = life
+        for _, acceptor in self.running_acceptors():
+            acceptor.events.append(("started", index, incarnation))
+
+    def kill_shard(self, index: int, heard: int = 1 << 30) -> Shard:
+        """A shard dies; of what it said each acceptor may still hear that many turns. The life that ended."""
+        life = self.shards[index]
+        assert life is not None
+        self.shards[index] = None
+        for acceptor, running in self.running_acceptors():
+            self.up[acceptor, index].clear()
+            line = self.down[index, acceptor]
+            while len(line) > heard:
+                line.pop()
+            running.events.append(("died", index, life.incarnation))
+        return life
+
+    def start_acceptor(self, index: int) -> None:
+        assert self.acceptors[index] is None
+        self.lives["acceptor", index] += 1
+        life = Acceptor(self, index, self.lives["acceptor", index])
+        changes = self.snapshot()
+        life.core.load(self.version, changes)
+        self.acceptors[index] = life
+        for shard, running in self.running_shards():
+            life.meets[shard] = running.incarnation
+            life.core.shard_started(shard)
+
+    def kill_acceptor(self, index: int) -> None:
+        """An acceptor dies; what it had sent is still on its way."""
+        life = self.acceptors[index]
+        assert life is not None
+        self.acceptors[index] = None
+        for client in [client for client in self.clients.values() if client.acceptor == index]:
+            client.socket.closed = True
+            del self.clients[client.connection]
+        for shard, running in self.running_shards():
+            self.down[shard, index].clear()
+            running.events.append((index, life.incarnation))
+        self.strayed[index].clear()
+        self.router.acceptor_died(index, life.incarnation)
+        self.publish_changes()
+
+    # What is true now
+
+    def channels(self) -> Iterator[Channel]:
+        """All channels, those of closed connections that still have publishes waiting among them."""
+        for _, life in self.running_acceptors():
+            for connection in life.core.connections.values():
+                yield from connection.channels.values()
+            yield from life.core.orphans
+
+
+def unpacked(frames: Frames) -> tuple[int, int, list[list[Any]], list[Any]]:
+    """Turn, version, operations and parts of a multipart."""
+    turn, version, operations, parts, apart = bus.unpack(frames[0])
+    following = iter(frames[1:])
+    assert apart == len(frames) - 1
+    return turn, version, operations, [next(following) if part is None else part for part in parts]
+
+
+def parked(channel: Channel) -> list[tuple[bytes, bytes]]:
+    """(address, body) of every publish that a channel has parked."""
+    found = []
+    for item in channel.inbox:
+        if isinstance(item, ParkedRun):
+            found += [(item.address, item.batch.record(item.first + i)[2]) for i in range(item.count)]
+    return found
