@@ -30,14 +30,15 @@ from penstock.batch_cy import HAS_HEADERS, HAS_USER_ID, Batch
 if TYPE_CHECKING:
     from acceptor.connection import Connection
 
-# Methods that overtake parked publishes: none of them can be meant to come after what is parked.
-OVERTAKES = frozenset(
-    BY_NAME[name]
-    for name in (
-        "basic_qos", "basic_consume", "basic_cancel", "basic_cancel_ok", "basic_get", "basic_recover",
-        "basic_recover_async", "channel_flow", "channel_flow_ok", "channel_close",
-    )
+# Methods that overtake parked methods as well as publishes: they end the channel, or mean nothing that is parked.
+PASSES = frozenset(
+    BY_NAME[name] for name in ("basic_cancel_ok", "channel_flow", "channel_flow_ok", "channel_close")
 )  # fmt: skip
+# Methods that overtake parked publishes: none of them can be meant to come after those.
+OVERTAKES = PASSES | frozenset(
+    BY_NAME[name]
+    for name in ("basic_qos", "basic_consume", "basic_cancel", "basic_get", "basic_recover", "basic_recover_async")
+)
 NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
 # What an item in the inbox weighs beside its content.
 ITEM_OCTETS = 128
@@ -87,6 +88,7 @@ class Channel:
         self.closing = False
         self.detached = False
         self.inbox: deque[ParkedRun | ParkedMethod] = deque()
+        self.parked_methods = 0
         self.running: Generator[Any, Any, None] | None = None
         self.method: MethodSpec | None = None
         self.gates: list[Gate] = []
@@ -113,7 +115,7 @@ class Channel:
             elif method.name == "channel_close":
                 self.send("channel_close_ok")
             return
-        if self.running is None and (not self.inbox or (method in OVERTAKES and self.core.may_overtake(self, method))):
+        if self.running is None and (not self.inbox or self.may_overtake(method, self.parked_methods > 0)):
             self.handle(method, arguments)
         else:
             self.park(ParkedMethod(method, arguments, len(frame.payload)))
@@ -171,21 +173,25 @@ class Channel:
             running = handler(self, arguments)
             if running is not None:
                 self.running = running
-                self.resume(None)
+                self.go_on(None)
         except AMQPError as error:
             self.fail(error)
         if self.running is None:
             self.method = overtaken
 
     def resume(self, answer: Any) -> None:
-        """Go on with the running method, which gets the answer it waits for."""
-        if self.running is None:
-            return
+        """The running method gets the answer that it waits for; when it is done, what waited for it goes on."""
+        if self.running is not None:
+            self.go_on(answer)
+            self.pump(UNLIMITED)
+
+    def go_on(self, answer: Any) -> None:
+        """Take the running method up to its next question, or its end."""
+        assert self.running is not None
         try:
             request = self.running.send(answer)
         except StopIteration:
             self.running = None
-            self.pump(UNLIMITED)
         except AMQPError as error:
             self.running = None
             self.fail(error)
@@ -205,8 +211,27 @@ class Channel:
                 break
             if self.inbox and self.inbox[0] is item:
                 self.unpark()
+        if self.gates:
+            self.overtake()
         if not self.inbox and self.held_by is not None:
             self.core.throttle.release(self)
+
+    def may_overtake(self, method: MethodSpec, others: bool) -> bool:
+        """Whether a method may go before publishes that are parked, and before `others`: methods among them."""
+        return method in (PASSES if others else OVERTAKES) and self.core.may_overtake(self, method)
+
+    def overtake(self) -> None:
+        """Take on the methods that wait among parked publishes only because another one was waiting for its answer."""
+        at, others = 0, False
+        while self.parked_methods and self.running is None and at < len(self.inbox):
+            item = self.inbox[at]
+            if not isinstance(item, ParkedMethod):
+                at += 1
+            elif self.may_overtake(item.method, others):
+                self.unpark(at)
+                self.handle(item.method, item.arguments)
+            else:
+                at, others = at + 1, True
 
     def admit(self, most: int) -> None:
         """A gate lets the channel in: it publishes at most that many messages."""
@@ -215,10 +240,14 @@ class Channel:
 
     def park(self, item: ParkedRun | ParkedMethod) -> None:
         self.inbox.append(item)
+        self.parked_methods += isinstance(item, ParkedMethod)
         self.core.throttle.parked(self, item.octets)
 
-    def unpark(self) -> None:
-        self.core.throttle.parked(self, -self.inbox.popleft().octets)
+    def unpark(self, at: int = 0) -> None:
+        item = self.inbox[at]
+        del self.inbox[at]
+        self.parked_methods -= isinstance(item, ParkedMethod)
+        self.core.throttle.parked(self, -item.octets)
 
     # Publishing
 

@@ -1,0 +1,98 @@
+"""What of a channel's methods goes before parked publishes, and what waits behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.joined import Client, Node
+
+FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as node:
+        node.declare("full", **FLOW)
+        node.declare("free")
+        yield node
+
+
+@pytest.fixture
+def client(node: Node) -> Client:
+    """A client whose channel 1 is held: its last ten publishes to "full" are parked."""
+    client = node.connect()
+    client.call("channel.open", 1)
+    for number in range(16):
+        client.publish(1, b"%d" % number, routing_key="full")
+    node.settle(2)
+    assert node.state("full").depth == 5
+    assert client.connection.channels[1].held_by is not None
+    return client
+
+
+def test_methods_that_a_held_producer_must_be_able_to_send_go_first(node: Node, client: Client) -> None:
+    client.call("basic.qos", 1, prefetch_count=2)
+    client.call("basic.consume", 1, queue="free", consumer_tag="c")
+    client.call("basic.cancel", 1, consumer_tag="c")
+    client.call("basic.recover", 1, requeue=True)
+    client.send("basic.get", 1, queue="free")
+    node.settle()
+    client.take("basic.get-empty", 1)
+    assert node.state("full").depth == 5
+
+
+def test_one_that_comes_while_another_waits_for_its_answer_goes_next(node: Node, client: Client) -> None:
+    """All of them sent at once: only the last would make room, so none may wait for it."""
+    for _ in range(3):
+        client.send("basic.get", 1, queue="full", no_ack=True)
+    client.send("basic.consume", 1, queue="full", no_ack=True)
+    node.settle()
+    assert client.names(1).count("basic.get-ok") == 3
+    client.take("basic.consume-ok", 1)
+    node.settle(3)
+    assert client.names(1).count("basic.deliver") == 13
+
+
+def test_a_close_that_comes_while_another_method_waits_for_its_answer(node: Node, client: Client) -> None:
+    client.send("basic.consume", 1, queue="free")
+    client.call("channel.close", 1)
+    assert node.core(0).throttle.orphan_octets > 0
+
+
+def test_what_may_mean_what_is_parked_waits_behind_it(node: Node, client: Client) -> None:
+    client.send("queue.purge", 1, queue="free")
+    node.settle(1)
+    assert "queue.purge-ok" not in client.names(1)
+    node.ask("queue_delete", queue_id=node.queue("full").queue_id)
+    node.settle(1)
+    client.take("queue.purge-ok", 1)
+
+
+def test_methods_keep_their_order_among_themselves(node: Node, client: Client) -> None:
+    """Without waiting for answers a queue is declared and consumed from: the second means the first."""
+    client.send("queue.declare", 1, queue="new", nowait=True)
+    client.send("basic.consume", 1, queue="new", consumer_tag="c")
+    node.settle(1)
+    assert "channel.close" not in client.names(1)
+    node.ask("queue_delete", queue_id=node.queue("full").queue_id)
+    node.settle(1)
+    client.take("basic.consume-ok", 1)
+
+
+def test_a_close_does_not_wait_behind_a_parked_method(node: Node, client: Client) -> None:
+    client.send("queue.declare", 1, queue="new", nowait=True)
+    client.call("channel.close", 1)
+
+
+def test_a_long_line_of_methods_that_need_no_answer(node: Node) -> None:
+    """They wait for the first one's; one that is done at once must not cost the next one stack."""
+    client = node.connect()
+    client.call("channel.open", 1)
+    client.send("queue.declare", 1, queue="new")
+    for number in range(2000):
+        client.send("queue.delete", 1, queue=f"none-{number}")
+    node.settle()
+    client.take("queue.declare-ok", 1)
+    assert client.names(1) == ["queue.delete-ok"] * 2000
