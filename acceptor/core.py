@@ -231,7 +231,7 @@ class AcceptorCore:
             elif kind == bus.REPLY:
                 link.replied(operation[1], operation[2], operation[3], parts)
             elif kind == bus.FLOW:
-                self.flow(operation[1], operation[2])
+                self.flow(operation[1])
             elif kind == bus.REJECTED:
                 _, turn, index, _, first, count = operation
                 link.rejected(turn, index, first, count)
@@ -269,12 +269,15 @@ class AcceptorCore:
             for consumer in self.uncredited.pop(connection, {}):
                 self.open_window(consumer)
 
-    def flow(self, id: int, saturated: bool) -> None:
+    def flow(self, id: int) -> None:
         """A shard's broadcast: a queue, or (id below 0) its own memory, is saturated or has room again."""
         gate = self.links[-1 - id] if id < 0 else self.inlets.get(id)
-        if gate is None:
-            return
-        if saturated:
+        if gate is not None:
+            self.look_at(gate)
+
+    def look_at(self, gate: Inlet | ShardLink) -> None:
+        """Do as the gauges say: a broadcast is a reason to look; it may be late, come again, or have been lost."""
+        if gate.is_saturated():
             for session in list(gate.waiting):
                 session.held_at(gate)
             return
@@ -313,7 +316,7 @@ class AcceptorCore:
         self.timers.append((self.now + seconds, action))
 
     def recheck(self) -> None:
-        """Often: run what is due, drip, and let in whom a lost broadcast left waiting."""
+        """Often: run what is due, drip, and tell or let in whom a lost broadcast left waiting."""
         timers, self.timers = self.timers, []
         for due, action in timers:
             if due <= self.now:
@@ -322,13 +325,11 @@ class AcceptorCore:
                 self.timers.append((due, action))
         self.throttle.drip(self.now)
         for inlet in list(self.inlets.values()):
-            if inlet.withheld and not inlet.is_saturated():
-                inlet.release_withheld()
-            if inlet.waiting:
-                inlet.serve()
+            if inlet.waiting or inlet.withheld:
+                self.look_at(inlet)
         for link in self.links:
             if link.waiting:
-                link.serve()
+                self.look_at(link)
         for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
             del self.orphans[orphan]
         self.write_counters()
