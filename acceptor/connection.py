@@ -294,6 +294,7 @@ class Connection:
         self.deadline = self.core.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
         if not self.reads:
             self.resume_reading()
+        self.core.delete_exclusive(self, lambda: None)
 
     def close_asked(self, arguments: dict[str, Any]) -> None:
         """The client closes: its exclusive queues go before it is answered."""

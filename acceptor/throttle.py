@@ -59,7 +59,8 @@ class Throttle:
                  channel=channel.number, client=connection.client, queue=str(gate))  # fmt: skip
         if channel.told_flow:
             channel.told_flow = False
-            channel.send("channel_flow", active=True)
+            if not channel.closing:
+                channel.send("channel_flow", active=True)
         connection.held_channels -= 1
         if connection.held_channels == 0 and connection.has_capability("connection.blocked"):
             connection.send(0, "connection_unblocked")
