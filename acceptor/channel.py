@@ -238,6 +238,17 @@ class Channel:
         self.leave_gates()
         self.pump(most)
 
+    def reconsider(self) -> None:
+        """Routes have changed: wait at no gate that is not on the way any more."""
+        item = self.inbox[0] if self.inbox else None
+        if isinstance(item, ParkedRun) and self.gates:
+            try:
+                gates = self.core.routes.find(self.vhost, item.address).gates
+            except AMQPError:
+                gates = ()
+            if any(gate not in gates for gate in self.gates):
+                self.admit(UNLIMITED)
+
     def park(self, item: ParkedRun | ParkedMethod) -> None:
         self.inbox.append(item)
         self.parked_methods += isinstance(item, ParkedMethod)

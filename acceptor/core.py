@@ -7,13 +7,12 @@ Nothing here waits and nothing reads a clock: the shell sets `now` (seconds, mon
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from acceptor.channel import Channel, ParkedRun
 from acceptor.connection import Connection, Transport, forced
 from acceptor.consumers import Consumer
-from acceptor.inlet import UNLIMITED, Inlet
+from acceptor.inlet import Gate, Inlet, Session
 from acceptor.methods.asking import Answer, ToRouter, ToShard
 from acceptor.routes import Routes
 from acceptor.shard_link import ShardLink
@@ -58,6 +57,7 @@ class AcceptorCore:
         self.dirty: dict[Connection, None] = {}
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
+        self.freed: dict[Session, None] = {}
         self.uncredited: dict[Connection, dict[Consumer, None]] = {}
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -169,13 +169,13 @@ class AcceptorCore:
             self.close_inlet(id)
         self.topology.version = version
         self.loaded = True
-        self.routes.clear()
+        self.reroute()
 
     def apply(self, version: int, changes: list[Any]) -> None:
         for change in changes:
             self.change(change)
         self.topology.version = version
-        self.routes.clear()
+        self.reroute()
 
     def change(self, change: list[Any]) -> None:
         self.topology.apply(change)
@@ -189,15 +189,21 @@ class AcceptorCore:
             self.close_inlet(change[3])
 
     def close_inlet(self, id: int) -> None:
-        """A queue with a limit is gone: who waited for it waits no longer, confirms withheld for it are given."""
+        """A queue with a limit is gone: confirms withheld for it are given."""
         inlet = self.inlets.pop(id, None)
-        if inlet is None:
-            return
+        if inlet is not None:
+            inlet.close()
+            self.freed |= inlet.waiting
+
+    def reroute(self) -> None:
+        """The topology has changed: who waits for a queue that its publish goes to no longer need not wait for it."""
         self.routes.clear()
-        inlet.release_withheld()
-        while inlet.waiting:
-            channel, _ = inlet.waiting.popitem(last=False)
-            self.timers.append((0.0, partial(channel.admit, UNLIMITED - 1)))
+        waiting, self.freed = self.freed, {}
+        gates: list[Gate] = [*self.inlets.values(), *self.links]
+        for gate in gates:
+            waiting |= gate.waiting
+        for session in waiting:
+            session.reconsider()
 
     # Shards
 

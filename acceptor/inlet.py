@@ -31,6 +31,8 @@ class Session(Protocol):
 
     def held_at(self, gate: Gate) -> None: ...
 
+    def reconsider(self) -> None: ...
+
 
 class Gate(Protocol):
     """What a publish must pass: a queue with a limit, or the link to a shard."""
@@ -45,11 +47,14 @@ class Gate(Protocol):
 
 
 class Inlet:
-    """The gate of one queue. `in_flight` counts messages and octets that the shard has not taken in yet."""
+    """The gate of one queue. `in_flight` counts messages and octets that the shard has not taken in yet.
+
+    `closed` is one whose queue is gone: its slot in the gauges may be another queue's by now.
+    """
 
     __slots__ = (
-        "acceptors", "gauges", "id", "in_flight", "in_flight_bytes", "limits", "name", "slot", "vhost", "waiting",
-        "withheld",
+        "acceptors", "closed", "gauges", "id", "in_flight", "in_flight_bytes", "limits", "name", "slot", "vhost",
+        "waiting", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +71,7 @@ class Inlet:
         self.in_flight_bytes = 0
         self.waiting: OrderedDict[Session, None] = OrderedDict()
         self.withheld: list[Span] = []
+        self.closed = False
 
     def __str__(self) -> str:
         """What an operator or a client is told: the depth against the marks."""
@@ -79,10 +85,12 @@ class Inlet:
         return f"queue '{self.name}' in vhost '{self.vhost}': {'; '.join(told)}"
 
     def is_saturated(self) -> bool:
-        return self.gauges.saturated(self.slot)
+        return not self.closed and self.gauges.saturated(self.slot)
 
     def room(self) -> tuple[int, int]:
         """(messages, octets) that may be sent now."""
+        if self.closed:
+            return UNLIMITED, UNLIMITED
         if self.gauges.saturated(self.slot):
             return 0, 0
         marks = self.limits.marks
@@ -108,6 +116,11 @@ class Inlet:
 
     def serve(self) -> None:
         serve(self)
+
+    def close(self) -> None:
+        """The queue is gone: nothing waits for its room any more."""
+        self.closed = True
+        self.release_withheld()
 
     def release_withheld(self) -> None:
         """Confirms that waited for this queue wait for it no longer."""
