@@ -2,11 +2,13 @@
 
 `honours_flow`: Channel.Flow(active=false) holds its publishes. Sent to any other client it is ignored at best; aiormq's
 next call fails, Node's amqplib loses the connection, Bunny's reader dies.
-`drip_seconds`: how long its connection survives a socket that is not read at all, with a margin; while the socket is
-paused a small read in between, at least this often, keeps it alive. py-amqp's kernel gives up after about 1 s
-(TCP_USER_TIMEOUT), php-amqplib after 3 s, the Go client after 15 s, Bunny after 30 s; the others wait.
-`receive_buffer`: a closed window opens again only when a sixteenth of the receive buffer is free (tcp(7)), and the
-kernel grows that to megabytes: for clients that wait less than a few drips it is kept to so many octets. 0 leaves it.
+`drip_seconds`, `drip_octets`: while its socket is paused, a read of at most so many octets this often keeps its
+connection alive. py-amqp's kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after
+3 s, the Go client after 15 s, Bunny after 30 s; the others wait. A closed window opens again only when a segment
+(64 KiB on a loopback device) and a sixteenth of the receive buffer are free.
+`receive_buffer`: for clients that wait only a few drips the kernel's receive buffer is kept to so many octets (the
+kernel takes twice as many), so that one drip empties it and opens the window; 0 leaves it.
+`impatient`: without drips the connection is lost, so they go on whatever is parked already.
 """
 
 from __future__ import annotations
@@ -17,29 +19,41 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """How a client takes being held."""
+    """How a client takes being held. The defaults are for a client that is not known."""
 
     honours_flow: bool = False
-    drip_seconds: float = 5.0
+    impatient: bool = False
+    drip_seconds: float = 10.0
+    drip_octets: int = 8 * 1024
     receive_buffer: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A client by what its client-properties say; an empty text matches anything."""
+    """A client by what its client-properties say; an empty platform matches any."""
 
     product: str
     platform: str
     traits: Traits
 
 
+_WAITS = Traits(drip_seconds=60.0)
+_ONE_SECOND = Traits(impatient=True, drip_seconds=0.4, drip_octets=256 * 1024, receive_buffer=128 * 1024)
+_THREE_SECONDS = Traits(impatient=True, drip_seconds=1.0, drip_octets=256 * 1024, receive_buffer=128 * 1024)
+_FIFTEEN_SECONDS = Traits(impatient=True, drip_seconds=2.0, drip_octets=64 * 1024)
+_THIRTY_SECONDS = Traits(impatient=True, drip_seconds=5.0, drip_octets=64 * 1024)
+
 TABLE = (
-    _Row("RabbitMQ", "Java", Traits(honours_flow=True)),
-    _Row("RabbitMQ", ".NET", Traits(honours_flow=True)),
-    _Row("py-amqp", "", Traits(drip_seconds=0.3, receive_buffer=131072)),
-    _Row("AMQPLib", "PHP", Traits(drip_seconds=0.5, receive_buffer=131072)),
-    _Row("AMQP 0.9.1 Client", "golang", Traits(drip_seconds=1.0)),
-    _Row("Bunny", "", Traits(drip_seconds=2.0)),
+    _Row("RabbitMQ", "Java", Traits(honours_flow=True, drip_seconds=60.0)),
+    _Row("RabbitMQ", ".NET", Traits(honours_flow=True, drip_seconds=60.0)),
+    _Row("Pika Python Client Library", "", _WAITS),
+    _Row("aiormq", "", _WAITS),
+    _Row("AMQPStorm", "", _WAITS),
+    _Row("amqplib", "", _WAITS),
+    _Row("py-amqp", "", _ONE_SECOND),
+    _Row("AMQPLib", "PHP", _THREE_SECONDS),
+    _Row("AMQP 0.9.1 Client", "golang", _FIFTEEN_SECONDS),
+    _Row("Bunny", "", _THIRTY_SECONDS),
 )
 
 

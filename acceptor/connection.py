@@ -40,7 +40,7 @@ class Transport(Protocol):
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
-    def drip(self) -> None: ...
+    def drip(self, octets: int) -> None: ...
     def limit_receive_buffer(self, octets: int) -> None: ...
     def close(self) -> None: ...
 
@@ -142,6 +142,7 @@ class Connection:
         return None if self.closing else channel
 
     def take_method(self, frame: Method) -> None:
+        method: MethodSpec | None = None
         try:
             method, arguments = methods.decode(frame.payload)
             if frame.channel == 0 or self.expected is not None:
@@ -153,6 +154,8 @@ class Connection:
                 if channel is not None:
                     channel.take_method(frame, method, arguments)
         except AMQPError as error:
+            if method is not None and not error.class_id:
+                error.class_id, error.method_id = method.class_id, method.method_id
             self.fail(error)
 
     # Class connection
@@ -218,7 +221,9 @@ class Connection:
             raise amqp_error(504, "second 'channel.open' seen")
         if number > self.channel_max:
             raise amqp_error(
-                530, f"number of channels opened ({number}) has reached the negotiated channel_max ({self.channel_max})"
+                530,
+                f"number of channels opened ({self.channel_max}) has reached the negotiated channel_max "
+                f"({self.channel_max})",
             )
         self.channels[number] = Channel(self, number)
         self.send(number, "channel_open_ok")
@@ -266,9 +271,13 @@ class Connection:
         self.last_received = self.core.now
         self.transport.resume_reading()
 
-    def drip(self) -> None:
+    def drip(self, octets: int) -> None:
         """Read a little though paused."""
-        self.transport.drip()
+        self.transport.drip(octets)
+
+    def settles(self) -> bool:
+        """Whether acks may come from the client: it consumes, or has deliveries in hand."""
+        return any(channel.consumers or channel.unacked.total for channel in self.channels.values())
 
     # The end
 

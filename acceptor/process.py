@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import socket
 import sys
 from pathlib import Path
@@ -27,8 +28,6 @@ log = logs.get_logger()
 READ_OCTETS = 256 * 1024
 # One read of a connection that has something parked: it only has to fill the room that the parking budget has left.
 HELD_READ_OCTETS = 32 * 1024
-# Small, but enough on a loopback device to open a closed window (its largest segment is 64 KiB).
-DRIP_OCTETS = 64 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
 WRITE_HIGH_OCTETS = 1024 * 1024
 DRAIN_SECONDS = 2.0
@@ -154,6 +153,7 @@ class Acceptor:
 
     def recheck(self) -> None:
         self.core.now = self.loop.time()
+        self.notice_hang_ups()
         self.core.recheck()
         if self.core.now >= self.next_tick:
             self.next_tick = self.core.now + 1
@@ -161,6 +161,21 @@ class Acceptor:
         self.caught_up()
         self.finish_turn()
         self.recheck_timer = self.loop.call_later(self.node.settings.flow.recheck_seconds, self.recheck)
+
+    def notice_hang_ups(self) -> None:
+        """A paused socket is not read, but a peer that closed or reset it is noticed all the same (poll(2))."""
+        paused = {protocol.fd: protocol for c in self.core.throttle.paused if (protocol := self.protocols.get(c))}
+        if not paused:
+            return
+        poll = select.poll()
+        for fd in paused:
+            poll.register(fd, select.POLLRDHUP)
+        for fd, event in poll.poll(0):
+            protocol = paused[fd]
+            if event & (select.POLLERR | select.POLLHUP):
+                protocol.transport.abort()
+            elif protocol.connection is not None:
+                self.core.throttle.hung_up.add(protocol.connection)
 
     # Clients
 
@@ -195,14 +210,16 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def __init__(self, acceptor: Acceptor) -> None:
         self.acceptor = acceptor
         self.transport: Any = None
+        self.fd = -1
         self.connection: Connection | None = None
         self.rest = b""
         self.stalled = False
-        self.dripping = False
+        self.dripping = 0
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
         transport.set_write_buffer_limits(high=WRITE_HIGH_OCTETS)
+        self.fd = transport.get_extra_info("socket").fileno()
         peer = transport.get_extra_info("peername") or ("", 0)
         self.acceptor.core.now = self.acceptor.loop.time()
         self.connection = self.acceptor.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
@@ -213,13 +230,13 @@ class ClientProtocol(asyncio.BufferedProtocol):
         buffer = memoryview(self.acceptor.buffer)
         buffer[:size] = self.rest
         if self.dripping:
-            return buffer[size : size + DRIP_OCTETS]
+            return buffer[size : size + self.dripping]
         held = self.connection is not None and self.connection.parked_octets
         return buffer[size : size + (HELD_READ_OCTETS if held else READ_OCTETS)]
 
     def buffer_updated(self, received: int) -> None:
         if self.dripping:
-            self.dripping = False
+            self.dripping = 0
             self.transport.pause_reading()
         self.take(self.acceptor.buffer, len(self.rest) + received)
 
@@ -283,12 +300,12 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def resume_reading(self) -> None:
         if not self.stalled and not self.transport.is_closing():
-            self.dripping = False
+            self.dripping = 0
             self.transport.resume_reading()
 
-    def drip(self) -> None:
+    def drip(self, octets: int) -> None:
         if not self.stalled and not self.transport.is_closing():
-            self.dripping = True
+            self.dripping = octets
             self.transport.resume_reading()
 
     def limit_receive_buffer(self, octets: int) -> None:

@@ -22,14 +22,23 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
+# A client that is not known to need the drip gets it until so many times the parking budget is parked.
+DRIPS_AT_MOST = 4
+# Parking budgets of a connection that consumes as well.
+SETTLING_BUDGETS = 16
+# What is read at each re-check from a paused connection that consumes as well.
+SETTLING_OCTETS = 64 * 1024
+
 
 class Throttle:
     """Who is held, and whose socket is paused, in one acceptor. Times are seconds of the caller's clock."""
 
     def __init__(self, parking_octets: int) -> None:
         self.parking_octets = parking_octets
+        self.most_parked = DRIPS_AT_MOST * parking_octets
         self.held: dict[Channel, None] = {}
         self.paused: dict[Connection, float] = {}
+        self.hung_up: set[Connection] = set()
         self.parked_octets = 0
         self.orphan_octets = 0
 
@@ -77,17 +86,29 @@ class Throttle:
             if connection.parked_octets <= self.parking_octets // 2:
                 del self.paused[connection]
                 connection.resume_reading()
-        elif connection.parked_octets > self.parking_octets and connection.reads:
+        elif connection.parked_octets > self.budget(connection) and connection.reads:
             self.paused[connection] = channel.core.now + connection.traits.drip_seconds
             connection.pause_reading()
+
+    def budget(self, connection: Connection) -> int:
+        """Octets that may be parked before the socket is paused: more for those whose acks are still to come."""
+        return self.parking_octets * (SETTLING_BUDGETS if connection.settles() else 1)
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone; its channels have been ended."""
         self.paused.pop(connection, None)
+        self.hung_up.discard(connection)
 
     def drip(self, now: float) -> None:
-        """Read a little from every paused connection whose client would not wait longer."""
+        """Read a little from every paused connection that needs it.
+
+        That is one whose client would not wait longer; and always one that consumes: its acks stand behind its
+        publishes, and another held client may be waiting for the room they make. One whose peer has closed its side is
+        read to the end as well.
+        """
         for connection, due in list(self.paused.items()):
-            if now >= due:
+            if connection.settles() or connection in self.hung_up:
+                connection.drip(SETTLING_OCTETS)
+            elif now >= due and (connection.traits.impatient or connection.parked_octets < self.most_parked):
                 self.paused[connection] = now + connection.traits.drip_seconds
-                connection.drip()
+                connection.drip(connection.traits.drip_octets)
