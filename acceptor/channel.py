@@ -19,7 +19,6 @@ from acceptor.consumers import Consumer
 from acceptor.inlet import UNLIMITED, Gate
 from acceptor.routes import Route
 from acceptor.unacked_cy import UnackedTags
-from penstock import bus
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.properties import decode_properties, headers
@@ -206,7 +205,9 @@ class Channel:
                 self.unpark()
                 self.handle(item.method, item.arguments)
                 continue
-            most -= self.forward(item, most)
+            sent = self.forward(item, most)
+            if most != UNLIMITED:
+                most = most - sent or UNLIMITED  # its share is used up: from here on it is a newcomer
             if item.count:
                 break
             if self.inbox and self.inbox[0] is item:
@@ -393,7 +394,7 @@ class Channel:
         self.closing = True
         self.running = None
         for shard in self.shards:
-            self.core.tell(shard, bus.GONE, self.group)
+            self.core.links[shard].end_group(self.group)
         self.shards.clear()
         for consumer in self.consumers.values():
             self.core.forget_consumer(consumer)

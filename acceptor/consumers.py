@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 class Consumer:
     """One consumer of a channel. `id` names it on the bus: its lowest octet is the shard.
 
-    `written` counts octets that left for the socket and that the shard was not told of yet.
+    `written` counts octets that left for the socket and that the shard was not told of yet. `attached` from the shard's
+    answer on, `leaving` once its cancel is asked for: one that is the first and not the second is attached again to the
+    shard's next life.
     """
 
-    __slots__ = ("channel", "exclusive", "id", "no_ack", "prefetch", "prefix", "queue", "tag", "written")
+    __slots__ = (
+        "attached", "channel", "exclusive", "id", "leaving", "no_ack", "prefetch", "prefix", "queue", "tag", "written",
+    )  # fmt: skip
 
     def __init__(
         self, id: int, channel: Channel, queue: Queue, tag: str, no_ack: bool, exclusive: bool, prefetch: int
@@ -33,11 +37,13 @@ class Consumer:
         self.prefetch = prefetch
         self.prefix = DELIVER + bytes([len(octets)]) + octets
         self.written = 0
+        self.attached = False
+        self.leaving = False
 
     def operation(self) -> list[Any]:
         """The CONSUME that attaches it; the request's number is filled in by who sends it."""
         channel = self.channel
         return [
             bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
-            channel.prefetch_global,
+            channel.prefetch_global, channel.delivers,
         ]  # fmt: skip

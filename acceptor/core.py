@@ -6,7 +6,8 @@ Nothing here waits and nothing reads a clock: the shell sets `now` (seconds, mon
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from acceptor.channel import Channel, ParkedRun
@@ -15,7 +16,7 @@ from acceptor.consumers import Consumer
 from acceptor.inlet import Gate, Inlet, Session
 from acceptor.methods.asking import Answer, ToRouter, ToShard
 from acceptor.routes import Routes
-from acceptor.shard_link import ShardLink
+from acceptor.shard_link import Reply, ShardLink
 from acceptor.throttle import Throttle
 from acceptor.unacked_cy import Settlements
 from penstock import bus
@@ -58,6 +59,7 @@ class AcceptorCore:
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
         self.freed: dict[Session, None] = {}
+        self.until_current: list[Callable[[], None]] = []
         self.uncredited: dict[Connection, dict[Consumer, None]] = {}
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -117,11 +119,21 @@ class AcceptorCore:
     def ask(self, request: ToRouter | ToShard, resume: Callable[[Answer], None]) -> None:
         """Send a request of a running method; `resume` gets the answer."""
         if isinstance(request, ToRouter):
-            done: Callable[[Any, Any], None] = lambda result, error: resume(Answer(result, error))  # noqa: E731
+
+            def done(result: Any, error: Any) -> None:
+                self.once_current(partial(resume, Answer(result, error)))
+
             self.router_requests.append((request.name, request.arguments, done))
         else:
             link = self.links[request.shard]
             link.ask(request.operation, lambda result, error, parts: resume(Answer(result, error, parts)))
+
+    def once_current(self, action: Callable[[], None]) -> None:
+        """The router's answer may be here before the change that it speaks of: the replica has to have both."""
+        if self.behind():
+            self.until_current.append(action)
+        else:
+            action()
 
     def tell(self, shard: int, *operation: Any) -> None:
         self.links[shard].tell(*operation)
@@ -169,13 +181,21 @@ class AcceptorCore:
             self.close_inlet(id)
         self.topology.version = version
         self.loaded = True
-        self.reroute()
+        self.follow_up()
 
     def apply(self, version: int, changes: list[Any]) -> None:
         for change in changes:
             self.change(change)
         self.topology.version = version
+        self.follow_up()
+
+    def follow_up(self) -> None:
+        """Let go on what the topology held up: waits at gates, and methods that the router has answered."""
         self.reroute()
+        if not self.behind():
+            actions, self.until_current = self.until_current, []
+            for action in actions:
+                action()
 
     def change(self, change: list[Any]) -> None:
         self.topology.apply(change)
@@ -208,21 +228,33 @@ class AcceptorCore:
     # Shards
 
     def shard_started(self, shard: int) -> None:
-        """A (new) life of a shard: its consumers get new ids, so that nothing meant for the old life finds them."""
+        """A (new) life of a shard: its consumers get new ids, so that nothing meant for the old life finds them.
+
+        Those that wait for the answer to their first, or last, request are not attached here: that is asked again.
+        """
         link = self.links[shard]
         if link.up:
             self.shard_died(shard)
-        attach = []
+        attach: list[tuple[list[Any], Reply]] = []
         for consumer in [c for c in self.consumers.values() if c.queue.shard == shard]:
+            if consumer.leaving or not consumer.attached:
+                continue
             del self.consumers[consumer.id]
             consumer.id = self.next_consumer(shard)
             consumer.written = 0
+            consumer.attached = False
             self.consumers[consumer.id] = consumer
-            attach.append(consumer.operation())
+            attach.append((consumer.operation(), partial(self.attached_again, consumer)))
         for connection in self.connections.values():
             for channel in connection.channels.values():
                 channel.getters = {queue: id for queue, id in channel.getters.items() if id & 255 != shard}
         link.start(attach)
+
+    def attached_again(self, consumer: Consumer, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
+        if error is None:
+            consumer.attached = True
+        else:
+            self.consumer_cancelled(consumer.id)
 
     def shard_died(self, shard: int) -> None:
         self.links[shard].died()
@@ -309,6 +341,7 @@ class AcceptorCore:
         confirming, self.confirming = self.confirming, {}
         for channel in confirming:
             if channel.confirms is not None and not channel.closing:
+                self.confirmed_total += sum(count for _, count, negative in channel.confirms.completed if not negative)
                 channel.confirms.write(channel.number, channel.connection.output)
                 self.dirty[channel.connection] = None
         turns = []

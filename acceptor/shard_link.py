@@ -20,6 +20,9 @@ from penstock.gauges import Gauges
 # From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
 OWN_PARTS = 16384
 
+# Where requests that leave something with their channel's group name it.
+GROUP_OF = {bus.CONSUME: 7, bus.GET: 5}
+
 Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
 
 
@@ -182,9 +185,19 @@ class ShardLink:
         self.requests[self.last_request] = (operation, reply)
         self.turn.operations.append(operation)
 
+    def end_group(self, group: int) -> None:
+        """A channel ended: what it has in hand is requeued, and the next life of the shard is not asked for more."""
+        for number, (operation, _) in list(self.requests.items()):
+            if operation[0] in GROUP_OF and operation[GROUP_OF[operation[0]]] == group:
+                del self.requests[number]
+        self.tell(bus.GONE, group)
+
     def close_turn(self, version: int) -> list[Any] | None:
-        """The multipart to send, if there is anything to say and anybody to say it to."""
-        if not self.turn or not self.up:
+        """The multipart to send, if there is anything to say and anybody to say it to.
+
+        The first of a life is sent though it be empty: only whom the shard knows hears its broadcasts.
+        """
+        if not self.up or not (self.turn or self.number == 0):
             return None
         for publish in self.publishes.values():
             if publish.builder is not None:
@@ -247,7 +260,7 @@ class ShardLink:
         self.in_flight = self.in_flight_octets = 0
         self.number = 0
 
-    def start(self, consumers: list[list[Any]]) -> None:
+    def start(self, consumers: list[tuple[list[Any], Reply]]) -> None:
         """A new life: attach the consumers, ask again what has no answer, send again what was not taken in.
 
         Settlements that wait refer to deliveries of the dead shard and are void.
@@ -259,9 +272,11 @@ class ShardLink:
         self.sent.clear()
         publishes += self.publishes.values()
         under_way.append(self.inlets)
-        latest = self.latest
+        latest, asked = self.latest, [operation for operation, _ in self.requests.values()]
         self.begin_turn()
-        self.turn.operations = [*consumers, *(operation for operation, _ in self.requests.values())]
+        for operation, reply in consumers:
+            self.ask(operation, reply)
+        self.turn.operations += asked
         for publish in publishes:
             self.publishes[len(self.turn.operations)] = publish
             self.turn.operations.append(publish.operation)
@@ -269,6 +284,7 @@ class ShardLink:
             for inlet, (count, size) in inlets.items():
                 self.under_way(inlet, count, size)
         self.latest, self.count, self.octets = latest, count, octets
+        self.in_flight = self.in_flight_octets = 0
         self.up = True
         self.gauges.pair_reset_sent(self.acceptor, self.index)
         if self.waiting:

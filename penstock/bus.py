@@ -35,7 +35,7 @@ from penstock.batch_cy import Batch
 PUBLISH = 1  # [PUBLISH, [queue id, ...], part, first row, count]
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, each message counting MESSAGE_WEIGHT more}]
-CONSUME = 4  # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit] -> None
+CONSUME = 4  # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active] -> None
 CANCEL = 5  # [CANCEL, request, consumer] -> None
 GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages left]
 PURGE = 7  # [PURGE, request, queue id] -> messages

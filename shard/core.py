@@ -249,7 +249,7 @@ class ShardCore:
 
     def consume(
         self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
-        group: int, limit: int,
+        group: int, limit: int, active: bool,
     ) -> None:  # fmt: skip
         queue = self.queues.get(queue_id)
         if queue is None or queue.fenced:
@@ -262,6 +262,7 @@ class ShardCore:
         channel.limit = limit
         consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
         consumer.window = self.window
+        consumer.active = active
         link.remember(consumer, consumer.group)
         queue.ring.add(consumer)
         queue.had_consumers = True

@@ -49,16 +49,16 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
         del channel.consumers[tag]
         channel.core.forget_consumer(consumer)
         raise amqp_error(answer.error[0], answer.error[1])
+    consumer.attached = True
     if not arguments["nowait"]:
         channel.send("basic_consume_ok", consumer_tag=tag)
-    if not channel.delivers:
-        channel.core.tell(queue.shard, bus.ACTIVE, [consumer.id], False)
 
 
 def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
     tag = arguments["consumer_tag"]
     consumer = channel.consumers.get(tag)
     if consumer is not None:
+        consumer.leaving = True
         yield from ask_shard(consumer.queue.shard, bus.CANCEL, consumer.id)
         if channel.consumers.pop(tag, None) is not None:
             channel.core.forget_consumer(consumer)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from acceptor.methods.asking import Answer
 from penstock import bus
 from tests.joined import Client, Node
 from tests.raw import JAVA
@@ -173,3 +174,223 @@ def test_who_waits_for_a_queue_that_is_not_on_the_way_any_more_goes_on(node: Nod
         assert client.take("channel.close", 1).code == 404
     else:
         assert node.state("free").depth == 10
+
+
+# The router answers on one socket and publishes on another
+
+
+def test_a_method_goes_on_only_when_the_replica_knows_what_the_router_answered(node: Node) -> None:
+    """Declared and consumed from without waiting: the answer comes before the change does."""
+    client = open_channel(node)
+    client.send("queue.declare", 1, queue="new", nowait=True)
+    client.send("basic.consume", 1, queue="new")
+    client.read()
+    node.finish(0)
+    acceptor = node.acceptors[0]
+    assert acceptor is not None
+    node.reply(acceptor)
+    node.settle()
+    client.take("basic.consume-ok", 1)
+
+
+def test_a_question_to_a_shard_waits_until_the_shard_knows_the_queue(node: Node) -> None:
+    client = open_channel(node)
+    client.send("queue.declare", 1, queue="new")
+    client.read()
+    node.finish(0)
+    acceptor, shard = node.acceptors[0], node.shards[0]
+    assert acceptor is not None and shard is not None
+    node.reply(acceptor)
+    node.finish(0)
+    node.send_up(0, 0)
+    node.settle()
+    assert client.take("queue.declare-ok", 1).queue == "new"
+
+
+# Shards that die and come back
+
+
+def shard_restarts(node: Node, shard: int = 0, heard: int = 1 << 30) -> None:
+    node.kill_shard(shard, heard)
+    node.settle()
+    node.start_shard(shard)
+    node.settle(1)
+
+
+def consumers(node: Node, queue: str) -> int:
+    return len(node.state(queue).ring)
+
+
+def test_a_consumer_that_waits_for_its_answer_is_attached_once(node: Node) -> None:
+    node.declare("q")
+    client = open_channel(node)
+    client.send("basic.consume", 1, queue="q", exclusive=True, consumer_tag="c")
+    client.read()
+    node.finish(0)
+    shard_restarts(node)
+    client.take("basic.consume-ok", 1)
+    assert consumers(node, "q") == 1
+    client.publish(1, b"m", routing_key="q")
+    node.settle()
+    assert client.take("basic.deliver", 1).body == b"m"
+
+
+def test_a_consumer_that_is_being_cancelled_is_not_attached_again(node: Node) -> None:
+    node.declare("q")
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    client.send("basic.cancel", 1, consumer_tag="c")
+    client.read()
+    node.finish(0)
+    shard_restarts(node)
+    client.take("basic.cancel-ok", 1)
+    assert consumers(node, "q") == 0
+    client.publish(1, b"m", routing_key="q")
+    node.settle()
+    assert node.state("q").contents.ready == 1
+
+
+@pytest.mark.parametrize("method", ["basic.consume", "basic.get"])
+def test_a_channel_that_has_ended_asks_for_nothing_any_more(method: str) -> None:
+    with Node(acceptors=2) as node:
+        node.declare("q")
+        publisher, client = open_channel(node, 0), open_channel(node, 1)
+        client.send(method, 1, queue="q")
+        client.read()
+        node.finish(1)
+        client.send("basic.ack", 1, delivery_tag=99)
+        node.kill_shard(0)
+        node.settle()
+        publisher.publish(1, b"m", routing_key="q")
+        node.start_shard(0)
+        node.settle(1)
+        assert client.take("channel.close", 1).code == 406
+        assert consumers(node, "q") == 0
+        assert (node.state("q").contents.ready, node.state("q").contents.unacked) == (1, 0)
+
+
+def test_a_channel_that_wants_nothing_delivered_gets_nothing_from_the_next_life(node: Node) -> None:
+    node.declare("q")
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q")
+    client.call("channel.flow", 1, active=False)
+    shard_restarts(node)
+    client.publish(1, b"m", routing_key="q")
+    node.settle()
+    assert "basic.deliver" not in client.names(1)
+    client.call("channel.flow", 1, active=True)
+    assert client.take("basic.deliver", 1).body == b"m"
+
+
+def test_a_consumer_that_cannot_be_attached_again_is_cancelled(node: Node) -> None:
+    """Another acceptor's exclusive consumer was quicker; its client is told, not left waiting."""
+    node.declare("q")
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    node.kill_shard(0)
+    node.settle()
+    node.start_shard(0)
+    state = node.state("q")
+    state.fenced = True
+    node.settle()
+    assert client.take("basic.cancel", 1).consumer_tag == "c"
+    assert not node.core(0).consumers
+
+
+def test_what_a_dead_shard_said_last_does_not_open_the_link_wider(node: Node) -> None:
+    node.declare("q")
+    client = open_channel(node)
+    publish(client, "q", 30)
+    client.read()
+    node.finish(0)
+    node.send_up(0, 0)
+    node.finish_shard(0)
+    node.kill_shard(0)
+    node.meet(0)
+    node.send_down(0, 0)
+    node.start_shard(0)
+    node.settle()
+    link = node.core(0).links[0]
+    assert (link.in_flight, link.in_flight_octets) == (0, 0)
+
+
+def test_what_was_not_taken_in_goes_to_the_next_life_in_order(node: Node) -> None:
+    node.declare("q")
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    for number in range(40):
+        client.publish(1, b"%d" % number, routing_key="q", when_read=None)
+        client.read()
+        if number % 7 == 0:
+            node.finish(0)
+        if number == 20:
+            node.kill_shard(0)
+            node.meet(0)
+    node.start_shard(0)
+    node.settle(1)
+    shard = node.shards[0]
+    assert shard is not None
+    assert shard.entered[node.queue("q").queue_id] == [b"%d" % number for number in range(40)]
+    assert client.events[1][-1].delivery_tag == 40
+
+
+def test_confirms_are_counted(node: Node) -> None:
+    node.declare("q")
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    publish(client, "q", 7)
+    node.settle(1)
+    assert node.gauges.counters_read("acceptor", 0).confirmed == 7
+
+
+def test_who_only_waits_hears_of_room_as_soon_as_the_others() -> None:
+    """An acceptor that has nothing to say to a shard is known to it all the same."""
+    with Node(acceptors=2) as node:
+        record = node.declare("q", **FLOW)
+        client = open_channel(node, 0)
+        publish(client, "q", 5)
+        node.settle()
+        other = open_channel(node, 1)
+        publish(other, "q", 1)
+        node.settle()
+        assert other.connection.channels[1].gates
+        assert node.gauges.saturated(record.slot)
+        drain(open_channel(node, 0), "q", 5)
+        node.settle()
+        assert not other.connection.channels[1].gates
+
+
+def test_what_waits_behind_a_share_does_not_wait_for_a_recheck(node: Node) -> None:
+    """Let in to one queue, a session goes on with what it has for another as soon as its turn comes."""
+    node.declare("one", **{"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 100})
+    node.declare("two", **FLOW)
+    client = open_channel(node)
+    publish(client, "one", 318 + 218)
+    publish(client, "two", 1)
+    node.settle(2)
+    assert node.state("one").depth == 318
+    drain(open_channel(node), "one", 218)
+    node.settle()
+    assert (node.state("one").depth, node.state("two").depth) == (318, 1)
+
+
+def test_a_newcomer_overtakes_nobody_with_what_comes_second(node: Node) -> None:
+    """Two publishes that waited for a method's answer: also the second one's queue may have others waiting."""
+    node.declare("q", **FLOW)
+    node.declare("free")
+    first, second = open_channel(node), open_channel(node)
+    publish(first, "q", 4)
+    first.read()
+    node.finish(0)
+    publish(first, "q", 2)
+    first.read()
+    assert first.connection.channels[1].gates
+    second.send("basic.get", 1, queue="free")
+    second.read()
+    publish(second, "free", 1)
+    publish(second, "q", 1)
+    second.read()
+    inlet = node.core(0).inlets[node.queue("q").queue_id]
+    inlet.in_flight = 0
+    second.connection.channels[1].resume(Answer(None, None))
+    assert list(inlet.waiting) == [first.connection.channels[1], second.connection.channels[1]]
