@@ -45,6 +45,7 @@ class Router:
         self.core = open_core(node, self.store)
         self.context: zmq.Context[Any] = zmq.Context()
         self.retrying = False
+        self.closed = False
 
         changes = open_socket(self.context, zmq.XPUB)
         changes.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -89,6 +90,8 @@ class Router:
         self.finish_turn()
 
     def look_again(self) -> None:
+        if self.closed:
+            return
         self.look_for_the_dead()
         self.loop.call_later(LOOK_SECONDS, self.look_again)
 
@@ -111,9 +114,11 @@ class Router:
 
     def retry(self) -> None:
         self.retrying = False
-        self.finish_turn()
+        if not self.closed:
+            self.finish_turn()
 
     def close(self) -> None:
+        self.closed = True
         for endpoint in (self.requests, self.changes, self.events):
             endpoint.close()
         self.context.destroy(linger=0)
