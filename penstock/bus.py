@@ -42,7 +42,7 @@ PURGE = 7  # [PURGE, request, queue id] -> messages
 DELETE = 8  # [DELETE, request, queue id, if_unused, if_empty] -> messages
 STAT = 9  # [STAT, request, queue id] -> [ready messages, consumers]
 LIMIT = 10  # [LIMIT, group, limit]: the prefetch limit that the consumers of a channel share
-ACTIVE = 11  # [ACTIVE, [consumer, ...], active]: channel.flow of a client
+ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
 
 # Shard to acceptor.

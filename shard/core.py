@@ -334,12 +334,13 @@ class ShardCore:
         for consumer in shared.members:
             self.touch(consumer.queue.owner)
 
-    def activate(self, link: Link, ids: list[int], active: bool) -> None:
+    def activate(self, link: Link, request: int, ids: list[int], active: bool) -> None:
         for id in ids:
             consumer = link.consumers.get(id)
             if consumer is not None:
                 consumer.active = active
                 self.touch(consumer.queue.owner)
+        link.reply(request, None)
 
     def gone(self, link: Link, id: int) -> None:
         group = link.groups.pop(id, None)

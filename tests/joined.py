@@ -516,8 +516,8 @@ class Node:
         core.now = self.now
         core.recheck()
 
-    def step(self) -> bool:
-        """Everything that is on its way goes one step on; whether anything was."""
+    def step(self, slow: int | None = None) -> bool:
+        """Everything that is on its way goes one step on, but for the turns of a slow acceptor; whether anything did."""
         moved = False
         for index, acceptor in self.running_acceptors():
             while self.meet(index) or self.change(acceptor) or self.reply(acceptor):
@@ -531,7 +531,7 @@ class Node:
         for index, _ in self.running_acceptors():
             moved |= self.finish(index)
         for index, shard_index in [(a, s) for a in range(len(self.acceptors)) for s in range(len(self.shards))]:
-            while self.send_up(index, shard_index):
+            while index != slow and self.send_up(index, shard_index):
                 moved = True
         for index, _ in self.running_shards():
             moved |= self.finish_shard(index)

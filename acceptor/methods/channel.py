@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from acceptor.methods.asking import Handling, ask_shard
 from penstock import bus
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
 
 
-def flow(channel: Channel, arguments: dict[str, Any]) -> None:
-    """The client stops or resumes what is delivered to it.
+def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    """The client stops or resumes what is delivered to it: nothing follows the flow-ok that says so.
 
     From php-amqplib this is how it answers our own channel.flow: then it is taken for the flow-ok that is due.
     """
     if channel.told_flow and not arguments["active"] and channel.delivers:
         return
     channel.delivers = arguments["active"]
-    for consumer in channel.consumers.values():
-        channel.core.tell(consumer.queue.shard, bus.ACTIVE, [consumer.id], channel.delivers)
+    for shard in {consumer.queue.shard for consumer in channel.consumers.values()}:
+        ids = [consumer.id for consumer in channel.consumers.values() if consumer.queue.shard == shard]
+        yield from ask_shard(shard, bus.ACTIVE, ids, channel.delivers)
     channel.send("channel_flow_ok", active=channel.delivers)
 
 
