@@ -26,8 +26,6 @@ log = logs.get_logger()
 
 # One read at most; a partial frame of at most the largest frame_max may stand before it.
 READ_OCTETS = 256 * 1024
-# One read of a connection that has something parked: it only has to fill the room that the parking budget has left.
-HELD_READ_OCTETS = 32 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
 WRITE_HIGH_OCTETS = 1024 * 1024
 DRAIN_SECONDS = 2.0
@@ -231,8 +229,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         buffer[:size] = self.rest
         if self.dripping:
             return buffer[size : size + self.dripping]
-        held = self.connection is not None and self.connection.parked_octets
-        return buffer[size : size + (HELD_READ_OCTETS if held else READ_OCTETS)]
+        return buffer[size : size + READ_OCTETS]
 
     def buffer_updated(self, received: int) -> None:
         if self.dripping:
