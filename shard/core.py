@@ -15,7 +15,7 @@ from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import Marks, QueueLimits
-from shard.link import Link
+from shard.link import Link, life_of
 from shard.queue_cy import Consumer, Group, Range, settle_rows
 from shard.queues import QueueState
 from shard.saturation import Saturation
@@ -35,13 +35,14 @@ class ShardCore:
         self.queues: dict[int, QueueState] = {}
         self.touched: dict[int, QueueState] = {}
         self.links: dict[bytes, Link] = {}
+        self.dead_acceptors: dict[int, int] = {}
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.weight = 0
         self.told_weight = 0
         limit = settings.memory_limit // settings.shards
         marks = Marks(0, 0, limit * settings.flow.stop_percent // 100, limit * settings.flow.resume_percent // 100)
-        self.memory = Saturation(marks, now)
         gauges.queue_open(index, 0, "", "", now)
+        self.memory = Saturation(marks, now, gauges.flow_epoch(index))
         self.write_memory_gauge()
         self.operations: dict[int, Callable[..., None]] = {
             bus.WINDOW: self.open_window,
@@ -81,6 +82,7 @@ class ShardCore:
                 queue = QueueState(id, slot, vhost, name, auto_delete, QueueLimits.from_wire(limits), self.now)
                 self.queues[id] = queue
                 self.gauges.queue_open(slot, id, vhost, name, self.now)
+                queue.saturation.epoch = self.gauges.flow_epoch(slot)
                 self.touch(queue)
         elif change[0] == "queue_gone":
             self.close_queue(change[3])
@@ -115,6 +117,9 @@ class ShardCore:
         """Take in one turn of an acceptor."""
         link = self.links.get(identity)
         if link is None:
+            index, incarnation = life_of(identity)
+            if incarnation <= self.dead_acceptors.get(index, 0):
+                return  # the news of its death was quicker than its last words
             link = self.links[identity] = Link(identity)
         self.receive_on(link, turn, version, operations, parts)
 
@@ -220,15 +225,18 @@ class ShardCore:
         self, link: Link, queue: QueueState, batch: Batch, turn: int, index: int, first: int, count: int
     ) -> None:
         """Take what there is room for; consumers make room while it goes on."""
-        while count:
-            taken = min(queue.room(), count)
-            if taken == 0:
-                link.turn.operations.append([bus.REJECTED, turn, index, queue.id, first, count])
-                return
-            queue.contents.enqueue(batch, first, taken)
-            self.deliver(queue)
-            first += taken
-            count -= taken
+        end = first + count
+        while first < end:
+            taken = queue.fitting(batch, first, end - first)
+            if taken:
+                queue.contents.enqueue(batch, first, taken)
+                self.deliver(queue)
+                first += taken
+                continue
+            refused, first = first, end if queue.is_full() else first
+            while first < end and not queue.fitting(batch, first, 1):
+                first += 1
+            link.turn.operations.append([bus.REJECTED, turn, index, queue.id, refused, first - refused])
 
     def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
         for consumer in settle_rows(parts[operation[1]], link.consumers):
@@ -383,9 +391,12 @@ class ShardCore:
 
     def acceptor_died(self, index: int, incarnation: int) -> None:
         """What a dead acceptor had in hand goes back to its queues."""
-        for identity in [i for i in self.links if i.startswith(b"acceptor.%d." % index)]:
-            if int(identity.rsplit(b".", 1)[1]) <= incarnation:
+        self.dead_acceptors[index] = max(incarnation, self.dead_acceptors.get(index, 0))
+        for identity in list(self.links):
+            life = life_of(identity)
+            if life[0] == index and life[1] <= incarnation:
                 link = self.links.pop(identity)
-                for consumer in list(link.consumers.values()):
+                consumers = list(link.consumers.values())
+                for consumer in consumers:
                     self.remove_consumer(link, consumer, requeue=True)
-                log.info("acceptor gone", acceptor=index, incarnation=incarnation, consumers=len(link.consumers))
+                log.info("acceptor gone", acceptor=index, incarnation=life[1], consumers=len(consumers))

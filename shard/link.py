@@ -9,6 +9,12 @@ from penstock import bus
 from shard.queue_cy import Consumer, Group, Range
 
 
+def life_of(identity: bytes) -> tuple[int, int]:
+    """Index and incarnation in `acceptor.INDEX.INCARNATION`."""
+    _, index, incarnation = identity.split(b".")
+    return int(index), int(incarnation)
+
+
 class Link:
     """One life of one acceptor. `waiting` holds turns that are ahead of the shard's topology."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.batch_cy import Batch
 from penstock.watermarks import QueueLimits
 from shard.dispatch import Ring
 from shard.queue_cy import UNLIMITED, Consumer, Queue
@@ -53,14 +54,17 @@ class QueueState:
         """Whether publishes beyond the limit are refused."""
         return self.limits.overflow in ("reject-publish", "reject-publish-dlx")
 
-    def room(self) -> int:
-        """How many more messages a rejecting queue takes; RabbitMQ counts ready messages only."""
-        room = UNLIMITED
+    def is_full(self) -> bool:
+        """Whether a rejecting queue takes no message, be it an empty one."""
+        return self.limits.max_count is not None and self.contents.ready >= self.limits.max_count
+
+    def fitting(self, batch: Batch, first: int, count: int) -> int:
+        """How many messages a rejecting queue takes until one would exceed a limit; RabbitMQ counts ready ones only."""
         if self.limits.max_count is not None:
-            room = self.limits.max_count - self.contents.ready
-        if self.limits.max_bytes is not None and self.contents.ready_bytes >= self.limits.max_bytes:
-            room = 0
-        return max(room, 0)
+            count = min(count, max(self.limits.max_count - self.contents.ready, 0))
+        if self.limits.max_bytes is not None:
+            count = batch.fit(first, count, max(self.limits.max_bytes - self.contents.ready_bytes, 0))
+        return count
 
     def drop_excess(self) -> None:
         """Keep a drop-head queue within its limit."""
