@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from acceptor import methods
 from acceptor.confirms import Confirms, Span
 from acceptor.consumers import Consumer
 from acceptor.inlet import UNLIMITED, Gate
+from acceptor.parked import OVERTAKES, ParkedMethod, ParkedRun, means
 from acceptor.routes import Route
 from acceptor.unacked_cy import UnackedTags
 from penstock.amqp.encode_cy import RETURN
@@ -24,55 +26,12 @@ from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.properties import decode_properties, headers
 from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
-from penstock.batch_cy import HAS_HEADERS, HAS_USER_ID, Batch
+from penstock.batch_cy import HAS_HEADERS, HAS_USER_ID
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
 
-# Methods that overtake parked methods as well as publishes: they end the channel, or mean nothing that is parked.
-PASSES = frozenset(
-    BY_NAME[name] for name in ("basic_cancel_ok", "channel_flow", "channel_flow_ok", "channel_close")
-)  # fmt: skip
-# Methods that overtake parked publishes: none of them can be meant to come after those.
-OVERTAKES = PASSES | frozenset(
-    BY_NAME[name]
-    for name in ("basic_qos", "basic_consume", "basic_cancel", "basic_get", "basic_recover", "basic_recover_async")
-)
 NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
-# What an item in the inbox weighs beside its content.
-ITEM_OCTETS = 128
-
-
-class ParkedRun:
-    """Publishes that wait for room: rows of a batch, and the confirm tag of the first of them (0 without confirms)."""
-
-    __slots__ = ("address", "batch", "count", "first", "mandatory", "octets", "tag")
-
-    def __init__(self, address: bytes, mandatory: bool, batch: Batch, first: int, count: int, tag: int) -> None:
-        self.address = address
-        self.mandatory = mandatory
-        self.batch = batch
-        self.first = first
-        self.count = count
-        self.tag = tag
-        self.octets = len(batch.entries) + len(batch.contents) + ITEM_OCTETS
-
-    def advance(self, count: int) -> None:
-        self.first += count
-        self.count -= count
-        if self.tag:
-            self.tag += count
-
-
-class ParkedMethod:
-    """A method that waits its turn."""
-
-    __slots__ = ("arguments", "method", "octets")
-
-    def __init__(self, method: MethodSpec, arguments: dict[str, Any], octets: int) -> None:
-        self.method = method
-        self.arguments = arguments
-        self.octets = octets + ITEM_OCTETS
 
 
 class Channel:
@@ -114,7 +73,7 @@ class Channel:
             elif method.name == "channel_close":
                 self.send("channel_close_ok")
             return
-        if self.running is None and (not self.inbox or self.may_overtake(method, self.parked_methods > 0)):
+        if self.running is None and (not self.inbox or self.may_overtake(method, arguments, len(self.inbox))):
             self.handle(method, arguments)
         else:
             self.park(ParkedMethod(method, arguments, len(frame.payload)))
@@ -217,22 +176,26 @@ class Channel:
         if not self.inbox and self.held_by is not None:
             self.core.throttle.release(self)
 
-    def may_overtake(self, method: MethodSpec, others: bool) -> bool:
-        """Whether a method may go before publishes that are parked, and before `others`: methods among them."""
-        return method in (PASSES if others else OVERTAKES) and self.core.may_overtake(self, method)
+    def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
+        """Whether a method may go before the first `end` items of what is parked."""
+        if method not in OVERTAKES or not self.core.may_overtake(self, method):
+            return False
+        if not self.parked_methods:
+            return True
+        return not any(
+            isinstance(item, ParkedMethod) and means(method, arguments, item) for item in islice(self.inbox, end)
+        )
 
     def overtake(self) -> None:
         """Take on the methods that wait among parked publishes only because another one was waiting for its answer."""
-        at, others = 0, False
+        at = 0
         while self.parked_methods and self.running is None and at < len(self.inbox):
             item = self.inbox[at]
-            if not isinstance(item, ParkedMethod):
-                at += 1
-            elif self.may_overtake(item.method, others):
+            if isinstance(item, ParkedMethod) and self.may_overtake(item.method, item.arguments, at):
                 self.unpark(at)
                 self.handle(item.method, item.arguments)
             else:
-                at, others = at + 1, True
+                at += 1
 
     def admit(self, most: int) -> None:
         """A gate lets the channel in: it publishes at most that many messages."""

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from acceptor.channel import Channel, ParkedRun
+from acceptor.channel import Channel
 from acceptor.connection import Connection, Transport, forced
 from acceptor.consumers import Consumer
 from acceptor.inlet import Gate, Inlet, Session
 from acceptor.methods.asking import Answer, ToRouter, ToShard
+from acceptor.parked import ParkedRun
 from acceptor.routes import Routes
 from acceptor.shard_link import Reply, ShardLink
 from acceptor.throttle import Throttle

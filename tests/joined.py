@@ -17,9 +17,10 @@ from typing import Any, Self
 
 from structlog.testing import capture_logs
 
-from acceptor.channel import Channel, ParkedRun
+from acceptor.channel import Channel
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
+from acceptor.parked import ParkedRun
 from penstock import bus
 from penstock.gauges import Gauges
 from penstock.settings import FlowSettings, Settings
@@ -517,7 +518,7 @@ class Node:
         core.recheck()
 
     def step(self, slow: int | None = None) -> bool:
-        """Everything that is on its way goes one step on, but for the turns of a slow acceptor; whether anything did."""
+        """Everything that is on its way goes a step on, but for the turns of a slow acceptor; whether anything did."""
         moved = False
         for index, acceptor in self.running_acceptors():
             while self.meet(index) or self.change(acceptor) or self.reply(acceptor):

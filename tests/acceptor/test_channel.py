@@ -70,15 +70,28 @@ def test_what_may_mean_what_is_parked_waits_behind_it(node: Node, client: Client
     client.take("queue.purge-ok", 1)
 
 
-def test_methods_keep_their_order_among_themselves(node: Node, client: Client) -> None:
-    """Without waiting for answers a queue is declared and consumed from: the second means the first."""
+def test_a_method_does_not_overtake_what_it_means(node: Node, client: Client) -> None:
+    """Without waiting for answers a queue is declared, consumed from, and the consumer cancelled."""
     client.send("queue.declare", 1, queue="new", nowait=True)
     client.send("basic.consume", 1, queue="new", consumer_tag="c")
+    client.send("basic.cancel", 1, consumer_tag="c", nowait=True)
     node.settle(1)
-    assert "channel.close" not in client.names(1)
+    assert not client.names(1)
     node.ask("queue_delete", queue_id=node.queue("full").queue_id)
     node.settle(1)
     client.take("basic.consume-ok", 1)
+    assert len(node.state("new").ring) == 0
+
+
+def test_a_parked_method_holds_up_no_other_that_makes_room(node: Node, client: Client) -> None:
+    """Neither a get nor a consumer of the full queue waits for the end of another queue."""
+    client.send("queue.delete", 1, queue="free", nowait=True)
+    client.send("basic.get", 1, queue="full", no_ack=True)
+    client.call("basic.recover", 1, requeue=True)
+    client.call("basic.consume", 1, queue="full", no_ack=True)
+    node.settle(3)
+    assert client.names(1).count("basic.deliver") == 15
+    assert node.router.topology.queue("/", "free") is None
 
 
 def test_a_close_does_not_wait_behind_a_parked_method(node: Node, client: Client) -> None:

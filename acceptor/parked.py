@@ -1,0 +1,64 @@
+"""What waits in a channel's inbox: publishes for want of room, methods for their turn.
+
+Some methods do not wait behind publishes: settlements, and what a held producer must be able to send. Two clients that
+feed each other's full queues go on acking, getting and cancelling.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.amqp.spec import BY_NAME, MethodSpec
+from penstock.batch_cy import Batch
+
+# Methods that overtake what is parked: none of them can be meant to come after publishes (for methods: `means`).
+OVERTAKES = frozenset(
+    BY_NAME[name]
+    for name in (
+        "basic_qos", "basic_consume", "basic_cancel", "basic_cancel_ok", "basic_get", "basic_recover",
+        "basic_recover_async", "channel_flow", "channel_flow_ok", "channel_close",
+    )
+)  # fmt: skip
+# Methods that make, empty or end a queue.
+QUEUE_METHODS = ("queue_declare", "queue_purge", "queue_delete")
+# What an item in the inbox weighs beside its content.
+ITEM_OCTETS = 128
+
+
+class ParkedRun:
+    """Publishes that wait for room: rows of a batch, and the confirm tag of the first of them (0 without confirms)."""
+
+    __slots__ = ("address", "batch", "count", "first", "mandatory", "octets", "tag")
+
+    def __init__(self, address: bytes, mandatory: bool, batch: Batch, first: int, count: int, tag: int) -> None:
+        self.address = address
+        self.mandatory = mandatory
+        self.batch = batch
+        self.first = first
+        self.count = count
+        self.tag = tag
+        self.octets = len(batch.entries) + len(batch.contents) + ITEM_OCTETS
+
+    def advance(self, count: int) -> None:
+        self.first += count
+        self.count -= count
+        if self.tag:
+            self.tag += count
+
+
+class ParkedMethod:
+    """A method that waits its turn."""
+
+    __slots__ = ("arguments", "method", "octets")
+
+    def __init__(self, method: MethodSpec, arguments: dict[str, Any], octets: int) -> None:
+        self.method = method
+        self.arguments = arguments
+        self.octets = octets + ITEM_OCTETS
+
+
+def means(method: MethodSpec, arguments: dict[str, Any], parked: ParkedMethod) -> bool:
+    """Whether an overtaking method means what a parked one does: declares a queue, say, or begins to consume."""
+    if method.name in ("basic_consume", "basic_get") and parked.method.name in QUEUE_METHODS:
+        return arguments["queue"] in ("", parked.arguments["queue"]) or not parked.arguments["queue"]
+    return method.name in ("basic_qos", "basic_cancel") and parked.method.name == "basic_consume"
