@@ -517,7 +517,7 @@ class Node:
         core.now = self.now
         core.recheck()
 
-    def step(self, slow: int | None = None) -> bool:
+        """Everything under way goes one step on, but for the turns of a slow acceptor; whether anything did."""
         """Everything that is on its way goes a step on, but for the turns of a slow acceptor; whether anything did."""
         moved = False
         for index, acceptor in self.running_acceptors():
