@@ -517,7 +517,7 @@ class Node:
         core.now = self.now
         core.recheck()
 
-        """Everything under way goes one step on, but for the turns of a slow acceptor; whether anything did."""
+    def step(self, slow: int | None = None) -> bool:
         """Everything that is on its way goes a step on, but for the turns of a slow acceptor; whether anything did."""
         moved = False
         for index, acceptor in self.running_acceptors():
