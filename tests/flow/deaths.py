@@ -1,0 +1,61 @@
+"""The same with processes that die: less is certain, but nobody waits for the dead and the books are right."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from tests.flow.model import Flow, Id, Kept, identity
+
+
+class FlowAndDeath(Flow):
+    """Shards and acceptors die and come back whenever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost: dict[int, set[Id]] = {}
+        self.bereft: set[int] = set()
+
+    @rule(which=st.integers(0, 9), heard=st.integers(0, 3))
+    def kill_shard(self, which: int, heard: int) -> None:
+        shard = which % len(self.node.shards)
+        if self.node.shards[shard] is not None:
+            self.losses += 1
+            life = self.node.kill_shard(shard, heard)
+            for id, bodies in life.entered.items():
+                self.lost.setdefault(id, set()).update(map(identity, bodies))
+
+    @rule(which=st.integers(0, 9))
+    def start_shard(self, which: int) -> None:
+        shard = which % len(self.node.shards)
+        if self.node.shards[shard] is None:
+            self.node.start_shard(shard)
+
+    @precondition(lambda self: sum(life is not None for life in self.node.acceptors) > 1)
+    @rule(which=st.integers(0, 9))
+    def kill_acceptor(self, which: int) -> None:
+        acceptor = which % len(self.node.acceptors)
+        if self.node.acceptors[acceptor] is None:
+            return
+        self.losses += 1
+        for person in [person for person in self.people if person.client.acceptor == acceptor]:
+            self.people.remove(person)
+            self.bereft.add(person.number)
+        self.node.kill_acceptor(acceptor)
+        while len(self.people) < 2:
+            self.people.append(self.arrive())
+
+    @rule(which=st.integers(0, 9))
+    def start_acceptor(self, which: int) -> None:
+        acceptor = which % len(self.node.acceptors)
+        if self.node.acceptors[acceptor] is None:
+            self.node.start_acceptor(acceptor)
+
+    def revive(self) -> None:
+        for shard in range(len(self.node.shards)):
+            self.start_shard(shard)
+        for acceptor in range(len(self.node.acceptors)):
+            self.start_acceptor(acceptor)
+
+    def gone_with_others(self, kept: Kept) -> set[Id]:
+        return self.lost.get(kept.id, set()) | {id for id in self.arrived if id[0] in self.bereft}
