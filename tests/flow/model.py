@@ -114,6 +114,7 @@ class Flow(RuleBasedStateMachine):
         # Queues from which a client took without acknowledgement before it left.
         self.leaky: set[str] = set()
         self.people: list[Person] = []
+        self.homes: dict[int, int] = {}
         self.last_client = 0
         self.last_tag = 0
         self.queues: dict[str, Kept] = {}
@@ -151,6 +152,7 @@ class Flow(RuleBasedStateMachine):
         acceptor = running[self.last_client % len(running)]
         client = self.node.connect(acceptor, JAVA if self.last_client % 2 else {})
         person = Person(self.last_client, client)
+        self.homes[person.number] = acceptor
         client.on_event = lambda event: self.hear(person, event)
         for confirms in (True, False):
             self.open(person, confirms)
@@ -463,7 +465,7 @@ class Flow(RuleBasedStateMachine):
         for person in self.people:
             for session in person.sessions.values():
                 channel = person.client.connection.channels.get(session.number)
-                assert session.flows or (channel is not None and channel.held_by is not None)
+                assert session.flows or session.closing or (channel is not None and channel.held_by is not None)
 
     def revive(self) -> None:
         """Who has died comes back."""

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, Phase, settings
 
+from tests.flow.deaths import FlowAndDeath
 from tests.flow.model import Flow
+from tests.flow.schedule import run
+
+EXAMPLES = settings(
+    deadline=None,
+    max_examples=25,
+    stateful_step_count=40,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
 
 TestFlow = Flow.TestCase
-TestFlow.settings = settings(
-    deadline=None, max_examples=30, stateful_step_count=50, suppress_health_check=[HealthCheck.too_slow]
-)
+TestFlow.settings = EXAMPLES
+TestFlowAndDeath = FlowAndDeath.TestCase
+TestFlowAndDeath.settings = EXAMPLES
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_long_schedule(seed: int) -> None:
+    run(Flow(), seed, 150)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_long_schedule_with_deaths(seed: int) -> None:
+    run(FlowAndDeath(), seed, 150)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [Flow, FlowAndDeath])
+def test_many_schedules(model: type[Flow]) -> None:
+    for seed in range(1000, 1400):
+        run(model(), seed, 200)
