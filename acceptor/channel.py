@@ -360,7 +360,7 @@ class Channel:
             self.core.links[shard].end_group(self.group)
         self.shards.clear()
         for consumer in self.consumers.values():
-            self.core.forget_consumer(consumer)
+            self.core.delivery.forget(consumer)
         self.consumers.clear()
         self.unacked = UnackedTags()
         self.leave_gates()

@@ -6,18 +6,18 @@ Nothing here waits and nothing reads a clock: the shell sets `now` (seconds, mon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from acceptor.channel import Channel
 from acceptor.connection import Connection, Transport, forced
-from acceptor.consumers import Consumer
+from acceptor.delivery import Delivery
 from acceptor.inlet import Gate, Inlet, Session
 from acceptor.methods.asking import Answer, ToRouter, ToShard
 from acceptor.parked import ParkedRun
 from acceptor.routes import Routes
-from acceptor.shard_link import Reply, ShardLink
+from acceptor.shard_link import ShardLink
 from acceptor.throttle import Throttle
 from acceptor.unacked_cy import Settlements
 from penstock import bus
@@ -30,9 +30,6 @@ from penstock.watermarks import QueueLimits
 from router.topology import Topology
 
 log = get_logger()
-
-# A consumer's window is opened again once this share of it has left for its socket.
-WINDOW_SHARE = 8
 
 
 class AcceptorCore:
@@ -55,23 +52,20 @@ class AcceptorCore:
         self.routes = Routes(self.topology, self.links, self.inlets)
         self.throttle = Throttle(settings.flow.parking_bytes)
         self.connections: dict[str, Connection] = {}
-        self.consumers: dict[int, Consumer] = {}
+        self.delivery = Delivery(self)
         self.dirty: dict[Connection, None] = {}
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
         self.freed: dict[Session, None] = {}
         self.until_current: list[Callable[[], None]] = []
-        self.uncredited: dict[Connection, dict[Consumer, None]] = {}
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.flush: Callable[[Connection], None] = lambda connection: None
         self.published_total = 0
-        self.delivered_total = 0
         self.confirmed_total = 0
         self.turns = 0
         self.last_connection = 0
         self.last_group = 0
-        self.last_consumer = 0
 
     # Connections
 
@@ -84,7 +78,7 @@ class AcceptorCore:
 
     def forget_connection(self, connection: Connection) -> None:
         self.connections.pop(connection.id, None)
-        self.uncredited.pop(connection, None)
+        self.delivery.forget_connection(connection)
         self.throttle.forget(connection)
 
     def delete_exclusive(self, connection: Connection, done: Callable[[], None]) -> None:
@@ -109,13 +103,6 @@ class AcceptorCore:
     def next_group(self) -> int:
         self.last_group += 1
         return self.last_group
-
-    def next_consumer(self, shard: int) -> int:
-        self.last_consumer += 1
-        return self.last_consumer << 8 | shard
-
-    def forget_consumer(self, consumer: Consumer) -> None:
-        self.consumers.pop(consumer.id, None)
 
     def ask(self, request: ToRouter | ToShard, resume: Callable[[Answer], None]) -> None:
         """Send a request of a running method; `resume` gets the answer."""
@@ -229,33 +216,11 @@ class AcceptorCore:
     # Shards
 
     def shard_started(self, shard: int) -> None:
-        """A (new) life of a shard: its consumers get new ids, so that nothing meant for the old life finds them.
-
-        Those that wait for the answer to their first, or last, request are not attached here: that is asked again.
-        """
+        """A (new) life of a shard."""
         link = self.links[shard]
         if link.up:
             self.shard_died(shard)
-        attach: list[tuple[list[Any], Reply]] = []
-        for consumer in [c for c in self.consumers.values() if c.queue.shard == shard]:
-            if consumer.leaving or not consumer.attached:
-                continue
-            del self.consumers[consumer.id]
-            consumer.id = self.next_consumer(shard)
-            consumer.written = 0
-            consumer.attached = False
-            self.consumers[consumer.id] = consumer
-            attach.append((consumer.operation(), partial(self.attached_again, consumer)))
-        for connection in self.connections.values():
-            for channel in connection.channels.values():
-                channel.getters = {queue: id for queue, id in channel.getters.items() if id & 255 != shard}
-        link.start(attach)
-
-    def attached_again(self, consumer: Consumer, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
-        if error is None:
-            consumer.attached = True
-        else:
-            self.consumer_cancelled(consumer.id)
+        link.start(self.delivery.attach_again(shard))
 
     def shard_died(self, shard: int) -> None:
         self.links[shard].died()
@@ -266,7 +231,7 @@ class AcceptorCore:
         for operation in operations:
             kind = operation[0]
             if kind == bus.DELIVER:
-                self.deliver(operation, parts)
+                self.delivery.deliver(operation, parts)
             elif kind == bus.REPLY:
                 link.replied(operation[1], operation[2], operation[3], parts)
             elif kind == bus.FLOW:
@@ -275,38 +240,8 @@ class AcceptorCore:
                 _, turn, index, _, first, count = operation
                 link.rejected(turn, index, first, count)
             elif kind == bus.CANCELLED:
-                self.consumer_cancelled(operation[1])
+                self.delivery.cancelled(operation[1])
         link.taken(taken)
-
-    def deliver(self, operation: list[Any], parts: list[Any]) -> None:
-        _, id, sequence, part, count, redelivered = operation
-        consumer = self.consumers.get(id)
-        if consumer is None:
-            return
-        channel = consumer.channel
-        connection = channel.connection
-        batch = bus.batch_at(parts, part)
-        tag = channel.unacked.skip(count) if consumer.no_ack else channel.unacked.deliver(id, sequence, count)
-        connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
-        consumer.written += batch.body_bytes(0, count) + bus.MESSAGE_WEIGHT * count
-        self.delivered_total += count
-        if consumer.written * WINDOW_SHARE > self.settings.flow.consumer_window_bytes:
-            if connection.writable:
-                self.open_window(consumer)
-            else:
-                self.uncredited.setdefault(connection, {})[consumer] = None
-
-    def open_window(self, consumer: Consumer) -> None:
-        """Tell the shard what has left for the socket."""
-        self.links[consumer.queue.shard].open_window(consumer.id, consumer.written)
-        consumer.written = 0
-
-    def writable(self, connection: Connection, writable: bool) -> None:
-        """The socket's buffer is full, or has drained."""
-        connection.writable = writable
-        if writable:
-            for consumer in self.uncredited.pop(connection, {}):
-                self.open_window(consumer)
 
     def flow(self, id: int) -> None:
         """A shard's broadcast: a queue, or (id below 0) its own memory, is saturated or has room again."""
@@ -323,16 +258,6 @@ class AcceptorCore:
         if isinstance(gate, Inlet):
             gate.release_withheld()
         gate.serve()
-
-    def consumer_cancelled(self, id: int) -> None:
-        """Its queue was deleted: tell clients that want to know."""
-        consumer = self.consumers.pop(id, None)
-        if consumer is None:
-            return
-        channel = consumer.channel
-        channel.consumers.pop(consumer.tag, None)
-        if channel.connection.has_capability("consumer_cancel_notify"):
-            channel.send("basic_cancel", consumer_tag=consumer.tag, nowait=True)
 
     # Turns and time
 
@@ -384,7 +309,7 @@ class AcceptorCore:
             "acceptor", self.index, len(self.connections),
             sum(len(connection.channels) for connection in self.connections.values()),
             len(self.throttle.held), self.throttle.parked_octets, len(self.throttle.paused), 0,
-            self.published_total, self.delivered_total, self.confirmed_total, self.turns,
+            self.published_total, self.delivery.delivered_total, self.confirmed_total, self.turns,
         )  # fmt: skip
 
     def shut_down(self) -> None:

@@ -279,11 +279,11 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         if self.connection is not None:
-            self.acceptor.core.writable(self.connection, False)
+            self.acceptor.core.delivery.writable(self.connection, False)
 
     def resume_writing(self) -> None:
         if self.connection is not None:
-            self.acceptor.core.writable(self.connection, True)
+            self.acceptor.core.delivery.writable(self.connection, True)
             self.acceptor.schedule_finish()
 
     # What the connection asks of its socket

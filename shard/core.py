@@ -15,8 +15,8 @@ from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import Marks, QueueLimits
+from shard.consuming import Consuming
 from shard.link import Link, life_of
-from shard.queue_cy import Consumer, Group, Range, settle_rows
 from shard.queues import QueueState
 from shard.saturation import Saturation
 
@@ -29,7 +29,6 @@ class ShardCore:
     def __init__(self, index: int, gauges: Gauges, settings: Settings, now: int) -> None:
         self.index = index
         self.gauges = gauges
-        self.window = settings.flow.consumer_window_bytes
         self.now = now
         self.version = -1
         self.queues: dict[int, QueueState] = {}
@@ -44,17 +43,12 @@ class ShardCore:
         gauges.queue_open(index, 0, "", "", now)
         self.memory = Saturation(marks, now, gauges.flow_epoch(index))
         self.write_memory_gauge()
+        self.consuming = Consuming(self, settings.flow.consumer_window_bytes)
         self.operations: dict[int, Callable[..., None]] = {
-            bus.WINDOW: self.open_window,
-            bus.CONSUME: self.consume,
-            bus.CANCEL: self.cancel,
-            bus.GET: self.get,
             bus.PURGE: self.purge,
             bus.DELETE: self.delete,
             bus.STAT: self.stat,
-            bus.LIMIT: self.limit,
-            bus.ACTIVE: self.activate,
-            bus.GONE: self.gone,
+            **self.consuming.operations,
         }
 
     # Topology
@@ -134,7 +128,7 @@ class ShardCore:
             if operation[0] == bus.PUBLISH:
                 self.publish(link, parts, turn, index, operation)
             elif operation[0] == bus.SETTLE:
-                self.settle(link, parts, operation)
+                self.consuming.settle(link, parts, operation)
             else:
                 self.operations[operation[0]](link, *operation[1:])
 
@@ -238,74 +232,6 @@ class ShardCore:
                 first += 1
             link.turn.operations.append([bus.REJECTED, turn, index, queue.id, refused, first - refused])
 
-    def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
-        for consumer in settle_rows(parts[operation[1]], link.consumers):
-            self.touch(consumer.queue.owner)
-            if consumer.cancelled and not consumer.outstanding:
-                link.forget(consumer)
-            if consumer.group.limit:
-                for other in consumer.group.members:
-                    self.touch(other.queue.owner)
-
-    def open_window(self, link: Link, windows: dict[int, int]) -> None:
-        for id, octets in windows.items():
-            consumer = link.consumers.get(id)
-            if consumer is not None:
-                consumer.window += octets
-                if consumer.queue.ready:
-                    self.touch(consumer.queue.owner)
-
-    def consume(
-        self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
-        group: int, limit: int, active: bool,
-    ) -> None:  # fmt: skip
-        queue = self.queues.get(queue_id)
-        if queue is None or queue.fenced:
-            link.refuse(request, 404, "no such queue")
-            return
-        if queue.exclusive_consumer is not None or (exclusive and queue.ring.consumers):
-            link.refuse(request, 403, f"{queue} in exclusive use")
-            return
-        channel = link.group(group)
-        channel.limit = limit
-        consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
-        consumer.window = self.window
-        consumer.active = active
-        link.remember(consumer, consumer.group)
-        queue.ring.add(consumer)
-        queue.had_consumers = True
-        if exclusive:
-            queue.exclusive_consumer = consumer
-        link.reply(request, None)
-        self.touch(queue)
-
-    def cancel(self, link: Link, request: int, id: int) -> None:
-        consumer = link.consumers.get(id)
-        if consumer is not None and not consumer.cancelled:
-            self.remove_consumer(link, consumer, requeue=False)
-        link.reply(request, None)
-
-    def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> None:
-        queue = self.queues.get(queue_id)
-        if queue is None:
-            link.refuse(request, 404, "no such queue")
-            return
-        self.settle_down(queue)
-        getter = link.consumers.get(id)
-        if getter is None:
-            getter = Consumer(id, queue.contents, False, 0, Group(0), link)
-            getter.cancelled = True
-            link.remember(getter, link.group(group))
-        taken = queue.contents.take(1, 0, no_ack)
-        if not taken:
-            link.reply(request, None)
-            return
-        item: Range = taken[0]
-        if not no_ack:
-            getter.hold(item)
-        part = link.turn.place_batch(item.batch, item.first, 1)
-        link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
-
     def purge(self, link: Link, request: int, queue_id: int) -> None:
         queue = self.queues.get(queue_id)
         if queue is None:
@@ -336,44 +262,7 @@ class ShardCore:
         self.settle_down(queue)
         link.reply(request, [queue.contents.ready, len(queue.ring)])
 
-    def limit(self, link: Link, group: int, limit: int) -> None:
-        shared = link.group(group)
-        shared.limit = limit
-        for consumer in shared.members:
-            self.touch(consumer.queue.owner)
-
-    def activate(self, link: Link, request: int, ids: list[int], active: bool) -> None:
-        for id in ids:
-            consumer = link.consumers.get(id)
-            if consumer is not None:
-                consumer.active = active
-                self.touch(consumer.queue.owner)
-        link.reply(request, None)
-
-    def gone(self, link: Link, id: int) -> None:
-        group = link.groups.pop(id, None)
-        if group is not None:
-            for consumer in list(group.members):
-                self.remove_consumer(link, consumer, requeue=True)
-
     # What follows from them
-
-    def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> None:
-        """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back."""
-        queue: QueueState = consumer.queue.owner
-        if requeue:
-            consumer.requeue_all()
-        self.touch(queue)
-        if requeue or not consumer.outstanding:
-            link.forget(consumer)
-        if consumer.cancelled:
-            return
-        consumer.cancelled = True
-        queue.ring.remove(consumer)
-        if queue.exclusive_consumer is consumer:
-            queue.exclusive_consumer = None
-        if queue.auto_delete and not queue.ring.consumers and queue.had_consumers and not queue.fenced:
-            self.ask_to_delete(queue, lambda error: None)
 
     def ask_to_delete(self, queue: QueueState, done: Callable[[Any], None]) -> None:
         """The router decides what exists; until it has, nobody new may consume."""
@@ -398,5 +287,5 @@ class ShardCore:
                 link = self.links.pop(identity)
                 consumers = list(link.consumers.values())
                 for consumer in consumers:
-                    self.remove_consumer(link, consumer, requeue=True)
+                    self.consuming.remove_consumer(link, consumer, requeue=True)
                 log.info("acceptor gone", acceptor=index, incarnation=life[1], consumers=len(consumers))

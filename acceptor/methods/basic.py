@@ -37,17 +37,17 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if tag in channel.consumers:
         raise amqp_error(530, f"attempt to reuse consumer tag '{tag}'")
     consumer = Consumer(
-        channel.core.next_consumer(queue.shard), channel, queue, tag,
+        channel.core.delivery.next_consumer(queue.shard), channel, queue, tag,
         arguments["no_ack"], arguments["exclusive"], channel.prefetch,
     )  # fmt: skip
     # It is known before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
     channel.shards.add(queue.shard)
-    channel.core.consumers[consumer.id] = consumer
+    channel.core.delivery.consumers[consumer.id] = consumer
     answer = yield ToShard(queue.shard, consumer.operation())
     if answer.error is not None:
         del channel.consumers[tag]
-        channel.core.forget_consumer(consumer)
+        channel.core.delivery.forget(consumer)
         raise amqp_error(answer.error[0], answer.error[1])
     consumer.attached = True
     if not arguments["nowait"]:
@@ -61,7 +61,7 @@ def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
         consumer.leaving = True
         yield from ask_shard(consumer.queue.shard, bus.CANCEL, consumer.id)
         if channel.consumers.pop(tag, None) is not None:
-            channel.core.forget_consumer(consumer)
+            channel.core.delivery.forget(consumer)
     if not arguments["nowait"]:
         channel.send("basic_cancel_ok", consumer_tag=tag)
 
@@ -74,7 +74,7 @@ def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
     queue = find(channel, named(channel, arguments["queue"]))
     getter = channel.getters.get(queue.queue_id)
     if getter is None:
-        getter = channel.getters[queue.queue_id] = channel.core.next_consumer(queue.shard)
+        getter = channel.getters[queue.queue_id] = channel.core.delivery.next_consumer(queue.shard)
         channel.shards.add(queue.shard)
     no_ack = arguments["no_ack"]
     answer: Answer = yield ToShard(queue.shard, [bus.GET, 0, getter, queue.queue_id, no_ack, channel.group])

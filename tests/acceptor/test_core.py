@@ -294,7 +294,7 @@ def test_a_consumer_that_cannot_be_attached_again_is_cancelled(node: Node) -> No
     state.fenced = True
     node.settle()
     assert client.take("basic.cancel", 1).consumer_tag == "c"
-    assert not node.core(0).consumers
+    assert not node.core(0).delivery.consumers
 
 
 def test_what_a_dead_shard_said_last_does_not_open_the_link_wider(node: Node) -> None:

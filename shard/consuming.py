@@ -1,0 +1,140 @@
+"""What acceptors ask of a shard for their consumers: to attach, settle, limit, pause and end them, and to get.
+
+Consumers and gets belong to the link of their acceptor (shard/link.py); who is served when is the queue's to decide
+(shard/dispatch.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock import bus
+from shard.link import Link
+from shard.queue_cy import Consumer, Group, Range, settle_rows
+from shard.queues import QueueState
+
+if TYPE_CHECKING:
+    from shard.core import ShardCore
+
+
+class Consuming:
+    """The operations of class basic on the queues of one shard. `window` is what a new consumer may be sent, octets."""
+
+    def __init__(self, core: ShardCore, window: int) -> None:
+        self.core = core
+        self.window = window
+        self.operations: dict[int, Callable[..., None]] = {
+            bus.WINDOW: self.open_window,
+            bus.CONSUME: self.consume,
+            bus.CANCEL: self.cancel,
+            bus.GET: self.get,
+            bus.LIMIT: self.limit,
+            bus.ACTIVE: self.activate,
+            bus.GONE: self.gone,
+        }
+
+    def consume(
+        self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
+        group: int, limit: int, active: bool,
+    ) -> None:  # fmt: skip
+        queue = self.core.queues.get(queue_id)
+        if queue is None or queue.fenced:
+            link.refuse(request, 404, "no such queue")
+            return
+        if queue.exclusive_consumer is not None or (exclusive and queue.ring.consumers):
+            link.refuse(request, 403, f"{queue} in exclusive use")
+            return
+        channel = link.group(group)
+        channel.limit = limit
+        consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
+        consumer.window = self.window
+        consumer.active = active
+        link.remember(consumer, consumer.group)
+        queue.ring.add(consumer)
+        queue.had_consumers = True
+        if exclusive:
+            queue.exclusive_consumer = consumer
+        link.reply(request, None)
+        self.core.touch(queue)
+
+    def cancel(self, link: Link, request: int, id: int) -> None:
+        consumer = link.consumers.get(id)
+        if consumer is not None and not consumer.cancelled:
+            self.remove_consumer(link, consumer, requeue=False)
+        link.reply(request, None)
+
+    def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> None:
+        queue = self.core.queues.get(queue_id)
+        if queue is None:
+            link.refuse(request, 404, "no such queue")
+            return
+        self.core.settle_down(queue)
+        getter = link.consumers.get(id)
+        if getter is None:
+            getter = Consumer(id, queue.contents, False, 0, Group(0), link)
+            getter.cancelled = True
+            link.remember(getter, link.group(group))
+        taken = queue.contents.take(1, 0, no_ack)
+        if not taken:
+            link.reply(request, None)
+            return
+        item: Range = taken[0]
+        if not no_ack:
+            getter.hold(item)
+        part = link.turn.place_batch(item.batch, item.first, 1)
+        link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
+
+    def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
+        for consumer in settle_rows(parts[operation[1]], link.consumers):
+            self.core.touch(consumer.queue.owner)
+            if consumer.cancelled and not consumer.outstanding:
+                link.forget(consumer)
+            if consumer.group.limit:
+                for other in consumer.group.members:
+                    self.core.touch(other.queue.owner)
+
+    def open_window(self, link: Link, windows: dict[int, int]) -> None:
+        for id, octets in windows.items():
+            consumer = link.consumers.get(id)
+            if consumer is not None:
+                consumer.window += octets
+                if consumer.queue.ready:
+                    self.core.touch(consumer.queue.owner)
+
+    def limit(self, link: Link, group: int, limit: int) -> None:
+        shared = link.group(group)
+        shared.limit = limit
+        for consumer in shared.members:
+            self.core.touch(consumer.queue.owner)
+
+    def activate(self, link: Link, request: int, ids: list[int], active: bool) -> None:
+        for id in ids:
+            consumer = link.consumers.get(id)
+            if consumer is not None:
+                consumer.active = active
+                self.core.touch(consumer.queue.owner)
+        link.reply(request, None)
+
+    def gone(self, link: Link, id: int) -> None:
+        group = link.groups.pop(id, None)
+        if group is not None:
+            for consumer in list(group.members):
+                self.remove_consumer(link, consumer, requeue=True)
+
+    def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> None:
+        """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back."""
+        queue: QueueState = consumer.queue.owner
+        if requeue:
+            consumer.requeue_all()
+        self.core.touch(queue)
+        if requeue or not consumer.outstanding:
+            link.forget(consumer)
+        if consumer.cancelled:
+            return
+        consumer.cancelled = True
+        queue.ring.remove(consumer)
+        if queue.exclusive_consumer is consumer:
+            queue.exclusive_consumer = None
+        if queue.auto_delete and not queue.ring.consumers and queue.had_consumers and not queue.fenced:
+            self.core.ask_to_delete(queue, lambda error: None)
