@@ -188,7 +188,7 @@ class AcceptorCore:
     def change(self, change: list[Any]) -> None:
         self.topology.apply(change)
         if change[0] == "queue":
-            _, vhost, name, id, slot, _, _, _, _, _, wire = change
+            _, vhost, name, id, slot, _, _, _, _, _, wire, _ = change
             limits = QueueLimits.from_wire(wire)
             if limits.marks and id not in self.inlets:
                 acceptors = self.settings.acceptors

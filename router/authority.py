@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from penstock.amqp.errors import amqp_error
+from penstock.features import QueueFeatures
 from penstock.watermarks import FlowDefaults
 from router import equivalence, queue_arguments
 from router.checks import (
@@ -177,7 +178,8 @@ class Authority:
             raise amqp_error(406, f"cannot declare {subject}: the node has {count} queues, its limit (max_queues)")
         queue_id = self.ledger.next_queue_id()
         queue = Queue(
-            vhost, name, queue_id, slot, shard, durable, auto_delete, owner, arguments, limits.to_wire()
+            vhost, name, queue_id, slot, shard, durable, auto_delete, owner, arguments, limits.to_wire(),
+            QueueFeatures.from_arguments(arguments).to_wire(),
         )  # fmt: skip
         self.ledger.add_queue(queue)
         return queue

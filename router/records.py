@@ -58,7 +58,7 @@ class Queue:
     """A queue (AMQP 0-9-1, 3.1.1) and its place in the node.
 
     `queue_id` is never used twice; `slot` is its place in the gauges; `owner` is the connection of an exclusive queue;
-    `limits` is what `QueueLimits.to_wire` says.
+    `limits` and `features` are what `QueueLimits.to_wire` and `QueueFeatures.to_wire` say.
     """
 
     vhost: str
@@ -71,6 +71,7 @@ class Queue:
     owner: str | None
     arguments: Arguments = field(hash=False)
     limits: list[Any] = field(hash=False)
+    features: list[Any] = field(hash=False)
 
     def __str__(self) -> str:
         return described("queue", self.name, self.vhost)
@@ -78,7 +79,7 @@ class Queue:
     def change(self) -> Change:
         return [
             *("queue", self.vhost, self.name, self.queue_id, self.slot, self.shard),
-            *(self.durable, self.auto_delete, self.owner, dict(self.arguments), self.limits),
+            *(self.durable, self.auto_delete, self.owner, dict(self.arguments), self.limits, self.features),
         ]
 
 

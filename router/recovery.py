@@ -1,9 +1,10 @@
-"""From what was stored to a ledger that can go on: every queue gets a shard, a slot and limits of this run."""
+"""From what was stored to a ledger that can go on: every queue gets shard, slot, limits and features of this run."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.features import QueueFeatures
 from penstock.logs import get_logger
 from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
 from router.ledger import Ledger
@@ -57,7 +58,8 @@ def _settle(queue: Queue, ledger: Ledger, shards: int, defaults: FlowDefaults) -
         log.warning("queue keeps its limits, they no longer go with the settings", queue=queue.name,
                     vhost=queue.vhost, argument=error.argument, problem=str(error))  # fmt: skip
         limits = queue.limits
-    return replace(queue, slot=slot, shard=shard, limits=limits)
+    features = QueueFeatures.from_arguments(queue.arguments).to_wire()
+    return replace(queue, slot=slot, shard=shard, limits=limits, features=features)
 
 
 def _of_kind(changes: list[Change], *kinds: str) -> list[Change]:

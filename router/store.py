@@ -49,6 +49,10 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (vhost, source, kind, destination, key, arguments)) WITHOUT ROWID;
     CREATE TABLE placements (vhost, queue, shard INTEGER, PRIMARY KEY (vhost, queue)) WITHOUT ROWID;
     """,
+    # 2. Features of queues, msgpack; those of older queues are an empty list until they are recovered.
+    """
+    ALTER TABLE queues ADD COLUMN features BLOB DEFAULT x'90';
+    """,
 )
 
 
@@ -135,10 +139,9 @@ class Store:
         for vhost, name, kind, durable, auto_delete, internal, arguments in self._execute("SELECT * FROM exchanges"):
             flags = map(bool, (durable, auto_delete, internal))
             yield ["exchange", _name(vhost), _name(name), kind, *flags, unpack(arguments)]
-        for vhost, name, *place, durable, auto_delete, owner, arguments, limits in self._execute(
-            "SELECT * FROM queues ORDER BY queue_id"
-        ):
-            packed = unpack(arguments), unpack(limits)
+        for vhost, name, *facts in self._execute("SELECT * FROM queues ORDER BY queue_id"):
+            *place, durable, auto_delete, owner = facts[:-3]
+            packed = map(unpack, facts[-3:])
             yield ["queue", _name(vhost), _name(name), *place, bool(durable), bool(auto_delete), owner, *packed]
         for vhost, source, kind, destination, key, arguments, _ in self._execute("SELECT * FROM bindings"):
             ends = _name(vhost), _name(source), kind, _name(destination)
@@ -213,10 +216,10 @@ def _exchange_gone(execute: Execute, _durable: bool, vhost: str, name: str) -> N
 
 
 def _queue(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
-    *flat, arguments, limits = facts
-    values = (_stored(vhost), _stored(name), *flat, pack(arguments), pack(limits))
+    *flat, arguments, limits, features = facts
+    values = (_stored(vhost), _stored(name), *flat, pack(arguments), pack(limits), pack(features))
     # A queue that was stored may have got another slot, shard or other limits since.
-    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _queue_gone(execute: Execute, _durable: bool, vhost: str, name: str, queue_id: int) -> None:

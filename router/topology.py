@@ -6,7 +6,8 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["vhost", name]
     ["exchange", vhost, name, type, durable, auto_delete, internal, arguments]
     ["exchange_gone", vhost, name]
-    ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits]
+    ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits,
+     features]
     ["queue_gone", vhost, name, queue_id]
     ["binding", vhost, source, kind, destination, key, arguments]          kind is "queue" or "exchange"
     ["binding_gone", vhost, source, kind, destination, key, arguments]

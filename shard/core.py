@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock import bus
 from penstock.batch_cy import Batch
+from penstock.features import QueueFeatures
 from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
@@ -71,9 +72,12 @@ class ShardCore:
 
     def change(self, change: list[Any]) -> None:
         if change[0] == "queue":
-            _, vhost, name, id, slot, shard, _, auto_delete, _, _, limits = change
+            _, vhost, name, id, slot, shard, _, auto_delete, _, _, limits, features = change
             if shard == self.index and id not in self.queues:
-                queue = QueueState(id, slot, vhost, name, auto_delete, QueueLimits.from_wire(limits), self.now)
+                queue = QueueState(
+                    id, slot, vhost, name, auto_delete, QueueLimits.from_wire(limits),
+                    QueueFeatures.from_wire(features), self.now,
+                )  # fmt: skip
                 self.queues[id] = queue
                 self.gauges.queue_open(slot, id, vhost, name, self.now)
                 queue.saturation.epoch = self.gauges.flow_epoch(slot)

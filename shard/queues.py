@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.batch_cy import Batch
+from penstock.features import QueueFeatures
 from penstock.watermarks import QueueLimits
 from shard.dispatch import Ring
 from shard.queue_cy import UNLIMITED, Consumer, Queue
@@ -16,19 +17,21 @@ class QueueState:
     """
 
     __slots__ = (
-        "auto_delete", "contents", "exclusive_consumer", "fenced", "had_consumers", "id", "limits", "name", "ring",
-        "saturation", "slot", "vhost", "weighed",
+        "auto_delete", "contents", "exclusive_consumer", "features", "fenced", "had_consumers", "id", "limits", "name",
+        "ring", "saturation", "slot", "vhost", "weighed",
     )  # fmt: skip
 
     def __init__(
-        self, id: int, slot: int, vhost: str, name: str, auto_delete: bool, limits: QueueLimits, now: int
-    ) -> None:
+        self, id: int, slot: int, vhost: str, name: str, auto_delete: bool, limits: QueueLimits,
+        features: QueueFeatures, now: int,
+    ) -> None:  # fmt: skip
         self.id = id
         self.slot = slot
         self.vhost = vhost
         self.name = name
         self.auto_delete = auto_delete
         self.limits = limits
+        self.features = features
         self.contents = Queue(id, self)
         self.ring = Ring()
         self.saturation = Saturation(limits.marks, now)

@@ -8,8 +8,8 @@ from penstock.amqp.errors import AMQPError
 from router.checks import check_access, check_equivalent, check_new_name, check_not_default, stripped
 from router.records import Queue
 
-MINE = Queue("/", "q", 1, 3, 0, False, False, "0.1.1", {}, [])
-ANYBODYS = Queue("/", "q", 1, 3, 0, False, False, None, {}, [])
+MINE = Queue("/", "q", 1, 3, 0, False, False, "0.1.1", {}, [], [])
+ANYBODYS = Queue("/", "q", 1, 3, 0, False, False, None, {}, [], [])
 
 
 def test_stripped() -> None:

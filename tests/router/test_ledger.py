@@ -18,7 +18,7 @@ def ledger() -> Ledger:
         ledger.add_exchange(Exchange("/", name, "fanout", False, auto_delete, False, {}))
     slot = ledger.take_slot(0)
     assert slot is not None
-    ledger.add_queue(Queue("/", "q", ledger.next_queue_id(), slot, 0, True, False, None, {}, []))
+    ledger.add_queue(Queue("/", "q", ledger.next_queue_id(), slot, 0, True, False, None, {}, [], []))
     ledger.bind(Binding("/", "x", "queue", "q", "", {}))
     ledger.bind(Binding("/", "y", "exchange", "x", "", {}))
     ledger.take_steps()

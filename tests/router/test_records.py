@@ -6,7 +6,7 @@ import pytest
 
 from router.records import Binding, Exchange, Queue
 
-QUEUE = Queue("/", "q", 1, 3, 0, True, False, None, {"x-max-length": 5}, [5, None, "drop-head", 0, 0, 0, 0])
+QUEUE = Queue("/", "q", 1, 3, 0, True, False, None, {}, [5, None, "drop-head", 0, 0, 0, 0], [])
 EXCHANGE = Exchange("/", "x", "topic", True, False, True, {"alternate-exchange": "y"})
 BINDING = Binding("/", "x", "queue", "q", "k", {"a": 1, "b": True})
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from penstock.features import QueueFeatures
 from penstock.watermarks import FlowDefaults, QueueLimits
 from router.placement import place
 from router.recovery import TooManyQueues, recover
 from router.store import Stored
 
 BASE: list[list[Any]] = [["vhost", "/"], ["exchange", "/", "x", "fanout", True, False, False, {}]]
+FEATURES = QueueFeatures().to_wire()
 LIMITS = QueueLimits.from_arguments({}, FlowDefaults()).to_wire()
 
 
@@ -21,7 +23,7 @@ def stored(*queues: list[Any], more: tuple[Any, ...] = ()) -> Stored:
 
 
 def queue(name: str, queue_id: int, slot: int, shard: int, limits: list[Any] = LIMITS, **arguments: Any) -> list[Any]:
-    return ["queue", "/", name, queue_id, slot, shard, True, False, None, arguments, limits]
+    return ["queue", "/", name, queue_id, slot, shard, True, False, None, arguments, limits, FEATURES]
 
 
 def test_nothing_to_change() -> None:
@@ -68,3 +70,9 @@ def test_limits_that_no_longer_go_with_the_settings_stay() -> None:
 def test_more_queues_than_there_may_be() -> None:
     with pytest.raises(TooManyQueues, match="2 queues are stored, max_queues is 1"):
         recover(stored(queue("a", 1, -1, 0), queue("b", 2, -1, 1)), 2, 1, FlowDefaults())
+
+
+def test_features_of_queues_from_before_there_were_any() -> None:
+    ledger = recover(stored([*queue("a", 1, 4, 0, **{"x-message-ttl": 5})[:-1], []]), 2, 5, FlowDefaults())
+    (step,) = ledger.take_steps()
+    assert QueueFeatures.from_wire(step.change[11]) == QueueFeatures(message_ttl=5)

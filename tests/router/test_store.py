@@ -16,11 +16,13 @@ from router.store import APPLICATION_ID, MIGRATIONS, Store, StoreError
 from tests.router.strategies import field_values
 
 LIMITS = [10, None, "flow", 8, 7, 0, 0]
+FEATURES = ["classic", 60000, None]
 ODD = "n\udcff"  # octets that are no UTF-8
 
 
 def queue(name: str, queue_id: int, *, durable: bool, owner: str | None = None) -> Change:
-    return ["queue", "/", name, queue_id, queue_id + 3, 1, durable, False, owner, {"x-max-length": 10}, LIMITS]
+    place = [queue_id, queue_id + 3, 1]
+    return ["queue", "/", name, *place, durable, False, owner, {"x-max-length": 10}, LIMITS, FEATURES]
 
 
 DURABLE: list[Change] = [
