@@ -14,24 +14,18 @@ from collections.abc import Generator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from acceptor import methods
-from acceptor.confirms import Confirms, Span
+from acceptor import methods, publishing
+from acceptor.confirms import Confirms
 from acceptor.consumers import Consumer
 from acceptor.inlet import UNLIMITED, Gate
 from acceptor.parked import OVERTAKES, ParkedMethod, ParkedRun, means
-from acceptor.routes import Route
 from acceptor.unacked_cy import UnackedTags
-from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.properties import decode_properties, headers
 from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
-from penstock.batch_cy import HAS_HEADERS, HAS_USER_ID
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
-
-NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
 
 
 class Channel:
@@ -83,28 +77,16 @@ class Channel:
         if self.closing:
             return
         batch = run.batch
-        refused = self.refusal(run)
+        refused = publishing.refusal(self, run)
         if refused is not None:
             self.fail(refused)
             return
         tag = self.confirms.number(batch.count) if self.confirms is not None else 0
         parked = ParkedRun(run.address, run.mandatory, batch, 0, batch.count, tag)
         if self.running is None and not self.inbox:
-            self.forward(parked, UNLIMITED)
+            publishing.forward(self, parked, UNLIMITED)
         if parked.count and not self.closing:
             self.park(parked)
-
-    def refusal(self, run: PublishRun) -> AMQPError | None:
-        """Why the publishes may not be taken at all."""
-        if run.immediate:
-            return amqp_error(540, "immediate=true", BY_NAME["basic_publish"])
-        if run.batch.all_flags(0, run.batch.count) & HAS_USER_ID:
-            for i in range(run.batch.count):
-                claimed = decode_properties(run.batch.record(i)[1][12:]).get("user_id", self.connection.user)
-                if claimed != self.connection.user:
-                    text = f"user_id property set to '{claimed}' but authenticated user was '{self.connection.user}'"
-                    return amqp_error(406, text, BY_NAME["basic_publish"])
-        return None
 
     def take_settlements(self, run: SettleRun) -> None:
         """Acks, nacks and rejects arrived."""
@@ -164,7 +146,7 @@ class Channel:
                 self.unpark()
                 self.handle(item.method, item.arguments)
                 continue
-            sent = self.forward(item, most)
+            sent = publishing.forward(self, item, most)
             if most != UNLIMITED:
                 most = most - sent or UNLIMITED  # its share is used up: from here on it is a newcomer
             if item.count:
@@ -224,60 +206,7 @@ class Channel:
         self.parked_methods -= isinstance(item, ParkedMethod)
         self.core.throttle.parked(self, -item.octets)
 
-    # Publishing
-
-    def forward(self, run: ParkedRun, most: int) -> int:
-        """Send what there is room for, at most that many; how many went. `run` keeps the rest."""
-        before = run.count
-        try:
-            route = self.core.routes.find(self.vhost, run.address)
-            if route.by_headers:
-                self.forward_by_headers(run, route, most)
-            else:
-                self.forward_along(run, route, most)
-        except AMQPError as error:
-            error.class_id, error.method_id = BY_NAME["basic_publish"].class_id, BY_NAME["basic_publish"].method_id
-            run.count = 0
-            self.fail(error)
-            return before
-        return before - run.count
-
-    def forward_along(self, run: ParkedRun, route: Route, most: int) -> None:
-        if not route.targets:
-            self.unroutable(run)
-            return
-        fresh = most == UNLIMITED
-        while run.count and most > 0:
-            count = self.fitting(run, route, min(run.count, most), fresh)
-            if count:
-                self.dispatch(run, route, count)
-                most -= count
-            elif self.wait_at_closed(route, fresh):
-                return
-        if run.count:
-            # Its share is used up though there may be room: others are next, and what it sent brings its turn again.
-            self.wait_at(route.gates[-1])
-
-    def fitting(self, run: ParkedRun, route: Route, count: int, fresh: bool) -> int:
-        """How many messages every gate of the route has room for; a newcomer does not overtake those who wait."""
-        for gate in route.gates:
-            if fresh and gate.waiting:
-                return 0
-            room, octets = gate.room()
-            count = min(count, room)
-            if octets < UNLIMITED and count:
-                fit = run.batch.fit(run.first, count, octets)
-                count = fit if fit or octets == 0 else 1
-            if count == 0:
-                return 0
-        return count
-
-    def wait_at_closed(self, route: Route, fresh: bool) -> bool:
-        """Wait at every gate of the route that has no room; whether there is one."""
-        for gate in route.gates:
-            if (fresh and gate.waiting) or min(gate.room()) <= 0:
-                self.wait_at(gate)
-        return bool(self.gates)
+    # Gates
 
     def wait_at(self, gate: Gate) -> None:
         gate.waiting[self] = None
@@ -289,40 +218,10 @@ class Channel:
         """A gate that the channel waits at is saturated: now its client is told."""
         self.core.throttle.hold(self, gate)
 
-    def dispatch(self, run: ParkedRun, route: Route, count: int) -> None:
-        """Put messages into the turn of every shard of the route."""
-        span = None
-        if self.confirms is not None and run.tag:
-            span = Span(self.confirms, run.tag, count, len(route.targets), route.inlets, self.confirmed)
-        octets = run.batch.body_bytes(run.first, count) if route.inlets else 0
-        for target in route.targets:
-            target.link.publish(target.queues, run.batch, run.first, count, span)
-            for inlet in target.inlets:
-                inlet.entered(count, octets)
-                target.link.under_way(inlet, count, octets)
-        self.core.published(count)
-        run.advance(count)
-
-    def forward_by_headers(self, run: ParkedRun, route: Route, most: int) -> None:
-        """Each message has a route of its own. A share of the room is not kept to: the gates bound it all the same."""
-        share = UNLIMITED if most == UNLIMITED else UNLIMITED - 1
-        while run.count:
-            _, header, _ = run.batch.record(run.first)
-            found = headers(header[12:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
-            single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag)
-            self.forward_along(single, self.core.routes.by_headers(self.vhost, route, found), share)
-            if single.count:
-                return
-            run.advance(1)
-
-    def unroutable(self, run: ParkedRun) -> None:
-        """No queue takes it: a mandatory message comes back, and both kinds count as confirmed."""
-        if run.mandatory and not self.detached:
-            self.connection.write_contents(self.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
-        if self.confirms is not None and run.tag:
-            self.confirms.complete(run.tag, run.count, False)
-            self.confirmed()
-        run.advance(run.count)
+    def leave_gates(self) -> None:
+        for gate in self.gates:
+            gate.waiting.pop(self, None)
+        self.gates.clear()
 
     def confirmed(self) -> None:
         """Some publishes are complete: tell at the end of the turn."""
@@ -371,8 +270,3 @@ class Channel:
             self.unpark()
         if parked:
             self.core.adopt(self, parked)
-
-    def leave_gates(self) -> None:
-        for gate in self.gates:
-            gate.waiting.pop(self, None)
-        self.gates.clear()

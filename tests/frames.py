@@ -27,12 +27,16 @@ connection.close         10 50  code:short text:shortstr class_id:short method_i
 connection.close-ok      10 51
 connection.blocked       10 60  reason:shortstr
 connection.unblocked     10 61
+connection.update-secret 10 70  new_secret:longstr reason:shortstr
+connection.update-secret-ok 10 71
 channel.open             20 10  reserved_1:shortstr
 channel.open-ok          20 11  reserved_1:longstr
 channel.flow             20 20  active:bit
 channel.flow-ok          20 21  active:bit
 channel.close            20 40  code:short text:shortstr class_id:short method_id:short
 channel.close-ok         20 41
+access.request           30 10  realm:shortstr exclusive:bit passive:bit active:bit write:bit read:bit
+access.request-ok        30 11  t:short
 exchange.declare         40 10  t:short exchange:shortstr type:shortstr passive:bit durable:bit auto_delete:bit internal:bit nowait:bit arguments:table
 exchange.declare-ok      40 11
 exchange.delete          40 20  t:short exchange:shortstr if_unused:bit nowait:bit
@@ -71,6 +75,12 @@ basic.recover-ok         60 111
 basic.nack               60 120 delivery_tag:longlong multiple:bit requeue:bit
 confirm.select           85 10  nowait:bit
 confirm.select-ok        85 11
+tx.select                90 10
+tx.select-ok             90 11
+tx.commit                90 20
+tx.commit-ok             90 21
+tx.rollback              90 30
+tx.rollback-ok           90 31
 """  # noqa: E501 - a table reads best with one method a line
 
 

@@ -1,0 +1,131 @@
+"""What becomes of a channel's publishes: routed, let through the gates as far as there is room, put into the turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acceptor.confirms import Span
+from acceptor.inlet import UNLIMITED
+from acceptor.parked import ParkedRun
+from acceptor.routes import Route
+from penstock.amqp.encode_cy import RETURN
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.properties import decode_properties, headers
+from penstock.amqp.scan_cy import PublishRun
+from penstock.amqp.spec import BY_NAME
+from penstock.batch_cy import HAS_HEADERS, HAS_USER_ID
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+
+PUBLISH = BY_NAME["basic_publish"]
+NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
+
+
+def refusal(channel: Channel, run: PublishRun) -> AMQPError | None:
+    """Why publishes may not be taken at all."""
+    if run.immediate:
+        return amqp_error(540, "immediate=true", PUBLISH)
+    if run.batch.all_flags(0, run.batch.count) & HAS_USER_ID:
+        user = channel.connection.user
+        for i in range(run.batch.count):
+            claimed = decode_properties(run.batch.record(i)[1][12:]).get("user_id", user)
+            if claimed != user:
+                text = f"user_id property set to '{claimed}' but authenticated user was '{user}'"
+                return amqp_error(406, text, PUBLISH)
+    return None
+
+
+def forward(channel: Channel, run: ParkedRun, most: int) -> int:
+    """Send what there is room for, at most that many; how many went. `run` keeps the rest."""
+    before = run.count
+    try:
+        route = channel.core.routes.find(channel.vhost, run.address)
+        if route.by_headers:
+            forward_by_headers(channel, run, route, most)
+        else:
+            forward_along(channel, run, route, most)
+    except AMQPError as error:
+        error.class_id, error.method_id = PUBLISH.class_id, PUBLISH.method_id
+        run.count = 0
+        channel.fail(error)
+        return before
+    return before - run.count
+
+
+def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> None:
+    if not route.targets:
+        unroutable(channel, run)
+        return
+    fresh = most == UNLIMITED
+    while run.count and most > 0:
+        count = fitting(run, route, min(run.count, most), fresh)
+        if count:
+            dispatch(channel, run, route, count)
+            most -= count
+        elif wait_at_closed(channel, route, fresh):
+            return
+    if run.count:
+        # Its share is used up though there may be room: others are next, and what it sent brings its turn again.
+        channel.wait_at(route.gates[-1])
+
+
+def fitting(run: ParkedRun, route: Route, count: int, fresh: bool) -> int:
+    """How many messages every gate of the route has room for; a newcomer does not overtake those who wait."""
+    for gate in route.gates:
+        if fresh and gate.waiting:
+            return 0
+        room, octets = gate.room()
+        count = min(count, room)
+        if octets < UNLIMITED and count:
+            fit = run.batch.fit(run.first, count, octets)
+            count = fit if fit or octets == 0 else 1
+        if count == 0:
+            return 0
+    return count
+
+
+def wait_at_closed(channel: Channel, route: Route, fresh: bool) -> bool:
+    """Wait at every gate of the route that has no room; whether there is one."""
+    for gate in route.gates:
+        if (fresh and gate.waiting) or min(gate.room()) <= 0:
+            channel.wait_at(gate)
+    return bool(channel.gates)
+
+
+def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int) -> None:
+    """Put messages into the turn of every shard of the route."""
+    span = None
+    if channel.confirms is not None and run.tag:
+        span = Span(channel.confirms, run.tag, count, len(route.targets), route.inlets, channel.confirmed)
+    octets = run.batch.body_bytes(run.first, count) if route.inlets else 0
+    for target in route.targets:
+        target.link.publish(target.queues, run.batch, run.first, count, span)
+        for inlet in target.inlets:
+            inlet.entered(count, octets)
+            target.link.under_way(inlet, count, octets)
+    channel.core.published(count)
+    run.advance(count)
+
+
+def forward_by_headers(channel: Channel, run: ParkedRun, route: Route, most: int) -> None:
+    """Each message has a route of its own. A share of the room is not kept to: the gates bound it all the same."""
+    share = UNLIMITED if most == UNLIMITED else UNLIMITED - 1
+    while run.count:
+        _, header, _ = run.batch.record(run.first)
+        found = headers(header[12:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
+        single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag)
+        forward_along(channel, single, channel.core.routes.by_headers(channel.vhost, route, found), share)
+        if single.count:
+            return
+        run.advance(1)
+
+
+def unroutable(channel: Channel, run: ParkedRun) -> None:
+    """No queue takes it: a mandatory message comes back, and both kinds count as confirmed."""
+    if run.mandatory and not channel.detached:
+        channel.connection.write_contents(channel.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
+    if channel.confirms is not None and run.tag:
+        channel.confirms.complete(run.tag, run.count, False)
+        channel.confirmed()
+    run.advance(run.count)
