@@ -195,6 +195,14 @@ class AcceptorCore:
                 self.inlets[id] = Inlet(self.gauges, acceptors, id, slot, vhost, name, limits)
         elif change[0] == "queue_gone":
             self.close_inlet(change[3])
+        elif change[0] == "vhost_gone":
+            self.expel(lambda connection: connection.vhost == change[1], f"vhost '{change[1]}' is deleted")
+
+    def expel(self, concerned: Callable[[Connection], bool], reason: str) -> None:
+        """Close open connections for a reason of the operator's."""
+        for connection in list(self.connections.values()):
+            if connection.expected is None and not connection.closing and concerned(connection):
+                connection.close(forced(reason))
 
     def close_inlet(self, id: int) -> None:
         """A queue with a limit is gone: confirms withheld for it are given."""

@@ -8,8 +8,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from ops.administration import vhost
 from ops.compiled import uncompiled
-from ops.errors import StartError
+from ops.errors import CommandError, StartError
 from penstock import __version__, logs
 from penstock.settings import Settings, SettingsError
 
@@ -21,6 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(vhost.app, name="vhost")
 
 
 def _option(name: str, **more: Any) -> Any:
@@ -104,7 +107,7 @@ def main() -> NoReturn:
     """Run the command and exit: 0, 1 if `status` finds no node, 2 for anything wrong that the caller can mend."""
     try:
         code = app(prog_name="penstock", standalone_mode=False)
-    except (StartError, SettingsError) as error:
+    except (StartError, SettingsError, CommandError) as error:
         _refuse(str(error))
     except typer.TyperException as error:
         _refuse(" ".join(error.format_message().split()))

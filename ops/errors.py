@@ -1,5 +1,9 @@
-"""What can keep a node from starting, told to the person who tried."""
+"""What can go wrong for the person at the command line, told in one line."""
 
 
 class StartError(Exception):
     """The node cannot be started; the text is one line that names the cause."""
+
+
+class CommandError(Exception):
+    """A command to a running node was not carried out; the text is one line that says why."""

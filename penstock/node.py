@@ -52,6 +52,11 @@ class Node:
         return f"ipc://{self.runtime}/router.changes"
 
     @property
+    def control(self) -> Path:
+        """Unix socket of the router: commands of the node's user (`penstock.control`)."""
+        return self.runtime / "control"
+
+    @property
     def process_events(self) -> str:
         """PUB socket of the supervisor: processes that started or died."""
         return f"ipc://{self.runtime}/supervisor.events"

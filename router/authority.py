@@ -26,18 +26,7 @@ from router.checks import (
 from router.ledger import Ledger
 from router.matching import INDEXES, headers_pattern
 from router.placement import place
-from router.records import DEFAULT_EXCHANGE, Arguments, Binding, Exchange, Kind, Queue, described
-
-PREDECLARED = (
-    (DEFAULT_EXCHANGE, "direct", False),
-    ("amq.direct", "direct", False),
-    ("amq.fanout", "fanout", False),
-    ("amq.topic", "topic", False),
-    ("amq.headers", "headers", False),
-    ("amq.match", "headers", False),
-    ("amq.rabbitmq.trace", "topic", True),
-)
-"""The exchanges of every vhost: name, type, internal. All are durable."""
+from router.records import Arguments, Binding, Exchange, Kind, Queue, described
 
 Found: TypeAlias = dict[str, Any]
 """What a requester learns of a queue: name, queue_id, slot, shard."""
@@ -53,16 +42,6 @@ class Authority:
         self._defaults = defaults
         self._name_key = name_key
         self._dead_acceptors: dict[int, int] = {}
-
-    # Vhosts
-
-    def add_vhost(self, name: str) -> None:
-        """Make a vhost, or what it lacks of its predeclared exchanges."""
-        if not self.topology.has_vhost(name):
-            self.ledger.record(["vhost", name], durable=True)
-        for exchange, kind, internal in PREDECLARED:
-            if self.topology.exchange(name, exchange) is None:
-                self.ledger.add_exchange(Exchange(name, exchange, kind, True, False, internal, {}))
 
     # Exchanges
 

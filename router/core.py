@@ -11,11 +11,15 @@ not yet taken in what was published sees by the gauges that it must.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock import bus
+from penstock.control import Refusal
 from penstock.logs import get_logger
+from router import vhosts
 from router.authority import Authority
+from router.commands import Administration, execute
 from router.ledger import Step
 from router.operations import Malformed, Outcome, perform
 from router.store import Store
@@ -23,15 +27,18 @@ from router.store import Store
 log = get_logger()
 
 SNAPSHOT = "snapshot"
-DEFAULT_VHOST = "/"
+
+Answered = Callable[[dict[str, Any]], None]
+"""Gets the answer to a command, as it goes over the control socket."""
 
 
 class Turn(NamedTuple):
-    """What a turn has to say: to all, None if nothing changed, and to requesters, each with its identity."""
+    """What a turn has to say: to all, None if nothing changed; to requesters, with their identity; to who commands."""
 
     version: int
     published: bytes | None
     replies: list[tuple[bytes, bytes]]
+    answers: list[tuple[Answered, dict[str, Any]]]
 
 
 class RouterCore:
@@ -42,8 +49,10 @@ class RouterCore:
         self.store = store
         self.last_published: bytes | None = None
         self._answers: list[tuple[bytes, Any, Outcome | None]] = []
+        self._commanded: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
-        authority.add_vhost(DEFAULT_VHOST)
+        self._administration = Administration(authority.ledger)
+        vhosts.add(authority.ledger, vhosts.DEFAULT_VHOST)
 
     @property
     def version(self) -> int:
@@ -63,6 +72,16 @@ class RouterCore:
         outcome = perform(self.authority, operation, arguments, request)
         self._answers.append((identity, number, outcome))
 
+    def command(self, command: str, arguments: dict[str, Any], answered: Answered) -> None:
+        """Carry out a command of the control socket; the turn answers it."""
+        answer: dict[str, Any]
+        try:
+            answer = {"result": execute(self._administration, command, arguments)}
+        except Refusal as refusal:
+            answer = {"error": str(refusal), "kind": refusal.kind}
+        log.info("command", command=command, error=answer.get("error"))
+        self._commanded.append((answered, answer))
+
     def acceptor_died(self, index: int, incarnation: int) -> None:
         """What belonged to an acceptor's connections goes with the end of the turn."""
         queues = self.authority.acceptor_died(index, incarnation)
@@ -81,7 +100,8 @@ class RouterCore:
             self.last_published = published
             self._steps = []
         answers, self._answers = self._answers, []
-        return Turn(self.version, published, [self._reply(*answer) for answer in answers])
+        commanded, self._commanded = self._commanded, []
+        return Turn(self.version, published, [self._reply(*answer) for answer in answers], commanded)
 
     def _reply(self, identity: bytes, number: Any, outcome: Outcome | None) -> tuple[bytes, bytes]:
         # A snapshot is taken now, when the topology is what its version says.

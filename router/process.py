@@ -21,7 +21,8 @@ from penstock.gauges import DEAD, STOPPED, UNSTARTED, Gauges
 from penstock.node import Node
 from penstock.watermarks import FlowDefaults
 from router.authority import Authority
-from router.core import RouterCore
+from router.control import ControlServer
+from router.core import Answered, RouterCore
 from router.recovery import TooManyQueues, recover
 from router.store import FILE_NAME, Store, StoreError
 
@@ -61,7 +62,18 @@ class Router:
         requests.setsockopt(zmq.ROUTER_HANDOVER, 1)
         requests.bind(node.router_requests)
         self.requests = Endpoint(loop, requests, self.on_request, self.finish_turn)
-        process.report_ready(self.context, node, "router", index, incarnation)
+        self.control = ControlServer(node.control, self.on_command)
+        self.index = index
+        self.incarnation = incarnation
+
+    async def start(self) -> None:
+        """Listen to commands as well, and say that all is served."""
+        await self.control.start()
+        process.report_ready(self.context, self.node, "router", self.index, self.incarnation)
+
+    def on_command(self, command: str, arguments: dict[str, Any], answered: Answered) -> None:
+        self.core.command(command, arguments, answered)
+        self.finish_turn()
 
     def on_request(self, frames: list[bytes]) -> None:
         if len(frames) == 2:
@@ -111,14 +123,17 @@ class Router:
             self.gauges.set_topology_version(turn.version)
         for identity, reply in turn.replies:
             self.requests.send([identity, reply])
+        for answered, answer in turn.answers:
+            answered(answer)
 
     def retry(self) -> None:
         self.retrying = False
         if not self.closed:
             self.finish_turn()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.closed = True
+        await self.control.close()
         for endpoint in (self.requests, self.changes, self.events):
             endpoint.close()
         self.context.destroy(linger=0)
@@ -149,10 +164,11 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     topology = router.core.authority.topology
     log.info("router started", pid=os.getpid(), incarnation=incarnation, version=topology.version,
              queues=len(topology.queues()))  # fmt: skip
+    await router.start()
     router.look_again()
     await stop.wait()
     log.info("router stops", version=topology.version, queues=len(topology.queues()))
-    router.close()
+    await router.close()
 
 
 def main() -> None:

@@ -205,6 +205,10 @@ def _vhost(execute: Execute, _durable: bool, name: str) -> None:
     execute("INSERT INTO vhosts VALUES (?)", (_stored(name),))
 
 
+def _vhost_gone(execute: Execute, _durable: bool, name: str) -> None:
+    execute("DELETE FROM vhosts WHERE name = ?", (_stored(name),))
+
+
 def _exchange(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
     *flat, arguments = facts
     values = (_stored(vhost), _stored(name), *flat, pack(arguments))
@@ -251,6 +255,7 @@ def _placement(execute: Execute, _durable: bool, vhost: str, queue: str, shard: 
 
 _WRITERS: dict[str, Callable[..., None]] = {
     "vhost": _vhost,
+    "vhost_gone": _vhost_gone,
     "exchange": _exchange,
     "exchange_gone": _exchange_gone,
     "queue": _queue,

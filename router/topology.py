@@ -4,6 +4,7 @@ The router changes it, everyone else follows: each holds a replica of this class
 every change that the router publishes after it. Changes are lists, as they go over the bus:
 
     ["vhost", name]
+    ["vhost_gone", name]                                                   when nothing is left in it
     ["exchange", vhost, name, type, durable, auto_delete, internal, arguments]
     ["exchange_gone", vhost, name]
     ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits,
@@ -72,6 +73,7 @@ class Topology:
         self.reset()
         self._kinds: dict[str, Callable[..., None]] = {
             "vhost": self._vhost,
+            "vhost_gone": self._vhost_gone,
             "exchange": self._exchange,
             "exchange_gone": self._exchange_gone,
             "queue": self._queue,
@@ -101,6 +103,10 @@ class Topology:
 
     def _vhost(self, name: str) -> None:
         self._vhosts[name] = _Vhost()
+
+    def _vhost_gone(self, name: str) -> None:
+        vhost = self._vhosts.pop(name)
+        assert not vhost.places and not vhost.queues and not vhost.arriving
 
     def _exchange(self, vhost: str, name: str, *facts: Any) -> None:
         self._vhosts[vhost].places[name] = _Place(Exchange(vhost, name, *facts))
@@ -171,6 +177,9 @@ class Topology:
     def has_vhost(self, name: str) -> bool:
         return name in self._vhosts
 
+    def vhosts(self) -> list[str]:
+        return list(self._vhosts)
+
     def exchange(self, vhost: str, name: str) -> Exchange | None:
         inside = self._vhosts.get(vhost)
         place = inside.places.get(name) if inside else None
@@ -186,6 +195,14 @@ class Topology:
     def queues(self) -> Collection[Queue]:
         """All queues, by age."""
         return self._by_id.values()
+
+    def queues_in(self, vhost: str) -> list[Queue]:
+        """The queues of a vhost that exists."""
+        return list(self._vhosts[vhost].queues.values())
+
+    def exchanges_in(self, vhost: str) -> list[Exchange]:
+        """The exchanges of a vhost that exists, the default one among them."""
+        return [place.exchange for place in self._vhosts[vhost].places.values()]
 
     def queues_of(self, connection: str) -> list[Queue]:
         """The exclusive queues of a connection."""

@@ -10,10 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil
 
+from ops.claim import Pointer
+from penstock import control
+from penstock.node import Node
 from tests.raw import Address
 from tests.waiting import wait_for
 
@@ -66,6 +69,25 @@ class Broker:
     def log(self) -> str:
         """All it has written on standard error so far."""
         return self.log_file.read_text(errors="replace")
+
+    def call(self, command: str, **arguments: Any) -> Any:
+        """The result of a command of the control socket. Refusal if it is refused."""
+        pointer = Pointer.load(self.directory / "data")
+        assert pointer
+        return control.call(Node.load(pointer.runtime).control, command, arguments)
+
+    def penstock(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """`penstock …` as a user of this node runs it, with that on its standard input."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+        return subprocess.run(
+            [sys.executable, "-m", "ops", *arguments, "--data", str(self.directory / "data")],
+            cwd=ROOT,
+            env={**clean, "COLUMNS": "200", "NO_COLOR": "1"},
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def _first_line(self) -> str:
         assert self.process.stdout

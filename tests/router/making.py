@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.watermarks import FlowDefaults
+from router import vhosts
 from router.authority import Authority
 from router.ledger import Ledger
 from router.operations import Outcome, perform
@@ -43,7 +44,7 @@ class Asked:
     def __init__(self, shards: int = 3, queues: int = 100) -> None:
         ledger = Ledger(Topology(), Slots(shards, shards + queues, ()), 0)
         self.authority = Authority(ledger, shards, FlowDefaults(), b"key")
-        self.authority.add_vhost("/")
+        vhosts.add(ledger, "/")
         self.topology = ledger.topology
         self.recorded = self.authority.ledger.take_steps()
         self.requests = 0

@@ -1,0 +1,63 @@
+"""Asking the node that runs on a data directory, and showing what it says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ops.claim import Pointer, is_claimed
+from ops.errors import CommandError
+from penstock import control
+from penstock.node import Node
+from penstock.settings import Settings
+
+PLAIN_WIDTH = 160
+
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="data directory of the node", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table")]
+
+
+def ask(data: Path | None, command: str, **arguments: Any) -> Any:
+    """The result of a command. CommandError if the node does not run, does not answer, or refuses."""
+    directory = Settings.load(None, {"data": data}).data
+    if not is_claimed(directory):
+        raise CommandError(f"no node runs on {directory}")
+    pointer = Pointer.load(directory)
+    try:
+        if pointer is None:
+            raise FileNotFoundError
+        return control.call(Node.load(pointer.runtime).control, command, arguments)
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise CommandError(f"the node on {directory} is starting or stopping; try again") from None
+    except control.Refusal as refusal:
+        raise CommandError(str(refusal)) from None
+    except (OSError, ValueError) as error:
+        raise CommandError(f"the node on {directory} does not answer: {error}") from None
+
+
+def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    """Print records: as JSON, or as a table of these columns."""
+    if as_json:
+        print(orjson.dumps(records, option=orjson.OPT_INDENT_2).decode())
+        return
+    table = Table(*(column.replace("_", " ") for column in columns))
+    for record in records:
+        table.add_row(*(escape(_shown(record[column])) for column in columns))
+    Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")

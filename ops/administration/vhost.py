@@ -1,0 +1,33 @@
+"""`penstock vhost`: virtual hosts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ops.administration.node import AsJson, Data, ask, show
+
+app = typer.Typer(help="Virtual hosts of a running node: each a world of its own.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="VHOST", help="its name", show_default=False)]
+
+
+@app.command()
+def add(name: Name, data: Data = None) -> None:
+    """Make a vhost with its predeclared exchanges. Nobody may use it before permissions are set."""
+    new = ask(data, "vhost_add", name=name)
+    print(f"vhost '{name}' {'added' if new else 'is there already'}")
+
+
+@app.command()
+def delete(name: Name, data: Data = None) -> None:
+    """Delete a vhost: its connections are closed; its queues, messages and permissions are gone."""
+    ask(data, "vhost_delete", name=name)
+    print(f"vhost '{name}' deleted")
+
+
+@app.command("list")
+def list_(data: Data = None, as_json: AsJson = False) -> None:
+    """List the vhosts."""
+    show(ask(data, "vhost_list"), ("name", "queues", "exchanges"), as_json)

@@ -1,0 +1,64 @@
+"""The control socket of a node: how a person's commands reach it.
+
+A Unix stream socket in the runtime directory, for the node's user only. Each request is one line of JSON, each gets
+one line of JSON back, in order:
+
+    {"command": name, "arguments": {…}}      ▶      {"result": …}      or      {"error": text, "kind": kind}
+
+Kinds of errors: `invalid` (what is asked for makes no sense), `not_found`, `failed` (ours: the log says more). A
+change that was answered is stored and known to every process. Text that is no UTF-8 keeps its octets (PEP 383).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any, Literal
+
+LINE_MAX = 16 * 1024 * 1024
+"""Octets of a request, its newline included; an import is one request."""
+CALL_SECONDS = 60.0
+
+Kind = Literal["invalid", "not_found", "failed"]
+
+
+class Refusal(Exception):
+    """A command that was not carried out; the text is one line for who gave it."""
+
+    def __init__(self, kind: Kind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+def call(path: Path, command: str, arguments: dict[str, Any]) -> Any:
+    """The result of a command. Refusal as the node says; OSError if it cannot be asked or does not answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(CALL_SECONDS)
+        connection.connect(str(path))
+        with connection.makefile("rwb") as lines:
+            lines.write(line({"command": command, "arguments": arguments}))
+            lines.flush()
+            answered = lines.readline()
+    if not answered.endswith(b"\n"):
+        raise ConnectionAbortedError("the node ended before it had answered")
+    answer = json.loads(answered)
+    if "error" in answer:
+        raise Refusal(answer["kind"], answer["error"])
+    return answer["result"]
+
+
+def line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def parse_request(octets: bytes) -> tuple[str, dict[str, Any]]:
+    """Command and arguments of a line. Refusal if it is no request."""
+    try:
+        request = json.loads(octets)
+    except (ValueError, RecursionError):
+        raise Refusal("invalid", "the request is not JSON") from None
+    match request:
+        case {"command": str(command), "arguments": dict(arguments)}:
+            return command, arguments
+    raise Refusal("invalid", 'the request is not {"command": …, "arguments": {…}}')

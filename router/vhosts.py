@@ -1,0 +1,43 @@
+"""Virtual hosts: each a topology of its own, that nothing leads out of (AMQP 0-9-1, 2.1.2)."""
+
+from __future__ import annotations
+
+from router.ledger import Ledger
+from router.records import DEFAULT_EXCHANGE, Exchange
+
+DEFAULT_VHOST = "/"
+
+PREDECLARED = (
+    (DEFAULT_EXCHANGE, "direct", False),
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+"""The exchanges of every vhost: name, type, internal. All are durable."""
+
+
+def add(ledger: Ledger, name: str) -> bool:
+    """Make a vhost, or what it lacks of its predeclared exchanges; whether it is new."""
+    new = not ledger.topology.has_vhost(name)
+    if new:
+        ledger.record(["vhost", name], durable=True)
+    for exchange, kind, internal in PREDECLARED:
+        if ledger.topology.exchange(name, exchange) is None:
+            ledger.add_exchange(Exchange(name, exchange, kind, True, False, internal, {}))
+    return new
+
+
+def delete(ledger: Ledger, name: str) -> None:
+    """Remove a vhost that exists, with all that is in it. Followers close its connections."""
+    topology = ledger.topology
+    for queue in topology.queues_in(name):
+        ledger.remove_queue(queue)
+    for exchange in topology.exchanges_in(name):
+        if topology.exchange(name, exchange.name) is not None:  # it may have gone with the one before
+            ledger.remove_exchange(exchange)
+    for vhost, queue_name in [place for place in topology.placements if place[0] == name]:
+        ledger.record(["placement", vhost, queue_name, None], durable=True)
+    ledger.record(["vhost_gone", name], durable=True)
