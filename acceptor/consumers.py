@@ -16,17 +16,19 @@ class Consumer:
     """One consumer of a channel. `id` names it on the bus: its lowest octet is the shard.
 
     `written` counts octets that left for the socket and that the shard was not told of yet. `attached` from the shard's
-    answer on, `leaving` once its cancel is asked for: one that is the first and not the second is attached again to the
-    shard's next life.
+    answer on, `leaving` once its cancel is asked for: one that is the first and not the second is attached `again` to
+    the shard's next life.
     """
 
     __slots__ = (
-        "attached", "channel", "exclusive", "id", "leaving", "no_ack", "prefetch", "prefix", "queue", "tag", "written",
+        "again", "attached", "channel", "exclusive", "id", "leaving", "no_ack", "prefetch", "prefix", "priority",
+        "queue", "tag", "written",
     )  # fmt: skip
 
     def __init__(
-        self, id: int, channel: Channel, queue: Queue, tag: str, no_ack: bool, exclusive: bool, prefetch: int
-    ) -> None:
+        self, id: int, channel: Channel, queue: Queue, tag: str, no_ack: bool, exclusive: bool, prefetch: int,
+        priority: int,
+    ) -> None:  # fmt: skip
         octets = tag.encode("utf-8", "surrogateescape")
         self.id = id
         self.channel = channel
@@ -35,9 +37,11 @@ class Consumer:
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.prefetch = prefetch
+        self.priority = priority
         self.prefix = DELIVER + bytes([len(octets)]) + octets
         self.written = 0
         self.attached = False
+        self.again = False
         self.leaving = False
 
     def operation(self) -> list[Any]:
@@ -45,5 +49,5 @@ class Consumer:
         channel = self.channel
         return [
             bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
-            channel.prefetch_global, channel.delivers,
+            channel.prefetch_global, channel.delivers, self.priority, self.again,
         ]  # fmt: skip

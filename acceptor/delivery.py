@@ -85,6 +85,7 @@ class Delivery:
             consumer.id = self.next_consumer(shard)
             consumer.written = 0
             consumer.attached = False
+            consumer.again = True
             self.consumers[consumer.id] = consumer
             attach.append((consumer.operation(), partial(self.attached_again, consumer)))
         for connection in self.core.connections.values():

@@ -25,6 +25,7 @@ CAPABILITIES = (
     "consumer_cancel_notify",
     "connection.blocked",
     "authentication_failure_close",
+    "consumer_priorities",
     "per_consumer_qos",
 )
 # A refused login is answered only after this many seconds, so that guessing is slow.

@@ -35,7 +35,9 @@ from penstock.batch_cy import Batch
 PUBLISH = 1  # [PUBLISH, [queue id, ...], part, first row, count]
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, each message counting MESSAGE_WEIGHT more}]
-CONSUME = 4  # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active] -> None
+# [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority,
+#  whether it was attached to an earlier life of the shard] -> None
+CONSUME = 4
 CANCEL = 5  # [CANCEL, request, consumer] -> None
 GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages left]
 PURGE = 7  # [PURGE, request, queue id] -> messages
@@ -49,7 +51,7 @@ GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in
 DELIVER = 1  # [DELIVER, consumer, sequence, part, count, redelivered]
 REPLY = 2  # [REPLY, request, result, None | [reply code, text]]
 FLOW = 3  # [FLOW, queue id, saturated, flow epoch]
-CANCELLED = 4  # [CANCELLED, consumer]: its queue was deleted
+CANCELLED = 4  # [CANCELLED, consumer]: its queue was deleted, or an exclusive consumer came back
 REJECTED = 5  # [REJECTED, turn, index of the PUBLISH in it, queue id, first row, count]
 
 # Parts from this size on are frames of their own.

@@ -117,6 +117,9 @@ class AmqpSettings(BaseModel):
         le=1024 * MIB,
         description="largest body of a message, in bytes; a larger one closes the channel",
     )
+    consumers_per_channel: int = Field(
+        default=0, ge=0, description="most consumers that a channel may have at a time; 0 is no limit"
+    )
     receive_buffer: Bytes = Field(
         default=256 * KIB,
         ge=0,

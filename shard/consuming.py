@@ -36,13 +36,14 @@ class Consuming:
 
     def consume(
         self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
-        group: int, limit: int, active: bool,
+        group: int, limit: int, active: bool, priority: int, again: bool,
     ) -> None:  # fmt: skip
         queue = self.core.queues.get(queue_id)
         if queue is None or queue.fenced:
             link.refuse(request, 404, "no such queue")
             return
-        if queue.exclusive_consumer is not None or (exclusive and queue.ring.consumers):
+        rivals = self.rivals(queue, exclusive)
+        if (exclusive and queue.ring.single) or (rivals and not (again and all(not rival.again for rival in rivals))):
             link.refuse(request, 403, f"{queue} in exclusive use")
             return
         channel = link.group(group)
@@ -50,13 +51,27 @@ class Consuming:
         consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
         consumer.window = self.window
         consumer.active = active
+        consumer.priority = priority
+        consumer.again = again
         link.remember(consumer, consumer.group)
         queue.ring.add(consumer)
         queue.had_consumers = True
         if exclusive:
             queue.exclusive_consumer = consumer
+        for rival in rivals:
+            self.remove_consumer(rival.link, rival, requeue=False)
+            rival.link.turn.operations.append([bus.CANCELLED, rival.id])
         link.reply(request, None)
         self.core.touch(queue)
+
+    def rivals(self, queue: QueueState, exclusive: bool) -> list[Consumer]:
+        """The consumers beside which another one may not be.
+
+        One that was there in the shard's last life displaces those who were quicker in this one.
+        """
+        if queue.exclusive_consumer is not None:
+            return [queue.exclusive_consumer]
+        return list(queue.ring.consumers) if exclusive else []
 
     def cancel(self, link: Link, request: int, id: int) -> None:
         consumer = link.consumers.get(id)
@@ -87,33 +102,44 @@ class Consuming:
 
     def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
         for consumer in settle_rows(parts[operation[1]], link.consumers):
-            self.core.touch(consumer.queue.owner)
+            if consumer.group.limit:
+                self.wake_group(consumer.group)
+            self.wake(consumer)
             if consumer.cancelled and not consumer.outstanding:
                 link.forget(consumer)
-            if consumer.group.limit:
-                for other in consumer.group.members:
-                    self.core.touch(other.queue.owner)
+
+    def wake(self, consumer: Consumer) -> None:
+        """It may have credit again, or its queue has something back."""
+        queue: QueueState = consumer.queue.owner
+        queue.ring.wake(consumer)
+        self.core.touch(queue)
+
+    def wake_group(self, group: Group) -> None:
+        """A shared limit may leave room again: who fell asleep first is the first to wake."""
+        for consumer in group.sleepers:
+            self.wake(consumer)
+        group.sleepers.clear()
 
     def open_window(self, link: Link, windows: dict[int, int]) -> None:
         for id, octets in windows.items():
             consumer = link.consumers.get(id)
             if consumer is not None:
                 consumer.window += octets
+                consumer.queue.owner.ring.wake(consumer)
                 if consumer.queue.ready:
                     self.core.touch(consumer.queue.owner)
 
     def limit(self, link: Link, group: int, limit: int) -> None:
         shared = link.group(group)
         shared.limit = limit
-        for consumer in shared.members:
-            self.core.touch(consumer.queue.owner)
+        self.wake_group(shared)
 
     def activate(self, link: Link, request: int, ids: list[int], active: bool) -> None:
         for id in ids:
             consumer = link.consumers.get(id)
             if consumer is not None:
                 consumer.active = active
-                self.core.touch(consumer.queue.owner)
+                self.wake(consumer)
         link.reply(request, None)
 
     def gone(self, link: Link, id: int) -> None:

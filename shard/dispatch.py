@@ -1,7 +1,18 @@
-"""Who gets what is ready: consumers take turns, each as far as its credit goes (AMQP 0-9-1, 3.1.8 and 4.7)."""
+"""Who gets what is ready (AMQP 0-9-1, 3.1.8 and 4.7; consumer priorities and single active consumers are RabbitMQ's).
+
+A consumer of a higher priority is served as long as it has credit; equals take turns. A consumer without credit is
+*asleep*: it is not looked at until something that may have given it credit wakes it (a settlement, its window, its
+limits), so that thousands who wait for their own acks cost nothing to those who are served. Whoever wakes goes behind
+those who are awake.
+
+Of a queue with a single active consumer only that one is ever awake. It is the first to come; when it goes, the one of
+the highest priority that came first follows it.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from shard.queue_cy import Consumer, Queue, Range
@@ -10,47 +21,82 @@ from shard.queue_cy import Consumer, Queue, Range
 ALTERNATE = 16
 
 
+class Level:
+    """The consumers of one priority: how many there are, and those awake in the order in which they are served."""
+
+    __slots__ = ("awake", "members", "priority")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.members = 0
+        self.awake: OrderedDict[Consumer, None] = OrderedDict()
+
+
 class Ring:
-    """The consumers of a queue in the order in which they are served."""
+    """The consumers of a queue. `levels` go from the highest priority to the lowest."""
 
-    __slots__ = ("consumers", "turn")
+    __slots__ = ("active", "consumers", "levels", "single")
 
-    def __init__(self) -> None:
-        self.consumers: list[Consumer] = []
-        self.turn = 0
+    def __init__(self, single: bool = False) -> None:
+        self.single = single
+        self.active: Consumer | None = None
+        self.consumers: dict[Consumer, None] = {}
+        self.levels: list[Level] = []
 
     def __len__(self) -> int:
         return len(self.consumers)
 
     def add(self, consumer: Consumer) -> None:
-        self.consumers.append(consumer)
+        self.consumers[consumer] = None
+        consumer.level = self.level(consumer.priority)
+        consumer.level.members += 1
+        if self.single and self.active is None:
+            self.active = consumer
+        self.wake(consumer)
+
+    def level(self, priority: int) -> Level:
+        """The level of a priority, made on first use."""
+        at = bisect_left(self.levels, -priority, key=lambda level: -level.priority)
+        if at == len(self.levels) or self.levels[at].priority != priority:
+            self.levels.insert(at, Level(priority))
+        return self.levels[at]
 
     def remove(self, consumer: Consumer) -> None:
-        index = self.consumers.index(consumer)
-        del self.consumers[index]
-        if index < self.turn:
-            self.turn -= 1
+        del self.consumers[consumer]
+        level: Level = consumer.level
+        level.awake.pop(consumer, None)
+        consumer.group.sleepers.pop(consumer, None)
+        level.members -= 1
+        if not level.members:
+            self.levels.remove(level)
+        if consumer is self.active:
+            self.active = max(self.consumers, key=lambda other: other.priority, default=None)
+            if self.active is not None:
+                self.wake(self.active)
+
+    def wake(self, consumer: Consumer) -> None:
+        """A consumer may have credit again."""
+        if not consumer.cancelled and (consumer is self.active or not self.single):
+            consumer.level.awake[consumer] = None
 
     def deliver(self, queue: Queue) -> Iterator[tuple[Consumer, Range]]:
         """Hand out what is ready while any consumer has credit."""
-        while queue.ready:
-            count = len(self.consumers)
-            eligible = [c for c in (self.consumers[(self.turn + i) % count] for i in range(count)) if c.credit() > 0]
-            if not eligible:
-                return
-            share = 1 if queue.ready <= ALTERNATE else -(-queue.ready // len(eligible))
-            passed: Consumer | None = None
-            for consumer in eligible:
-                credit = consumer.credit()
-                if credit <= 0:  # others of its channel used what they share: next time it goes first
-                    if passed is None:
-                        passed = consumer
-                    continue
-                for item in consumer.take(min(share, credit)):
-                    yield consumer, item
+        for level in self.levels:
+            awake = level.awake
+            while awake:
                 if not queue.ready:
-                    break
-            if passed is None:
-                self.turn = (self.consumers.index(consumer) + 1) % count
-            else:
-                self.turn = self.consumers.index(passed)
+                    return
+                alternate = queue.ready <= ALTERNATE and len(awake) > 1
+                share = 1 if alternate else -(-queue.ready // len(awake))
+                for _ in range(len(awake)):
+                    consumer, _ = awake.popitem(last=False)
+                    credit = consumer.credit()
+                    if credit <= 0:
+                        if consumer.group.limit:
+                            consumer.group.sleepers[consumer] = None
+                        continue
+                    for item in consumer.take(min(share, credit)):
+                        yield consumer, item
+                    awake[consumer] = None
+                    if not queue.ready:
+                        return

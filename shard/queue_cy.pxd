@@ -76,6 +76,7 @@ cdef class Group:
     cdef public int64_t limit
     cdef public int64_t outstanding
     cdef readonly set members
+    cdef readonly dict sleepers
 
 cdef class Consumer:
     cdef readonly int64_t id
@@ -89,6 +90,9 @@ cdef class Consumer:
     cdef public object link
     cdef public bint cancelled
     cdef public Group channel
+    cdef public int64_t priority
+    cdef public object level
+    cdef public bint again
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)
@@ -99,5 +103,6 @@ cdef class Consumer:
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
 
 
-@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, settled=int64_t)
-cpdef set settle_rows(const unsigned char[::1] rows, dict consumers)
+@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, settled=int64_t,
+               touched=dict)
+cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)

@@ -257,12 +257,16 @@ class Queue:
 
 
 class Group:
-    """The consumers and gets of a channel, and the prefetch limit they share (basic.qos with global); 0 is no limit."""
+    """The consumers and gets of a channel, and the prefetch limit they share (basic.qos with global); 0 is no limit.
+
+    `sleepers` are consumers that the limit may keep from being served, in the order in which they fell asleep.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.outstanding = 0
         self.members: set[Consumer] = set()
+        self.sleepers: dict[Consumer, None] = {}
 
 
 class Consumer:
@@ -271,7 +275,8 @@ class Consumer:
     `window` is how many octets of bodies may still be sent before its acceptor reports that some were written to the
     socket (each message counts MESSAGE_WEIGHT more); `prefetch` 0 is no limit; `link` is its acceptor's. A `cancelled`
     one gets nothing more but may have deliveries in hand; the gets of a channel are one from the start. `channel` is
-    the group it belongs to, `group` the one whose limit binds it: gets are not limited.
+    the group it belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` are the
+    dispatch's; one that came `again` was there in the shard's last life.
     """
 
     def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
@@ -286,6 +291,9 @@ class Consumer:
         self.link = link
         self.cancelled = False
         self.channel = group
+        self.priority = 0
+        self.level: Any = None
+        self.again = False
 
     def credit(self) -> int:
         """How many messages it may be sent now."""
@@ -336,12 +344,12 @@ class Consumer:
         return requeued
 
 
-def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> set[Consumer]:
+def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
     """Apply settlements: rows of consumer id (8 octets), sequence (8), count (4) and kind (4), little-endian.
 
-    Rows for consumers that are gone are skipped. Returns the consumers that were touched.
+    Rows for consumers that are gone are skipped. Returns the consumers that were touched, in their order.
     """
-    touched = set()
+    touched: dict[Consumer, None] = {}
     p = address_readonly(rows)
     size = len(rows)
     at = 0
@@ -350,6 +358,6 @@ def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> set[Consumer]:
         if consumer is not None:
             settled = consumer.settle(get64(p, at + 8), get32(p, at + 16), get32(p, at + 20))
             if settled:
-                touched.add(consumer)
+                touched[consumer] = None
         at += SETTLED_ROW
     return touched

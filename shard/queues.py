@@ -33,7 +33,7 @@ class QueueState:
         self.limits = limits
         self.features = features
         self.contents = Queue(id, self)
-        self.ring = Ring()
+        self.ring = Ring(features.single_active_consumer)
         self.saturation = Saturation(limits.marks, now)
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from acceptor.consumer_arguments import consumer_priority
 from acceptor.consumers import Consumer
 from acceptor.methods.asking import Answer, Handling, ToShard, ask_shard
 from acceptor.methods.queue import find, named
 from penstock import bus
 from penstock.amqp.encode_cy import GET_OK
-from penstock.amqp.errors import amqp_error
+from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
+from router.topology import Queue
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -32,26 +35,36 @@ def qos(channel: Channel, arguments: dict[str, Any]) -> None:
 
 
 def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    queue = find(channel, named(channel, arguments["queue"]))
     tag = arguments["consumer_tag"] or "amq.ctag-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
     if tag in channel.consumers:
         raise amqp_error(530, f"attempt to reuse consumer tag '{tag}'")
+    most = channel.core.settings.amqp.consumers_per_channel
+    if most and len(channel.consumers) >= most:
+        raise amqp_error(530, f"reached maximum ({most}) of consumers per channel")
+    queue = find(channel, named(channel, arguments["queue"]))
     consumer = Consumer(
         channel.core.delivery.next_consumer(queue.shard), channel, queue, tag,
         arguments["no_ack"], arguments["exclusive"], channel.prefetch,
+        consumer_priority(queue, arguments["arguments"]),
     )  # fmt: skip
     # It is known before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
     channel.shards.add(queue.shard)
     channel.core.delivery.consumers[consumer.id] = consumer
-    answer = yield ToShard(queue.shard, consumer.operation())
+    answer: Answer = yield ToShard(queue.shard, consumer.operation())
     if answer.error is not None:
         del channel.consumers[tag]
         channel.core.delivery.forget(consumer)
-        raise amqp_error(answer.error[0], answer.error[1])
+        raise refused(queue, answer.error)
     consumer.attached = True
     if not arguments["nowait"]:
         channel.send("basic_consume_ok", consumer_tag=tag)
+
+
+def refused(queue: Queue, error: Sequence[Any]) -> AMQPError:
+    """Why a shard refuses; the name of a queue that has just gone is known only here."""
+    code, text = error
+    return amqp_error(code, f"no {queue}" if code == 404 else text)
 
 
 def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
@@ -79,7 +92,7 @@ def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
     no_ack = arguments["no_ack"]
     answer: Answer = yield ToShard(queue.shard, [bus.GET, 0, getter, queue.queue_id, no_ack, channel.group])
     if answer.error is not None:
-        raise amqp_error(answer.error[0], answer.error[1])
+        raise refused(queue, answer.error)
     if answer.result is None:
         channel.send("basic_get_empty")
         return

@@ -24,10 +24,10 @@ WEIGHT = 64
 class Line:
     """A queue of messages without bodies, and its ring."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: Load, single: bool = False) -> None:
         self.module = load(NAME)
         self.queue = self.module.Queue(0, None)
-        self.ring = Ring()
+        self.ring = Ring(single)
         self.builder = load("penstock.batch_cy").BatchBuilder
 
     def publish(self, count: int, size: int = 0) -> None:
@@ -37,12 +37,23 @@ class Line:
         self.queue.enqueue(builder.finish(), 0, count)
 
     def consumer(
-        self, id: int, prefetch: int = 0, no_ack: bool = False, window: int = PLENTY, group: Any = None
-    ) -> Any:
+        self, id: int, prefetch: int = 0, no_ack: bool = False, window: int = PLENTY, group: Any = None,
+        priority: int = 0,
+    ) -> Any:  # fmt: skip
         consumer = self.module.Consumer(id, self.queue, no_ack, prefetch, group or self.module.Group(0), None)
         consumer.window = window
+        consumer.priority = priority
         self.ring.add(consumer)
         return consumer
+
+    def settle(self, consumer: Any, sequence: int, count: int = 1) -> None:
+        """As the shard does: whoever may have credit again is woken."""
+        consumer.settle(sequence, count, 0)
+        if consumer.group.limit:
+            for sleeper in consumer.group.sleepers:
+                self.ring.wake(sleeper)
+            consumer.group.sleepers.clear()
+        self.ring.wake(consumer)
 
     def deliver(self) -> list[int]:
         """The consumers' ids in the order of the messages they got."""
@@ -98,10 +109,10 @@ def test_who_settles_is_served_next(load: Load) -> None:
     one, two = line.consumer(1, prefetch=1), line.consumer(2, prefetch=1)
     line.publish(5)
     assert line.deliver() == [1, 2]
-    two.settle(1, 1, 0)
+    line.settle(two, 1)
     assert line.deliver() == [2]
-    one.settle(0, 1, 0)
-    two.settle(2, 1, 0)
+    line.settle(one, 0)
+    line.settle(two, 2)
     assert line.deliver() == [1, 2]
 
 
@@ -130,7 +141,7 @@ def test_who_shares_a_prefetch_takes_turns(load: Load, count: int) -> None:
     for _ in range(6):
         got.update(line.deliver())
         for consumer in consumers.values():
-            consumer.settle(0, count, 0)
+            line.settle(consumer, 0, count)
     assert sum(got.values()) == 12 and min(got[id] for id in consumers) >= 3
 
 
@@ -154,6 +165,7 @@ def test_a_window_ends_a_turn_and_not_the_queue(load: Load) -> None:
     assert got[1] == 10
     assert slow.window <= 0 < quick.window
     slow.window += 1000
+    line.ring.wake(slow)
     line.publish(2, size=100)
     assert set(line.deliver()) == {1, 2}
 
@@ -167,8 +179,9 @@ def test_the_inactive_are_passed_over(load: Load) -> None:
     line.publish(40)
     assert set(line.deliver()) == {2}
     one.active = True
+    line.ring.wake(one)
     line.publish(2)
-    assert line.deliver() == [1, 2]
+    assert sorted(line.deliver()) == [1, 2]
 
 
 @both_ways
@@ -190,16 +203,86 @@ def test_nobody_loses_their_turn_when_someone_leaves(load: Load) -> None:
     assert line.deliver() == [] and line.queue.ready == 1
 
 
+@both_ways
+def test_a_higher_priority_is_served_while_it_can_take_them(load: Load) -> None:
+    line = Line(load)
+    line.consumer(1, priority=-5)
+    high = line.consumer(2, prefetch=2, priority=10)
+    line.consumer(3)
+    line.publish(1)
+    assert line.deliver() == [2]
+    line.publish(3)
+    assert line.deliver() == [2, 3, 3]
+    line.settle(high, 0)
+    line.publish(2)
+    assert line.deliver() == [2, 3]
+
+
+@both_ways
+def test_equals_of_the_highest_priority_take_turns(load: Load) -> None:
+    line = Line(load)
+    line.consumer(1)
+    two, three = line.consumer(2, priority=1), line.consumer(3, priority=1)
+    line.publish(5)
+    assert line.deliver() == [2, 3, 2, 3, 2]
+    for consumer in two, three:
+        line.ring.remove(consumer)
+    line.publish(1)
+    assert line.deliver() == [1]
+    assert len(line.ring.levels) == 1
+
+
+@both_ways
+def test_the_first_consumer_is_the_single_active_one(load: Load) -> None:
+    line = Line(load, single=True)
+    first = line.consumer(1, prefetch=3)
+    line.consumer(2)
+    line.consumer(3, priority=5)
+    line.publish(20)
+    assert line.deliver() == [1] * 3
+    line.settle(first, 1)
+    assert line.deliver() == [1]
+
+
+@both_ways
+def test_the_next_single_active_consumer_is_of_the_highest_priority(load: Load) -> None:
+    line = Line(load, single=True)
+    consumers = {id: line.consumer(id, priority=priority) for id, priority in ((1, 0), (2, 0), (3, 7), (4, 7))}
+    order = []
+    while len(line.ring):
+        line.publish(1)
+        (active,) = line.deliver()
+        order.append(active)
+        line.ring.remove(consumers[active])
+    assert order == [1, 3, 4, 2]
+
+
+@both_ways
+def test_who_was_not_active_can_leave(load: Load) -> None:
+    line = Line(load, single=True)
+    line.consumer(1)
+    line.ring.remove(line.consumer(2))
+    line.publish(1)
+    assert line.deliver() == [1]
+
+
 @settings(deadline=None)
 @given(
     consumers=st.lists(
-        st.tuples(st.integers(0, 6), st.integers(-50, 3000), st.booleans(), st.sampled_from([None, 0, 1])), max_size=5
+        st.tuples(
+            st.integers(0, 6),
+            st.integers(-50, 3000),
+            st.booleans(),
+            st.sampled_from([None, 0, 1]),
+            st.sampled_from([0, 0, 0, 7, -1]),
+        ),
+        max_size=5,
     ),
     limits=st.tuples(st.integers(0, 9), st.integers(0, 9)),
     publishes=st.lists(st.tuples(st.integers(1, 40), st.integers(0, 80)), min_size=1, max_size=5),
 )
 def test_all_that_can_be_delivered_is(
-    consumers: list[tuple[int, int, bool, int | None]], limits: tuple[int, int], publishes: list[tuple[int, int]]
+    consumers: list[tuple[int, int, bool, int | None, int]], limits: tuple[int, int], publishes: list[tuple[int, int]]
 ) -> None:
     """Each turn goes on until nothing is ready or nobody has credit; compiled and plain serve the same."""
     served = []
@@ -207,8 +290,8 @@ def test_all_that_can_be_delivered_is(
         line = Line(load)
         groups = [line.module.Group(limit) for limit in limits]
         made = [
-            line.consumer(id, prefetch, no_ack, window, None if group is None else groups[group])
-            for id, (prefetch, window, no_ack, group) in enumerate(consumers)
+            line.consumer(id, prefetch, no_ack, window, None if group is None else groups[group], priority)
+            for id, (prefetch, window, no_ack, group, priority) in enumerate(consumers)
         ]
         got = []
         for count, size in publishes:
