@@ -1,0 +1,119 @@
+"""Regular expressions that operators write, on names that clients choose: a match takes time linear in the name.
+
+The syntax is RE2's, and what operators of RabbitMQ write most beside it: lookaheads in front of all else, as in
+`^(?!amq\\.).*`. Other lookarounds and back references are refused when a pattern is made.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import re2
+
+PATTERN_OCTETS_MAX = 1024
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_START = "^"
+_AHEAD, _NOT_AHEAD = "(?=", "(?!"
+
+
+class PatternError(ValueError):
+    """Text that is no regular expression, or more than can be matched in linear time; the text says why."""
+
+
+class _Part(NamedTuple):
+    """One expression that must be found, or must not."""
+
+    expression: re2._Regexp
+    wanted: bool
+
+
+class Pattern:
+    """A regular expression. A name matches if it is found anywhere in it, unless the expression is anchored."""
+
+    __slots__ = ("_parts", "text")
+
+    def __init__(self, text: str) -> None:
+        """PatternError if it cannot be."""
+        self.text = text
+        if len(_octets(text)) > PATTERN_OCTETS_MAX:
+            raise PatternError(f"a regular expression of more than {PATTERN_OCTETS_MAX} octets")
+        self._parts = tuple(_parts(text))
+
+    def matches(self, name: str) -> bool:
+        octets = _octets(name)
+        return all((part.expression.search(octets) is not None) == part.wanted for part in self._parts)
+
+
+@lru_cache(maxsize=4096)
+def pattern(text: str) -> Pattern:
+    """The pattern of a text, made once. PatternError if it cannot be."""
+    return Pattern(text)
+
+
+def _parts(text: str) -> list[_Part]:
+    """`^(?!a)(?=b)c` is: not `^(?:a)`, and `^(?:b)`, and `^(?:c)`."""
+    parts: list[_Part] = []
+    rest = text.removeprefix(_START)
+    if text.startswith(_START):
+        while rest.startswith((_AHEAD, _NOT_AHEAD)):
+            end = _group_end(rest)
+            parts.append(_Part(_compiled(f"^(?:{rest[3:end]})"), rest.startswith(_AHEAD)))
+            rest = rest[end + 1 :]
+    if not parts:
+        return [_Part(_compiled(text), True)]
+    if "|" in _outside_groups(rest):
+        raise PatternError(f"'{text}' is no regular expression: put what | separates into a group of its own")
+    return [*parts, _Part(_compiled(f"^(?:{rest})"), True)]
+
+
+def _compiled(text: str) -> re2._Regexp:
+    try:
+        return re2.compile(_octets(text), _OPTIONS)
+    except re2.error as error:
+        reason = error.args[0].decode("utf-8", "replace") if error.args else "it cannot be read"
+        raise PatternError(f"'{text}' is no regular expression: {reason}") from None
+
+
+def _group_end(text: str) -> int:
+    """Index of the parenthesis that closes the group at the start."""
+    depth = 0
+    for at, character in _outside_classes(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return at
+    raise PatternError(f"'{text}' is no regular expression: missing )")
+
+
+def _outside_groups(text: str) -> str:
+    depth, outside = 0, ""
+    for _, character in _outside_classes(text):
+        depth += (character == "(") - (character == ")")
+        outside += character if depth == 0 else ""
+    return outside
+
+
+def _outside_classes(text: str) -> list[tuple[int, str]]:
+    """Index and character of all that is neither escaped nor within [ ]."""
+    found: list[tuple[int, str]] = []
+    at, opened = 0, -1
+    while at < len(text):
+        character = text[at]
+        if character == "\\":
+            at += 1
+        elif opened >= 0:
+            # A ] right after [ or [^ is one of the class.
+            if character == "]" and text[opened + 1 : at] not in ("", "^"):
+                opened = -1
+        elif character == "[":
+            opened = at
+        else:
+            found.append((at, character))
+        at += 1
+    return found
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
