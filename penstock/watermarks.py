@@ -141,7 +141,7 @@ class QueueLimits:
                 raise ValueError(f"max_{unit} ({limit}) has no stop mark")
 
     @classmethod
-    def from_arguments(cls, arguments: Mapping[str, object], defaults: FlowDefaults) -> Self:
+    def from_arguments(cls, arguments: Mapping[str, object], defaults: FlowDefaults, *, adapt: bool = False) -> Self:
         """The limits a queue.declare asks for. ArgumentError names the argument that cannot be used.
 
         - `x-max-length`, `x-max-length-bytes` with `x-overflow` absent or "drop-head", "reject-publish",
@@ -152,6 +152,9 @@ class QueueLimits:
           the limit itself, or not at all where there is none.
         - Where several name the same thing the smallest number counts, as in RabbitMQ between argument and policy.
         - With neither limit nor stop mark the node's defaults apply, under flow unless `x-overflow` says otherwise.
+
+        With `adapt` a mark that does not go with the rest, because that comes from a policy or a setting, is lowered
+        to it, or left out under another overflow than flow.
         """
         count, octets = (_Asked.read(dimension, arguments) for dimension in (_COUNT, _BYTES))
         overflow = _overflow(arguments)
@@ -159,9 +162,11 @@ class QueueLimits:
             count = count.with_default(defaults.max_count, "max_count")
             octets = octets.with_default(defaults.max_bytes, "max_bytes")
         if overflow == "flow":
+            if adapt:
+                count, octets = count.adapted(defaults), octets.adapted(defaults)
             marks = Marks(*count.marks(defaults), *octets.marks(defaults))
         else:
-            for asked in (count, octets):
+            for asked in () if adapt else (count, octets):
                 asked.refuse_marks(overflow)
             marks = Marks.NONE
         return cls(_value(count.limit), _value(octets.limit), overflow, marks)
@@ -210,6 +215,9 @@ class _Given(NamedTuple):
     value: int
     name: str
 
+    def at_most(self, value: int) -> Self:
+        return self._replace(value=min(value, self.value))
+
 
 def _value(given: _Given | None) -> int | None:
     return given.value if given else None
@@ -236,6 +244,14 @@ class _Asked(NamedTuple):
 
     def with_default(self, limit: int, name: str) -> Self:
         return self._replace(limit=_Given(limit, f"the node's {name}")) if limit else self
+
+    def adapted(self, defaults: FlowDefaults) -> Self:
+        """The same with no mark above what it may be."""
+        asked = self
+        if self.stop and self.limit:
+            asked = asked._replace(stop=self.stop.at_most(max(1, self.limit.value)))
+        stop, _ = asked._stop(defaults)
+        return asked._replace(resume=self.resume and self.resume.at_most(stop))
 
     def marks(self, defaults: FlowDefaults) -> tuple[int, int]:
         """Stop and resume mark under flow."""

@@ -174,6 +174,18 @@ def check_exchange_name(subject: object, argument: str, value: object) -> None:
         raise amqp_error(406, f"invalid type '{kind}' for arg '{argument}' in {subject}")
 
 
+def problem(name: str, value: object) -> str | None:
+    """Why an argument that is one of `RULES` or `FLOW_ARGUMENTS` cannot have that value, whatever the others are."""
+    rule = RULES.get(name)
+    if rule is not None and rule.check is not None:
+        return rule.check(value)
+    try:
+        QueueLimits.from_arguments({name: value}, FlowDefaults(), adapt=True)
+    except ArgumentError as error:
+        return str(error)
+    return None
+
+
 def _check(name: str, check: Check, subject: object, arguments: Arguments) -> None:
     reason = check(arguments[name])
     if reason is not None:

@@ -319,6 +319,37 @@ def test_declarations_are_taken_or_refused_and_survive_the_bus(
         assert (taken.max_count or 0, taken.max_bytes or 0) == (defaults.max_count, defaults.max_bytes)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "adapted"),
+    [
+        ({"x_max_length": 5, "qpid_flow_stop_count": 20, "qpid_flow_resume_count": 10}, flow(5, None, 5, 5)),
+        ({"x_max_length": 5, "x_overflow": "flow", "qpid_flow_resume_count": 10}, flow(5, None, 4, 4)),
+        ({"x_max_length": 0, "qpid_flow_stop_count": 20}, flow(0, None, 1, 0)),
+        ({"qpid_flow_resume_size": 6}, flow()),
+        ({"x_max_length": 5, "x_overflow": "drop-head", "qpid_flow_stop_count": 3},
+         QueueLimits(5, None, "drop-head", Marks.NONE)),
+    ],
+)  # fmt: skip
+def test_marks_that_do_not_go_with_the_rest_are_adapted(arguments: dict[str, object], adapted: QueueLimits) -> None:
+    spelled = {spelling(name): value for name, value in arguments.items()}
+    assert QueueLimits.from_arguments(spelled, NO_DEFAULTS, adapt=True) == adapted
+
+
+@settings(deadline=None)
+@given(
+    arguments=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 20), max_size=6),
+    overflow=st.sampled_from([None, *OVERFLOWS]),
+    defaults=flow_defaults,
+)
+def test_adapting_refuses_no_number_and_changes_nothing_that_was_right(
+    arguments: dict[str, object], overflow: str | None, defaults: FlowDefaults
+) -> None:
+    asked = arguments if overflow is None else {**arguments, "x-overflow": overflow}
+    taken = taken_or_refused(asked, defaults)
+    adapted = QueueLimits.from_arguments(asked, defaults, adapt=True)
+    assert isinstance(taken, ArgumentError) or adapted == taken
+
+
 @settings(deadline=None)
 @given(limit=st.integers(0, NUMBER_MAX), percent=percents)
 def test_marks_from_percentages_fit_the_limit(limit: int, percent: list[int]) -> None:
