@@ -27,7 +27,7 @@ from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import QueueLimits
-from router.topology import Topology
+from router.topology import Queue, Topology
 
 log = get_logger()
 
@@ -57,6 +57,7 @@ class AcceptorCore:
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
         self.freed: dict[Session, None] = {}
+        self.changed_inlets: list[Inlet] = []
         self.until_current: list[Callable[[], None]] = []
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -180,6 +181,9 @@ class AcceptorCore:
     def follow_up(self) -> None:
         """Let go on what the topology held up: waits at gates, and methods that the router has answered."""
         self.reroute()
+        changed, self.changed_inlets = self.changed_inlets, []
+        for inlet in changed:
+            self.look_at(inlet)
         if not self.behind():
             actions, self.until_current = self.until_current, []
             for action in actions:
@@ -188,11 +192,7 @@ class AcceptorCore:
     def change(self, change: list[Any]) -> None:
         self.topology.apply(change)
         if change[0] == "queue":
-            _, vhost, name, id, slot, _, _, _, _, _, wire, _ = change
-            limits = QueueLimits.from_wire(wire)
-            if limits.marks and id not in self.inlets:
-                acceptors = self.settings.acceptors
-                self.inlets[id] = Inlet(self.gauges, acceptors, id, slot, vhost, name, limits)
+            self.limit_queue(Queue(*change[1:]))
         elif change[0] == "queue_gone":
             self.close_inlet(change[3])
         elif change[0] == "vhost_gone":
@@ -204,8 +204,21 @@ class AcceptorCore:
             if connection.expected is None and not connection.closing and concerned(connection):
                 connection.close(forced(reason))
 
+    def limit_queue(self, queue: Queue) -> None:
+        """A queue is new, or a policy has changed what it may hold."""
+        limits, inlet = QueueLimits.from_wire(queue.limits), self.inlets.get(queue.queue_id)
+        if not limits.marks:
+            self.close_inlet(queue.queue_id)
+        elif inlet is None:
+            self.inlets[queue.queue_id] = Inlet(
+                self.gauges, self.settings.acceptors, queue.queue_id, queue.slot, queue.vhost, queue.name, limits
+            )
+        elif inlet.limits != limits:
+            inlet.limits = limits
+            self.changed_inlets.append(inlet)
+
     def close_inlet(self, id: int) -> None:
-        """A queue with a limit is gone: confirms withheld for it are given."""
+        """A queue with marks is gone, or has none any more: confirms withheld for it are given."""
         inlet = self.inlets.pop(id, None)
         if inlet is not None:
             inlet.close()

@@ -11,7 +11,6 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from penstock.amqp.errors import amqp_error
-from penstock.features import QueueFeatures
 from penstock.watermarks import FlowDefaults
 from router import equivalence, queue_arguments
 from router.checks import (
@@ -23,6 +22,7 @@ from router.checks import (
     missing,
     stripped,
 )
+from router.governing import governed_exchange, governed_queue
 from router.ledger import Ledger
 from router.matching import INDEXES, headers_pattern
 from router.placement import place
@@ -74,7 +74,7 @@ class Authority:
             check_new_name("exchange", name)
             if "alternate-exchange" in arguments:
                 queue_arguments.check_exchange_name(wanted, "alternate-exchange", arguments["alternate-exchange"])
-            self.ledger.add_exchange(wanted)
+            self.ledger.add_exchange(governed_exchange(wanted, self.topology))
 
     def exchange_delete(self, vhost: str, name: str, if_unused: bool) -> None:
         """Deleting what is not there succeeds."""
@@ -143,7 +143,7 @@ class Authority:
         arguments: Arguments,
     ) -> Queue:
         subject = described("queue", name, vhost)
-        limits = queue_arguments.check_arguments(subject, arguments, self._defaults)
+        queue_arguments.check_arguments(subject, arguments, self._defaults)
         kind = queue_arguments.queue_type(arguments)
         if server_named and kind != "classic":
             raise amqp_error(406, f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
@@ -156,10 +156,11 @@ class Authority:
             count = len(self.topology.queues())
             raise amqp_error(406, f"cannot declare {subject}: the node has {count} queues, its limit (max_queues)")
         queue_id = self.ledger.next_queue_id()
-        queue = Queue(
-            vhost, name, queue_id, slot, shard, durable, auto_delete, owner, arguments, limits.to_wire(),
-            QueueFeatures.from_arguments(arguments).to_wire(),
-        )  # fmt: skip
+        queue = governed_queue(
+            Queue(vhost, name, queue_id, slot, shard, durable, auto_delete, owner, arguments, [], []),
+            self.topology,
+            self._defaults,
+        )
         self.ledger.add_queue(queue)
         return queue
 

@@ -47,9 +47,11 @@ class Ledger:
         return self.last_queue_id
 
     def add_exchange(self, exchange: Exchange) -> None:
+        """A new one, or the same one governed by another policy."""
         self.record(exchange.change(), exchange.durable)
 
     def add_queue(self, queue: Queue) -> None:
+        """A new one, or the same one with other limits and features."""
         self.record(queue.change(), queue.durable)
 
     def bind(self, binding: Binding) -> None:

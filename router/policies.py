@@ -10,20 +10,16 @@ argument before the policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from penstock.amqp.errors import amqp_error
 from penstock.amqp.values import type_name
 from penstock.patterns import PatternError, pattern
 from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
 from router import queue_arguments
 from router.fields import shown
-from router.records import Arguments, Change, described
-
-Definition: TypeAlias = Mapping[str, Any]
+from router.records import Arguments, Policy
 
 EXCHANGE = "exchange"
 APPLY_TO: dict[str, frozenset[str]] = {
@@ -37,7 +33,6 @@ APPLY_TO: dict[str, frozenset[str]] = {
 """What a policy may apply to: exchanges, and types of queues."""
 
 PRIORITY_MAX = 2**31 - 1
-NAME_OCTETS_MAX = 255
 VALUE_OCTETS_MAX = 4096
 
 _QUEUES = APPLY_TO["queues"]
@@ -87,38 +82,18 @@ IGNORED = (
 """Keys of RabbitMQ's that are about replicas, other nodes, memory or streams: accepted, without effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """A policy, or an operator policy, of one vhost."""
+class PolicyError(ValueError):
+    """A policy that cannot be; the text says which and why."""
 
-    vhost: str
-    operator: bool
-    name: str
-    pattern: str
-    apply_to: str
-    priority: int
-    definition: Definition = field(hash=False)
 
-    def __str__(self) -> str:
-        return described("operator policy" if self.operator else "policy", self.name, self.vhost)
-
-    def governs(self, sort: str, name: str) -> bool:
-        """Whether it applies to an exchange (`EXCHANGE`), or a queue of that type, of that name."""
-        return sort in APPLY_TO[self.apply_to] and pattern(self.pattern).matches(name)
-
-    def change(self) -> Change:
-        return [
-            *("policy", self.vhost, self.operator, self.name, self.pattern, self.apply_to, self.priority),
-            dict(self.definition),
-        ]
-
-    def change_gone(self) -> Change:
-        return ["policy_gone", self.vhost, self.operator, self.name]
+def governs(policy: Policy, sort: str, name: str) -> bool:
+    """Whether it applies to an exchange (`EXCHANGE`), or a queue of that type, of that name."""
+    return sort in APPLY_TO[policy.apply_to] and pattern(policy.pattern).matches(name)
 
 
 def governing(policies: Iterable[Policy], sort: str, name: str) -> Policy | None:
     """The policy that governs something, of those of one set."""
-    found = [policy for policy in policies if policy.governs(sort, name)]
+    found = [policy for policy in policies if governs(policy, sort, name)]
     return min(found, key=lambda policy: (-policy.priority, policy.name), default=None)
 
 
@@ -164,11 +139,7 @@ def _smaller(argument: str, *values: Any) -> int:
 
 
 def check(policy: Policy) -> None:
-    """406 unless there can be such a policy."""
-    if not policy.name:
-        raise amqp_error(406, "a policy needs a name")
-    if len(policy.name.encode("utf-8", "surrogateescape")) > NAME_OCTETS_MAX:
-        raise amqp_error(406, f"a policy's name is longer than {NAME_OCTETS_MAX} octets")
+    """PolicyError unless there can be such a policy."""
     if policy.apply_to not in APPLY_TO:
         raise _invalid(policy, f"apply-to '{policy.apply_to}' is none of {', '.join(APPLY_TO)}")
     if isinstance(policy.priority, bool) or abs(policy.priority) > PRIORITY_MAX:
@@ -186,14 +157,19 @@ def check(policy: Policy) -> None:
 
 def _check_key(policy: Policy, key: str, value: object) -> None:
     if key not in KEYS and key not in IGNORED:
-        nearest = get_close_matches(key, [*KEYS, *IGNORED], 1)
-        hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
-        raise _invalid(policy, f"there is no key '{key}'{hint}")
+        raise _invalid(policy, f"there is no key '{key}'{_hint(key)}")
     if policy.operator and not (key in KEYS and KEYS[key].operator):
         raise _invalid(policy, f"key '{key}' is not for operator policies")
     reason = _PROBLEMS.get(key, _problem)(key, value)
     if reason is not None:
         raise _invalid(policy, f"key '{key}': {reason.strip(chr(34))}")
+
+
+def _hint(key: str) -> str:
+    if f"x-{key}" in queue_arguments.RULES:
+        return f", a queue says that itself: x-{key} in its arguments"
+    nearest = get_close_matches(key, [*KEYS, *IGNORED], 1)
+    return f"; did you mean '{nearest[0]}'?" if nearest else ""
 
 
 def _problem(key: str, value: object) -> str | None:
@@ -240,5 +216,5 @@ _RESUME_NEEDS = {
 }
 
 
-def _invalid(policy: Policy, reason: str) -> Exception:
-    return amqp_error(406, f"invalid {policy}: {reason}")
+def _invalid(policy: Policy, reason: str) -> PolicyError:
+    return PolicyError(f"invalid {policy}: {reason}")

@@ -26,8 +26,33 @@ def described(kind: str, name: str, vhost: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy, or an operator policy, of one vhost (`router.policies` says what its fields mean)."""
+
+    vhost: str
+    operator: bool
+    name: str
+    pattern: str
+    apply_to: str
+    priority: int
+    definition: Mapping[str, Any] = field(hash=False)
+
+    def __str__(self) -> str:
+        return described("operator policy" if self.operator else "policy", self.name, self.vhost)
+
+    def change(self) -> Change:
+        return [
+            *("policy", self.vhost, self.operator, self.name, self.pattern, self.apply_to, self.priority),
+            dict(self.definition),
+        ]
+
+    def change_gone(self) -> Change:
+        return ["policy_gone", self.vhost, self.operator, self.name]
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
-    """An exchange (AMQP 0-9-1, 3.1.3)."""
+    """An exchange (AMQP 0-9-1, 3.1.3). `policy` is the name of the one that governs it."""
 
     vhost: str
     name: str
@@ -36,20 +61,23 @@ class Exchange:
     auto_delete: bool
     internal: bool
     arguments: Arguments = field(hash=False)
+    policy: str | None = None
+    policy_alternate: str | None = None
 
     def __str__(self) -> str:
         return described("exchange", self.name, self.vhost)
 
     @property
     def alternate(self) -> str | None:
-        """The exchange that gets what this one does not route."""
+        """The exchange that gets what this one does not route: as its declaration says, or else the policy."""
         name = self.arguments.get("alternate-exchange")
-        return name if isinstance(name, str) else None
+        return name if isinstance(name, str) else self.policy_alternate
 
     def change(self) -> Change:
         return [
             *("exchange", self.vhost, self.name, self.type),
             *(self.durable, self.auto_delete, self.internal, dict(self.arguments)),
+            *(self.policy, self.policy_alternate),
         ]
 
 
@@ -58,7 +86,8 @@ class Queue:
     """A queue (AMQP 0-9-1, 3.1.1) and its place in the node.
 
     `queue_id` is never used twice; `slot` is its place in the gauges; `owner` is the connection of an exclusive queue;
-    `limits` and `features` are what `QueueLimits.to_wire` and `QueueFeatures.to_wire` say.
+    `limits` and `features` are what `QueueLimits.to_wire` and `QueueFeatures.to_wire` say, the policies of those names
+    taken in.
     """
 
     vhost: str
@@ -72,6 +101,8 @@ class Queue:
     arguments: Arguments = field(hash=False)
     limits: list[Any] = field(hash=False)
     features: list[Any] = field(hash=False)
+    policy: str | None = None
+    operator_policy: str | None = None
 
     def __str__(self) -> str:
         return described("queue", self.name, self.vhost)
@@ -80,6 +111,7 @@ class Queue:
         return [
             *("queue", self.vhost, self.name, self.queue_id, self.slot, self.shard),
             *(self.durable, self.auto_delete, self.owner, dict(self.arguments), self.limits, self.features),
+            *(self.policy, self.operator_policy),
         ]
 
 

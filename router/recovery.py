@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.features import QueueFeatures
 from penstock.logs import get_logger
-from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
+from penstock.watermarks import FlowDefaults
+from router.governing import governed_queue
 from router.ledger import Ledger
 from router.placement import place
 from router.records import Change, Queue
@@ -30,7 +30,7 @@ def recover(stored: Stored, shards: int, queues: int, defaults: FlowDefaults) ->
     found = [Queue(*change[1:]) for change in stored.changes if change[0] == "queue"]
     if len(found) > queues:
         raise TooManyQueues(f"{len(found)} queues are stored, max_queues is {queues}")
-    topology = Topology(stored.version, _of_kind(stored.changes, "vhost", "exchange", "placement"))
+    topology = Topology(stored.version, _of_kind(stored.changes, "vhost", "policy", "exchange", "placement"))
     slots = Slots(shards, shards + queues, {queue.slot for queue in found if queue.slot >= 0})
     ledger = Ledger(topology, slots, stored.last_queue_id)
     for queue in found:
@@ -52,14 +52,7 @@ def _settle(queue: Queue, ledger: Ledger, shards: int, defaults: FlowDefaults) -
         log.warning("queue's shard is no more", queue=queue.name, vhost=queue.vhost, old=queue.shard, new=shard)
     slot = ledger.take_slot(shard) if queue.slot < 0 else queue.slot
     assert slot is not None
-    try:
-        limits = QueueLimits.from_arguments(queue.arguments, defaults).to_wire()
-    except ArgumentError as error:
-        log.warning("queue keeps its limits, they no longer go with the settings", queue=queue.name,
-                    vhost=queue.vhost, argument=error.argument, problem=str(error))  # fmt: skip
-        limits = queue.limits
-    features = QueueFeatures.from_arguments(queue.arguments).to_wire()
-    return replace(queue, slot=slot, shard=shard, limits=limits, features=features)
+    return governed_queue(replace(queue, slot=slot, shard=shard), ledger.topology, defaults)
 
 
 def _of_kind(changes: list[Change], *kinds: str) -> list[Change]:

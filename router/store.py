@@ -53,6 +53,16 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE queues ADD COLUMN features BLOB DEFAULT x'90';
     """,
+    # 3. Policies, and which govern what.
+    """
+    CREATE TABLE policies (
+        vhost, operator INTEGER, name, pattern, apply_to TEXT, priority INTEGER, definition BLOB,
+        PRIMARY KEY (vhost, operator, name)) WITHOUT ROWID;
+    ALTER TABLE exchanges ADD COLUMN policy;
+    ALTER TABLE exchanges ADD COLUMN policy_alternate;
+    ALTER TABLE queues ADD COLUMN policy;
+    ALTER TABLE queues ADD COLUMN operator_policy;
+    """,
 )
 
 
@@ -136,13 +146,17 @@ class Store:
     def _changes(self) -> Iterator[Change]:
         for row in self._execute("SELECT name FROM vhosts"):
             yield ["vhost", _name(row[0])]
-        for vhost, name, kind, durable, auto_delete, internal, arguments in self._execute("SELECT * FROM exchanges"):
-            flags = map(bool, (durable, auto_delete, internal))
-            yield ["exchange", _name(vhost), _name(name), kind, *flags, unpack(arguments)]
+        for vhost, operator, name, pattern, *facts, definition in self._execute("SELECT * FROM policies"):
+            names = _name(name), _name(pattern)
+            yield ["policy", _name(vhost), bool(operator), *names, *facts, unpack(definition)]
+        for vhost, name, kind, *flags, arguments, policy, alternate in self._execute("SELECT * FROM exchanges"):
+            governed = map(_name_or_none, (policy, alternate))
+            yield ["exchange", _name(vhost), _name(name), kind, *map(bool, flags), unpack(arguments), *governed]
         for vhost, name, *facts in self._execute("SELECT * FROM queues ORDER BY queue_id"):
-            *place, durable, auto_delete, owner = facts[:-3]
-            packed = map(unpack, facts[-3:])
-            yield ["queue", _name(vhost), _name(name), *place, bool(durable), bool(auto_delete), owner, *packed]
+            *place, durable, auto_delete, owner = facts[:-5]
+            packed, policies = map(unpack, facts[-5:-2]), map(_name_or_none, facts[-2:])
+            flags = bool(durable), bool(auto_delete)
+            yield ["queue", _name(vhost), _name(name), *place, *flags, owner, *packed, *policies]
         for vhost, source, kind, destination, key, arguments, _ in self._execute("SELECT * FROM bindings"):
             ends = _name(vhost), _name(source), kind, _name(destination)
             yield ["binding", *ends, _name(key), unpack(arguments)]
@@ -196,6 +210,14 @@ def _name(stored: str | bytes) -> str:
     return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogateescape")
 
 
+def _stored_or_none(name: str | None) -> str | bytes | None:
+    return None if name is None else _stored(name)
+
+
+def _name_or_none(stored: str | bytes | None) -> str | None:
+    return None if stored is None else _name(stored)
+
+
 # How each kind of change is written: whether it is durable, then its fields.
 
 Execute = Callable[..., object]
@@ -209,10 +231,22 @@ def _vhost_gone(execute: Execute, _durable: bool, name: str) -> None:
     execute("DELETE FROM vhosts WHERE name = ?", (_stored(name),))
 
 
+def _policy(execute: Execute, _durable: bool, vhost: str, operator: bool, name: str, pattern: str, *facts: Any) -> None:
+    *flat, definition = facts
+    values = (_stored(vhost), operator, _stored(name), _stored(pattern), *flat, pack(definition))
+    execute("INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _policy_gone(execute: Execute, _durable: bool, vhost: str, operator: bool, name: str) -> None:
+    values = (_stored(vhost), operator, _stored(name))
+    execute("DELETE FROM policies WHERE vhost = ? AND operator = ? AND name = ?", values)
+
+
 def _exchange(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
-    *flat, arguments = facts
-    values = (_stored(vhost), _stored(name), *flat, pack(arguments))
-    execute("INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    *flat, arguments, policy, alternate = facts
+    governed = _stored_or_none(policy), _stored_or_none(alternate)
+    values = (_stored(vhost), _stored(name), *flat, pack(arguments), *governed)
+    execute("INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _exchange_gone(execute: Execute, _durable: bool, vhost: str, name: str) -> None:
@@ -220,10 +254,12 @@ def _exchange_gone(execute: Execute, _durable: bool, vhost: str, name: str) -> N
 
 
 def _queue(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
-    *flat, arguments, limits, features = facts
-    values = (_stored(vhost), _stored(name), *flat, pack(arguments), pack(limits), pack(features))
+    *flat, arguments, limits, features, policy, operator_policy = facts
+    packed = pack(arguments), pack(limits), pack(features)
+    governed = _stored_or_none(policy), _stored_or_none(operator_policy)
+    values = (_stored(vhost), _stored(name), *flat, *packed, *governed)
     # A queue that was stored may have got another slot, shard or other limits since.
-    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _queue_gone(execute: Execute, _durable: bool, vhost: str, name: str, queue_id: int) -> None:
@@ -256,6 +292,8 @@ def _placement(execute: Execute, _durable: bool, vhost: str, queue: str, shard: 
 _WRITERS: dict[str, Callable[..., None]] = {
     "vhost": _vhost,
     "vhost_gone": _vhost_gone,
+    "policy": _policy,
+    "policy_gone": _policy_gone,
     "exchange": _exchange,
     "exchange_gone": _exchange_gone,
     "queue": _queue,

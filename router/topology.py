@@ -5,16 +5,21 @@ every change that the router publishes after it. Changes are lists, as they go o
 
     ["vhost", name]
     ["vhost_gone", name]                                                   when nothing is left in it
-    ["exchange", vhost, name, type, durable, auto_delete, internal, arguments]
+    ["policy", vhost, operator, name, pattern, apply_to, priority, definition]
+    ["policy_gone", vhost, operator, name]
+    ["exchange", vhost, name, type, durable, auto_delete, internal, arguments, policy | None,
+     alternate exchange by policy | None]
     ["exchange_gone", vhost, name]
-    ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits,
-     features]
+    ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits, features,
+     policy | None, operator policy | None]
     ["queue_gone", vhost, name, queue_id]
     ["binding", vhost, source, kind, destination, key, arguments]          kind is "queue" or "exchange"
     ["binding_gone", vhost, source, kind, destination, key, arguments]
     ["placement", vhost, queue name, shard | None]                         None: where the hash says
 
-Bindings go before what they bind. The binding of every queue to the default exchange is implied, not stored.
+An exchange or a queue that is there already is the same one, governed by other policies: only the last fields of its
+record have changed. Bindings go before what they bind. The binding of every queue to the default exchange is implied,
+not stored.
 """
 
 from __future__ import annotations
@@ -31,10 +36,11 @@ from router.records import (
     Destination,
     Exchange,
     Kind,
+    Policy,
     Queue,
 )
 
-__all__ = ["Binding", "Change", "Exchange", "Queue", "Topology"]
+__all__ = ["Binding", "Change", "Exchange", "Policy", "Queue", "Topology"]
 
 Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
 """A message's headers, or how to get them: they are decoded only where a headers exchange is reached."""
@@ -54,11 +60,12 @@ class _Place:
 
 
 class _Vhost:
-    """What is in one vhost; `arriving` are the bindings by destination."""
+    """What is in one vhost: `arriving` are the bindings by destination, `policies` both sets by operator and name."""
 
-    __slots__ = ("arriving", "places", "queues")
+    __slots__ = ("arriving", "places", "policies", "queues")
 
     def __init__(self) -> None:
+        self.policies: dict[tuple[bool, str], Policy] = {}
         self.places: dict[str, _Place] = {}
         self.queues: dict[str, Queue] = {}
         self.arriving: dict[Destination, dict[Binding, None]] = {}
@@ -74,6 +81,8 @@ class Topology:
         self._kinds: dict[str, Callable[..., None]] = {
             "vhost": self._vhost,
             "vhost_gone": self._vhost_gone,
+            "policy": self._policy,
+            "policy_gone": self._policy_gone,
             "exchange": self._exchange,
             "exchange_gone": self._exchange_gone,
             "queue": self._queue,
@@ -106,10 +115,21 @@ class Topology:
 
     def _vhost_gone(self, name: str) -> None:
         vhost = self._vhosts.pop(name)
-        assert not vhost.places and not vhost.queues and not vhost.arriving
+        assert not vhost.places and not vhost.queues and not vhost.arriving and not vhost.policies
+
+    def _policy(self, vhost: str, operator: bool, name: str, *facts: Any) -> None:
+        self._vhosts[vhost].policies[operator, name] = Policy(vhost, operator, name, *facts)
+
+    def _policy_gone(self, vhost: str, operator: bool, name: str) -> None:
+        del self._vhosts[vhost].policies[operator, name]
 
     def _exchange(self, vhost: str, name: str, *facts: Any) -> None:
-        self._vhosts[vhost].places[name] = _Place(Exchange(vhost, name, *facts))
+        exchange = Exchange(vhost, name, *facts)
+        places = self._vhosts[vhost].places
+        if name in places:
+            places[name].exchange = exchange
+        else:
+            places[name] = _Place(exchange)
 
     def _exchange_gone(self, vhost: str, name: str) -> None:
         place = self._vhosts[vhost].places.pop(name)
@@ -165,6 +185,7 @@ class Topology:
         for name in self._vhosts:
             yield ["vhost", name]
         for vhost in self._vhosts.values():
+            yield from (policy.change() for policy in vhost.policies.values())
             yield from (place.exchange.change() for place in vhost.places.values())
             yield from (queue.change() for queue in vhost.queues.values())
             for place in vhost.places.values():
@@ -188,6 +209,14 @@ class Topology:
     def queue(self, vhost: str, name: str) -> Queue | None:
         inside = self._vhosts.get(vhost)
         return inside.queues.get(name) if inside else None
+
+    def policy(self, vhost: str, name: str, *, operator: bool) -> Policy | None:
+        inside = self._vhosts.get(vhost)
+        return inside.policies.get((operator, name)) if inside else None
+
+    def policies(self, vhost: str, *, operator: bool) -> list[Policy]:
+        """The policies of a vhost that exists, or its operator policies."""
+        return [policy for policy in self._vhosts[vhost].policies.values() if policy.operator == operator]
 
     def queue_by_id(self, queue_id: int) -> Queue | None:
         return self._by_id.get(queue_id)

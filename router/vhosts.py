@@ -38,6 +38,9 @@ def delete(ledger: Ledger, name: str) -> None:
     for exchange in topology.exchanges_in(name):
         if topology.exchange(name, exchange.name) is not None:  # it may have gone with the one before
             ledger.remove_exchange(exchange)
+    for operator in (False, True):
+        for policy in topology.policies(name, operator=operator):
+            ledger.record(policy.change_gone(), durable=True)
     for vhost, queue_name in [place for place in topology.placements if place[0] == name]:
         ledger.record(["placement", vhost, queue_name, None], durable=True)
     ledger.record(["vhost_gone", name], durable=True)

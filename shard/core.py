@@ -16,6 +16,7 @@ from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import Marks, QueueLimits
+from router.records import Queue
 from shard.consuming import Consuming
 from shard.link import Link, life_of
 from shard.queues import QueueState
@@ -72,18 +73,26 @@ class ShardCore:
 
     def change(self, change: list[Any]) -> None:
         if change[0] == "queue":
-            _, vhost, name, id, slot, shard, _, auto_delete, _, _, limits, features = change
-            if shard == self.index and id not in self.queues:
-                queue = QueueState(
-                    id, slot, vhost, name, auto_delete, QueueLimits.from_wire(limits),
-                    QueueFeatures.from_wire(features), self.now,
-                )  # fmt: skip
-                self.queues[id] = queue
-                self.gauges.queue_open(slot, id, vhost, name, self.now)
-                queue.saturation.epoch = self.gauges.flow_epoch(slot)
-                self.touch(queue)
+            self.change_queue(Queue(*change[1:]))
         elif change[0] == "queue_gone":
             self.close_queue(change[3])
+
+    def change_queue(self, record: Queue) -> None:
+        """A queue is new, or a policy has changed what it may hold or does."""
+        if record.shard != self.index:
+            return
+        limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
+        queue = self.queues.get(record.queue_id)
+        if queue is None:
+            queue = self.queues[record.queue_id] = QueueState(
+                record.queue_id, record.slot, record.vhost, record.name, record.auto_delete, limits, features, self.now
+            )
+            self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, self.now)
+            queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
+            self.touch(queue)
+        elif (limits, features) != (queue.limits, queue.features):
+            queue.govern(limits, features)
+            self.touch(queue)
 
     def advance(self, version: int) -> None:
         self.version = version

@@ -43,6 +43,12 @@ class QueueState:
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
+    def govern(self, limits: QueueLimits, features: QueueFeatures) -> None:
+        """A policy has changed them: what is in the queue already is judged anew at the end of the turn."""
+        self.limits = limits
+        self.features = features
+        self.saturation.marks = limits.marks
+
     @property
     def depth(self) -> int:
         """Messages that count against the marks: ready and unacked."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.features import QueueFeatures
-from penstock.watermarks import FlowDefaults, QueueLimits
+from penstock.watermarks import FlowDefaults, Marks, QueueLimits
 from router.placement import place
 from router.recovery import TooManyQueues, recover
 from router.store import Stored
@@ -58,13 +58,22 @@ def test_limits_follow_the_settings() -> None:
     assert step.change[10][0] == 100
 
 
-def test_limits_that_no_longer_go_with_the_settings_stay() -> None:
+def test_marks_that_no_longer_go_with_the_settings_are_adapted() -> None:
     arguments: dict[str, Any] = {"x-max-length": 100, "x-overflow": "flow", "qpid.flow_resume_count": 75}
     limits = QueueLimits.from_arguments(arguments, FlowDefaults()).to_wire()
     ledger = recover(stored(queue("a", 1, 4, 0, limits, **arguments)), 2, 5, FlowDefaults(stop_percent=70))
-    assert ledger.take_steps() == []
     found = ledger.topology.queue("/", "a")
-    assert found and found.limits == limits
+    assert found and QueueLimits.from_wire(found.limits).marks == Marks(70, 70)
+
+
+def test_policies_go_on_governing() -> None:
+    policy = ["policy", "/", False, "bounds", "^a", "queues", 0, {"max-length": 5}]
+    changes = stored(queue("a", 1, 4, 0), queue("b", 2, 5, 0))
+    changes.changes.insert(1, policy)
+    ledger = recover(changes, 2, 5, FlowDefaults(max_count=100))
+    limits = {found.name: (found.limits[0], found.policy) for found in ledger.topology.queues()}
+    assert limits == {"a": (5, "bounds"), "b": (100, None)}
+    assert policy in list(ledger.topology.changes())
 
 
 def test_more_queues_than_there_may_be() -> None:

@@ -22,20 +22,25 @@ ODD = "n\udcff"  # octets that are no UTF-8
 
 def queue(name: str, queue_id: int, *, durable: bool, owner: str | None = None) -> Change:
     place = [queue_id, queue_id + 3, 1]
-    return ["queue", "/", name, *place, durable, False, owner, {"x-max-length": 10}, LIMITS, FEATURES]
+    return ["queue", "/", name, *place, durable, False, owner, {"x-max-length": 10}, LIMITS, FEATURES, ODD, "ops"]
 
 
 DURABLE: list[Change] = [
     ["vhost", "/"],
-    ["exchange", "/", "", "direct", True, False, False, {}],
-    ["exchange", "/", "123", "topic", True, True, True, {"alternate-exchange": "y", "b": b"\xff", "n": [None, 1.5]}],
+    ["policy", "/", False, ODD, "^" + ODD, "queues", -3, {"max-length": 10, "overflow": "flow"}],
+    ["policy", "/", True, "ops", ".*", "all", 2**31 - 1, {"max-length": 99}],
+    ["exchange", "/", "", "direct", True, False, False, {}, None, None],
+    [
+        *("exchange", "/", "123", "topic", True, True, True),
+        *({"alternate-exchange": "y", "b": b"\xff", "n": [None, 1.5]}, "ops", ODD),
+    ],
     queue("durable", 2, durable=True),
     ["binding", "/", "123", "queue", "durable", ODD, {"b": 1, "a": [True]}],
     ["placement", "/", "durable", 2],
     ["placement", "/", "other", 0],
 ]
 TRANSIENT: list[Change] = [
-    ["exchange", "/", "x", "fanout", False, False, False, {}],
+    ["exchange", "/", "x", "fanout", False, False, False, {}, None, None],
     queue("transient", 3, durable=False),
     queue("exclusive", 4, durable=False, owner="0.1.1"),
     ["binding", "/", "123", "queue", "transient", "k", {}],
@@ -86,7 +91,7 @@ def test_order_makes_a_topology(path: Path) -> None:
     store_all(path)
     _, _, changes = loaded(path, 1)
     kinds = list(dict.fromkeys(change[0] for change in changes))
-    assert kinds == ["vhost", "exchange", "queue", "binding", "placement"]
+    assert kinds == ["vhost", "policy", "exchange", "queue", "binding", "placement"]
     assert [change[3] for change in changes if change[0] == "queue"] == [2, 3, 4]
 
 
@@ -96,6 +101,7 @@ def test_all_goes_again(path: Path) -> None:
         *(["binding_gone", *change[1:]] for change in DURABLE + TRANSIENT if change[0] == "binding"),
         *(["queue_gone", *change[1:4]] for change in DURABLE + TRANSIENT if change[0] == "queue"),
         *(["exchange_gone", *change[1:3]] for change in DURABLE + TRANSIENT if change[0] == "exchange"),
+        *(["policy_gone", *change[1:4]] for change in DURABLE if change[0] == "policy"),
         *([*change[:3], None] for change in DURABLE if change[0] == "placement"),
     ]
     store = Store(path, 1)
@@ -114,6 +120,20 @@ def test_a_queue_may_be_stored_again(path: Path) -> None:
     store.close()
     assert moved in loaded(path, 1)[2]
     assert len([change for change in loaded(path, 1)[2] if change[0] == "queue"]) == 3
+
+
+def test_policies_and_exchanges_may_be_stored_again(path: Path) -> None:
+    """Changed, or governed by another policy."""
+    store_all(path)
+    again: list[Change] = [
+        ["policy", "/", True, "ops", "^a", "queues", 0, {"expires": 5}],
+        ["exchange", "/", "", "direct", True, False, False, {}, "ops", None],
+    ]
+    store = Store(path, 1)
+    store.commit([Step(change, True) for change in again], 8, 4)
+    store.close()
+    changes = loaded(path, 1)[2]
+    assert all(change in changes for change in again) and len(changes) == len(DURABLE + TRANSIENT)
 
 
 def test_name_key_is_the_epochs(path: Path) -> None:

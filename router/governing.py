@@ -1,0 +1,116 @@
+"""Policies at work: records as the policies of their vhost make them, and what follows when policies change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.features import QueueFeatures
+from penstock.watermarks import FlowDefaults, QueueLimits
+from router.ledger import Ledger
+from router.policies import EXCHANGE, KEYS, combined, effective, governing, governs
+from router.queue_arguments import queue_type
+from router.records import DEFAULT_EXCHANGE, Exchange, Policy, Queue
+from router.topology import Topology
+
+
+def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> Queue:
+    """The queue with limits and features as its arguments and the policies say; its arguments have been checked."""
+    sort = queue_type(queue.arguments)
+    policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
+    arguments = effective(queue.arguments, sort, policy, operator)
+    return replace(
+        queue,
+        limits=QueueLimits.from_arguments(arguments, defaults, adapt=True).to_wire(),
+        features=QueueFeatures.from_arguments(arguments).to_wire(),
+        policy=policy.name if policy else None,
+        operator_policy=operator.name if operator else None,
+    )
+
+
+def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:
+    """The exchange with the alternate exchange that the policy says. The default exchange is governed by none."""
+    if exchange.name == DEFAULT_EXCHANGE:
+        return exchange
+    policy, _ = policies_of(exchange.vhost, EXCHANGE, exchange.name, topology)
+    alternate = policy.definition.get("alternate-exchange") if policy else None
+    return replace(exchange, policy=policy.name if policy else None, policy_alternate=alternate)
+
+
+def policies_of(vhost: str, sort: str, name: str, topology: Topology) -> tuple[Policy | None, Policy | None]:
+    """The policy and the operator policy that govern an exchange (`EXCHANGE`), or a queue of that type."""
+    policy, operator = (
+        governing(topology.policies(vhost, operator=operator), sort, name) for operator in (False, True)
+    )
+    return policy, operator
+
+
+# Changes
+
+
+def set_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
+    """Make a policy that was checked, or change the one of that name. What it is about follows at once."""
+    before = ledger.topology.policy(policy.vhost, policy.name, operator=policy.operator)
+    if before is None or before.change() != policy.change():
+        ledger.record(policy.change(), durable=True)
+        _govern(ledger, [policy] if before is None else [before, policy], defaults)
+
+
+def delete_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
+    """What the policy governed is governed by the next in line, or by none."""
+    ledger.record(policy.change_gone(), durable=True)
+    _govern(ledger, [policy], defaults)
+
+
+def _govern(ledger: Ledger, changed: list[Policy], defaults: FlowDefaults) -> None:
+    """Have everything follow that the changed policies of a vhost are about, or were."""
+    topology, vhost = ledger.topology, changed[0].vhost
+    for exchange in topology.exchanges_in(vhost):
+        if any(governs(policy, EXCHANGE, exchange.name) for policy in changed):
+            governed = governed_exchange(exchange, topology)
+            if governed != exchange:
+                ledger.add_exchange(governed)
+    for queue in topology.queues_in(vhost):
+        if any(governs(policy, queue_type(queue.arguments), queue.name) for policy in changed):
+            governed_now = governed_queue(queue, topology, defaults)
+            if governed_now != queue:
+                ledger.add_queue(governed_now)
+
+
+# For who asks
+
+
+def explained(record: Queue | Exchange, topology: Topology) -> dict[str, Any]:
+    """Which policies govern a queue or an exchange, which others would, and what their keys come to."""
+    sort = queue_type(record.arguments) if isinstance(record, Queue) else EXCHANGE
+    policy, operator = policies_of(record.vhost, sort, record.name, topology)
+    others = [
+        other.name
+        for each in (False, True)
+        for other in topology.policies(record.vhost, operator=each)
+        if other not in (policy, operator) and governs(other, sort, record.name)
+    ]
+    merged = effective(record.arguments, sort, policy, operator)
+    keys = [
+        {"key": key, "value": value, "effect": _effect(key, value, sort, record.arguments, merged)}
+        for key, value in combined(policy, operator).items()
+    ]
+    return {
+        "policy": policy.name if policy else None,
+        "operator_policy": operator.name if operator else None,
+        "others": others,
+        "keys": keys,
+    }
+
+
+def _effect(key: str, value: object, sort: str, declared: Any, merged: dict[str, Any]) -> str:
+    meaning = KEYS.get(key)
+    if meaning is None:
+        return "none: accepted for RabbitMQ's sake"
+    if sort not in meaning.governs:
+        return f"none: it is not for {'exchanges' if sort == EXCHANGE else f'{sort} queues'}"
+    if meaning.argument in declared and merged[meaning.argument] != value:
+        return f"none: the declaration says {merged[meaning.argument]!r}"
+    if meaning.argument.startswith("qpid.") and merged.get("x-overflow", "flow") != "flow":
+        return f"none: the overflow is {merged['x-overflow']!r}"
+    return "yes"
