@@ -35,6 +35,7 @@ class Channel:
         self.connection = connection
         self.core = connection.core
         self.vhost = connection.vhost
+        self.access = connection.access
         self.number = number
         self.group = self.core.next_group()
         self.closing = False
@@ -189,7 +190,7 @@ class Channel:
         item = self.inbox[0] if self.inbox else None
         if isinstance(item, ParkedRun) and self.gates:
             try:
-                gates = self.core.routes.find(self.vhost, item.address).gates
+                gates = self.core.routes.find(self.access, item.address).gates
             except AMQPError:
                 gates = ()
             if any(gate not in gates for gate in self.gates):

@@ -65,6 +65,7 @@ class Connection:
         self.heartbeat = 0
         self.user = ""
         self.vhost = ""
+        self.access = core.permissions.access("", "")
         self.properties: dict[str, Any] = {}
         self.client = ""
         self.traits = Traits()
@@ -181,20 +182,35 @@ class Connection:
             self.scanner.failed = True
             self.closing = True
             self.deadline = self.core.now + handshake.REFUSAL_SECONDS
-        except handshake.LoginRefused as refused:
-            log.warning("login refused", peer=self.peer, user=refused.user)
-            self.scanner.failed = True
-            text = str(refused)
-            self.core.later(handshake.REFUSAL_SECONDS, lambda: self.refuse_login(text))
         else:
             if self.expected is None:
                 self.deadline = None
                 log.info("connection open", connection=self.id, peer=self.peer, client=self.client, user=self.user,
                          vhost=self.vhost)  # fmt: skip
 
-    def refuse_login(self, text: str) -> None:
+    def log_in(self, mechanism: str, user: str, password: str) -> None:
+        """Have a login decided on. Until it is, nothing but heartbeats is expected of the client."""
+        asked = self.core.now
+
+        def decided(reason: str) -> None:
+            if self.closed or self.closing:
+                return
+            if not reason:
+                self.user = user
+                handshake.tune(self)
+                return
+            log.warning("login refused", peer=self.peer, user=user, reason=reason)
+            self.scanner.failed = True
+            # Counted from the question: how long it takes must not tell what was wrong.
+            wait = asked + handshake.REFUSAL_SECONDS - self.core.now
+            self.core.later(wait, lambda: self.refuse_login(mechanism))
+
+        self.core.logins.check(user, password, self.peer_host, asked, decided)
+
+    def refuse_login(self, mechanism: str) -> None:
         if self.closed:
             return
+        text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
         if self.has_capability("authentication_failure_close"):
             self.scanner.failed = False
             self.fail(amqp_error(403, text))

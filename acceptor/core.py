@@ -14,8 +14,10 @@ from acceptor.channel import Channel
 from acceptor.connection import Connection, Transport, forced
 from acceptor.delivery import Delivery
 from acceptor.inlet import Gate, Inlet, Session
+from acceptor.logins import Logins
 from acceptor.methods.asking import Answer, ToRouter, ToShard
 from acceptor.parked import ParkedRun
+from acceptor.permissions import Permissions
 from acceptor.routes import Routes
 from acceptor.shard_link import ShardLink
 from acceptor.throttle import Throttle
@@ -49,6 +51,8 @@ class AcceptorCore:
             for shard in range(settings.shards)
         ]
         self.inlets: dict[int, Inlet] = {}
+        self.permissions = Permissions(self.topology)
+        self.logins = Logins(self.topology, settings.amqp.loopback_users)
         self.routes = Routes(self.topology, self.links, self.inlets)
         self.throttle = Throttle(settings.flow.parking_bytes)
         self.connections: dict[str, Connection] = {}
@@ -168,6 +172,8 @@ class AcceptorCore:
         present = {change[3] for change in changes if change[0] == "queue"}
         for id in before - present:
             self.close_inlet(id)
+        for connection in list(self.connections.values()):
+            self.check_home(connection)
         self.topology.version = version
         self.loaded = True
         self.follow_up()
@@ -197,6 +203,16 @@ class AcceptorCore:
             self.close_inlet(change[3])
         elif change[0] == "vhost_gone":
             self.expel(lambda connection: connection.vhost == change[1], f"vhost '{change[1]}' is deleted")
+        elif change[0] == "user_gone":
+            self.expel(lambda connection: connection.user == change[1], f"user '{change[1]}' is deleted")
+
+    def check_home(self, connection: Connection) -> None:
+        """After a snapshot: what a connection lives on may have gone unseen."""
+        user, vhost = connection.user, connection.vhost
+        if not self.topology.has_vhost(vhost):
+            self.expel(lambda other: other is connection, f"vhost '{vhost}' is deleted")
+        elif self.topology.users.user(user) is None:
+            self.expel(lambda other: other is connection, f"user '{user}' is deleted")
 
     def expel(self, concerned: Callable[[Connection], bool], reason: str) -> None:
         """Close open connections for a reason of the operator's."""

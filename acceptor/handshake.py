@@ -61,24 +61,15 @@ def start(connection: Connection) -> None:
 def start_ok(connection: Connection, arguments: dict[str, Any]) -> None:
     connection.identify(arguments["client_properties"])
     user, password = credentials(arguments["mechanism"], arguments["response"])
-    if not may_log_in(user, password, connection.peer_host):
-        raise LoginRefused(arguments["mechanism"], user)
-    connection.user = user
+    connection.log_in(arguments["mechanism"], user, password)
+
+
+def tune(connection: Connection) -> None:
+    """The login was accepted."""
     amqp = connection.core.settings.amqp
     connection.send(
         0, "connection_tune", channel_max=amqp.channel_max, frame_max=amqp.frame_max, heartbeat=amqp.heartbeat
     )
-
-
-class LoginRefused(Exception):
-    """Wrong credentials; whether the client is told why depends on what it declared."""
-
-    def __init__(self, mechanism: str, user: str) -> None:
-        super().__init__(
-            f"Login was refused using authentication mechanism {mechanism}. "
-            "For details see the broker logfile."
-        )  # fmt: skip
-        self.user = user
 
 
 def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
@@ -100,13 +91,9 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
     raise Refused(f"unknown authentication mechanism '{mechanism}'")
 
 
-def may_log_in(user: str, password: str, host: str) -> bool:
-    """guest/guest, from this machine only, as RabbitMQ ships."""
-    loopback = host == "::1" or host.startswith(("127.", "::ffff:127."))
-    return user == "guest" and password == "guest" and loopback
-
-
 def tune_ok(connection: Connection, arguments: dict[str, Any]) -> None:
+    if not connection.user:
+        raise amqp_error(503, "unexpected method connection.tune-ok before connection.tune")
     amqp = connection.core.settings.amqp
     channel_max = _negotiated("channel_max", arguments["channel_max"], amqp.channel_max, 1)
     connection.channel_max = channel_max
@@ -132,7 +119,10 @@ def open_(connection: Connection, arguments: dict[str, Any]) -> None:
     vhost = arguments["virtual_host"]
     if not connection.core.topology.has_vhost(vhost):
         raise amqp_error(530, f"vhost {vhost} not found")
+    if not connection.core.permissions.may_open(connection.user, vhost):
+        raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
     connection.vhost = vhost
+    connection.access = connection.core.permissions.access(connection.user, vhost)
     connection.send(0, "connection_open_ok")
 
 

@@ -8,6 +8,8 @@ import os
 import select
 import socket
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,8 @@ class Acceptor:
         self.core = AcceptorCore(index, incarnation, self.gauges, node.settings, f"penstock@{socket.gethostname()}")
         self.core.now = loop.time()
         self.core.flush = self.flush
+        self.verifier = ThreadPoolExecutor(1, "verifier")
+        self.core.logins.background = self.in_background
         self.protocols: dict[Connection, ClientProtocol] = {}
         self.emptied = asyncio.Event()
         self.stalled: list[ClientProtocol] = []
@@ -149,6 +153,20 @@ class Acceptor:
             connection.last_sent = self.core.now
             protocol.write(chunks)
 
+    def in_background(self, work: Callable[[], bool], done: Callable[[bool], None]) -> None:
+        """Verify a password in the one thread for it: argon2 lets go of the interpreter lock."""
+
+        def finish(future: Future[bool]) -> None:
+            self.core.now = self.loop.time()
+            done(future.result())
+            self.schedule_finish()
+
+        def hand_over(future: Future[bool]) -> None:
+            if not future.cancelled():
+                self.loop.call_soon_threadsafe(finish, future)
+
+        self.verifier.submit(work).add_done_callback(hand_over)
+
     def recheck(self) -> None:
         self.core.now = self.loop.time()
         self.notice_hang_ups()
@@ -193,6 +211,7 @@ class Acceptor:
         """Tell the clients, give them a moment to answer, and go."""
         if self.server is not None:
             self.server.close()
+        self.verifier.shutdown(wait=True, cancel_futures=True)
         self.core.shut_down()
         self.finish_turn()
         if self.protocols:

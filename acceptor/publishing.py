@@ -40,7 +40,7 @@ def forward(channel: Channel, run: ParkedRun, most: int) -> int:
     """Send what there is room for, at most that many; how many went. `run` keeps the rest."""
     before = run.count
     try:
-        route = channel.core.routes.find(channel.vhost, run.address)
+        route = channel.core.routes.find(channel.access, run.address)
         if route.by_headers:
             forward_by_headers(channel, run, route, most)
         else:

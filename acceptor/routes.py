@@ -9,6 +9,7 @@ from penstock.amqp.errors import amqp_error
 from router.topology import Queue, Topology
 
 if TYPE_CHECKING:
+    from acceptor.permissions import Access
     from acceptor.shard_link import ShardLink
 
 # Routes kept; a producer that makes up routing keys empties the cache, not the memory.
@@ -47,27 +48,30 @@ class Routes:
         self.topology = topology
         self.links = links
         self.inlets = inlets
-        self.cache: dict[tuple[str, bytes], Route] = {}
+        self.cache: dict[tuple[Access, bytes], Route] = {}
 
     def clear(self) -> None:
         self.cache.clear()
 
-    def find(self, vhost: str, address: bytes) -> Route:
-        """The route of an exchange and routing key (two short strings). AMQPError if there is no such exchange."""
-        route = self.cache.get((vhost, address))
+    def find(self, access: Access, address: bytes) -> Route:
+        """The route of an exchange and routing key (two short strings). AMQPError if there is none for that user."""
+        route = self.cache.get((access, address))
         if route is None:
             if len(self.cache) >= CACHE_SIZE:
                 self.cache.clear()
-            route = self.cache[vhost, address] = self.make(vhost, address)
+            route = self.cache[access, address] = self.make(access, address)
         return route
 
-    def make(self, vhost: str, address: bytes) -> Route:
+    def make(self, access: Access, address: bytes) -> Route:
         exchange, key = names(address)
+        vhost = access.vhost
+        access.check("write", "exchange", exchange)
         record = self.topology.exchange(vhost, exchange)
         if record is None:
             raise amqp_error(404, f"no exchange '{exchange}' in vhost '{vhost}'")
         if record.internal:
             raise amqp_error(403, f"cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")
+        access.check_topic("write", record, key)
         if self.topology.depends_on_headers(vhost, exchange):
             return Route(exchange, key, True, ())
         return Route(exchange, key, False, self.targets(self.topology.route(vhost, exchange, key, None)))

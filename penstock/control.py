@@ -5,8 +5,9 @@ one line of JSON back, in order:
 
     {"command": name, "arguments": {…}}      ▶      {"result": …}      or      {"error": text, "kind": kind}
 
-Kinds of errors: `invalid` (what is asked for makes no sense), `not_found`, `failed` (ours: the log says more). A
-change that was answered is stored and known to every process. Text that is no UTF-8 keeps its octets (PEP 383).
+Kinds of errors: `invalid` (what is asked for makes no sense), `not_found`, `exists` (already), `failed` (ours: the log
+says more). A change that was answered is stored and known to every process. Text that is no UTF-8 keeps its octets
+(PEP 383).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LINE_MAX = 16 * 1024 * 1024
 """Octets of a request, its newline included; an import is one request."""
 CALL_SECONDS = 60.0
 
-Kind = Literal["invalid", "not_found", "failed"]
+Kind = Literal["invalid", "not_found", "exists", "failed"]
 
 
 class Refusal(Exception):

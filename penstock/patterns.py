@@ -15,6 +15,7 @@ PATTERN_OCTETS_MAX = 1024
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
+_OPTIONS.max_mem = 1 << 20  # octets that one may take, of RE2's 8 MiB
 _START = "^"
 _AHEAD, _NOT_AHEAD = "(?=", "(?!"
 
@@ -51,6 +52,11 @@ class Pattern:
 def pattern(text: str) -> Pattern:
     """The pattern of a text, made once. PatternError if it cannot be."""
     return Pattern(text)
+
+
+def literal(text: str) -> str:
+    """An expression, or a part of one, for just that text."""
+    return str(re2.escape(_octets(text)).decode("utf-8", "surrogateescape"))
 
 
 def _parts(text: str) -> list[_Part]:

@@ -78,6 +78,13 @@ def _parse_bytes(value: object) -> object:
     return int(_byte_size.validate_python(value)) if isinstance(value, str) else value
 
 
+def _parse_names(value: object) -> object:
+    """Names may be written "one,two"."""
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return value
+
+
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -88,6 +95,7 @@ SIZE = BeforeValidator(_parse_bytes)
 Bytes = Annotated[int, SIZE]
 ProcessCount = Annotated[int, AfterValidator(lambda count: count or half_the_cores())]
 MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_memory() * MEMORY_SHARE))]
+Names = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
 Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 
 
@@ -125,6 +133,10 @@ class AmqpSettings(BaseModel):
         ge=0,
         description="kernel's receive buffer of a connection, in bytes; it bounds what a stopped producer may still "
         "send; 0 lets the kernel grow it",
+    )
+    loopback_users: Names = Field(
+        default=("guest",),
+        description="users who may log in from this machine only, separated by commas; empty restricts nobody",
     )
     handshake_timeout: float = Field(
         default=10.0, gt=0, le=3600, description="time a client has from connecting to connection.open, in seconds"

@@ -1,54 +1,40 @@
 """What can be commanded over the control socket: names, arguments, results.
 
-    command         arguments     result
-    vhost_add       name          whether it is new
-    vhost_delete    name          None; its connections are closed, what is in it is gone
-    vhost_list                    [{name, queues, exchanges}, …]
+    command                  arguments                                         result
+    vhost_add                name                                              whether it is new
+    vhost_delete             name                                              None; its connections are closed
+    vhost_list                                                                 [{name, queues, exchanges}, …]
+    user_add                 name, password_hash, tags                         None
+    user_set                 name, password_hash | None, tags | None           None; what is None stays
+    user_delete              name                                              None; its connections are closed
+    user_list                                                                  [{name, tags, password, vhosts}, …]
+    permission_set           user, vhost, configure, write, read               None
+    permission_delete        user, vhost                                       None
+    permission_list          user | None, vhost | None                         [{user, vhost, configure, …}, …]
+    topic_permission_set     user, vhost, exchange, write, read                None
+    topic_permission_delete  user, vhost, exchange | None                      None
+    topic_permission_list    user | None, vhost | None                         [{user, vhost, exchange, …}, …]
+    accounts_import          vhosts_named, users, permissions,                 how many of each
+                             topic_permissions
 
-A refusal says why, in words for a person.
+A password hash is as `penstock.passwords` has it: the password itself stays with who sets it. A refusal says why, in
+words for a person.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.control import Refusal
 from penstock.logs import get_logger
-from router import vhosts
-from router.ledger import Ledger
+from router import accounts, vhosts
+from router.administration import Administration, check_name, check_vhost
 
 log = get_logger()
 
 Types = type | tuple[type, ...]
 Command = tuple[Callable[..., Any], dict[str, Types]]
-
-NAME_OCTETS_MAX = 255
-"""Names that clients send are short strings (AMQP 0-9-1, 4.2.5.3)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Administration:
-    """What commands are carried out on."""
-
-    ledger: Ledger
-
-
-def check_name(kind: str, name: str) -> None:
-    """Refusal of what cannot name anything that a client asks for."""
-    if not name:
-        raise Refusal("invalid", f"the name of a {kind} cannot be empty")
-    octets = len(name.encode("utf-8", "surrogateescape"))
-    if octets > NAME_OCTETS_MAX:
-        raise Refusal("invalid", f"{kind} name of {octets} octets is longer than {NAME_OCTETS_MAX}")
-    if any(character in name for character in "\r\n\0"):
-        raise Refusal("invalid", f"{kind} name {name!r} has a control character in it")
-
-
-def check_vhost(ledger: Ledger, name: str) -> None:
-    if not ledger.topology.has_vhost(name):
-        raise Refusal("not_found", f"there is no vhost '{name}'")
 
 
 def vhost_add(administration: Administration, name: str) -> bool:
@@ -69,10 +55,31 @@ def vhost_list(administration: Administration) -> list[dict[str, Any]]:
     ]
 
 
+_OPTIONAL: Types = (str, type(None))
+_WHOSE: dict[str, Types] = {"user": str, "vhost": str}
+_SELECTED: dict[str, Types] = {"user": _OPTIONAL, "vhost": _OPTIONAL}
+
 COMMANDS: dict[str, Command] = {
     "vhost_add": (vhost_add, {"name": str}),
     "vhost_delete": (vhost_delete, {"name": str}),
     "vhost_list": (vhost_list, {}),
+    "user_add": (accounts.user_add, {"name": str, "password_hash": str, "tags": list}),
+    "user_set": (accounts.user_set, {"name": str, "password_hash": _OPTIONAL, "tags": (list, type(None))}),
+    "user_delete": (accounts.user_delete, {"name": str}),
+    "user_list": (accounts.user_list, {}),
+    "permission_set": (accounts.permission_set, {**_WHOSE, "configure": str, "write": str, "read": str}),
+    "permission_delete": (accounts.permission_delete, _WHOSE),
+    "permission_list": (accounts.permission_list, _SELECTED),
+    "topic_permission_set": (
+        accounts.topic_permission_set,
+        {**_WHOSE, "exchange": str, "write": str, "read": str},
+    ),
+    "topic_permission_delete": (accounts.topic_permission_delete, {**_WHOSE, "exchange": _OPTIONAL}),
+    "topic_permission_list": (accounts.topic_permission_list, _SELECTED),
+    "accounts_import": (
+        accounts.accounts_import,
+        dict.fromkeys(("vhosts_named", "users", "permissions", "topic_permissions"), list),
+    ),
 }
 
 

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from penstock import bus
 from penstock.control import Refusal
 from penstock.logs import get_logger
-from router import vhosts
+from router import accounts, vhosts
+from router.administration import Administration
 from router.authority import Authority
-from router.commands import Administration, execute
+from router.commands import execute
 from router.ledger import Step
 from router.operations import Malformed, Outcome, perform
 from router.store import Store
@@ -52,7 +53,12 @@ class RouterCore:
         self._commanded: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
         self._administration = Administration(authority.ledger)
-        vhosts.add(authority.ledger, vhosts.DEFAULT_VHOST)
+        for vhost in authority.topology.vhosts():
+            vhosts.add(authority.ledger, vhost)  # what a newer penstock predeclares is made in older vhosts too
+
+    def seed(self) -> None:
+        """Make what a new node begins with; once in the life of its data."""
+        accounts.seed(self.authority.ledger)
 
     @property
     def version(self) -> int:

@@ -147,7 +147,10 @@ def open_core(node: Node, store: Store) -> RouterCore:
     defaults = FlowDefaults(flow.max_count, flow.max_bytes, flow.stop_percent, flow.resume_percent)
     stored = store.load()
     ledger = recover(stored, node.shards, node.settings.max_queues, defaults)
-    return RouterCore(Authority(ledger, node.shards, defaults, stored.name_key), store)
+    core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key), store)
+    if not stored.seeded:
+        core.seed()
+    return core
 
 
 async def serve(runtime: Path, index: int, incarnation: int) -> None:

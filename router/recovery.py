@@ -30,7 +30,8 @@ def recover(stored: Stored, shards: int, queues: int, defaults: FlowDefaults) ->
     found = [Queue(*change[1:]) for change in stored.changes if change[0] == "queue"]
     if len(found) > queues:
         raise TooManyQueues(f"{len(found)} queues are stored, max_queues is {queues}")
-    topology = Topology(stored.version, _of_kind(stored.changes, "vhost", "policy", "exchange", "placement"))
+    late = ("queue", "binding")
+    topology = Topology(stored.version, [change for change in stored.changes if change[0] not in late])
     slots = Slots(shards, shards + queues, {queue.slot for queue in found if queue.slot >= 0})
     ledger = Ledger(topology, slots, stored.last_queue_id)
     for queue in found:

@@ -63,6 +63,13 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE queues ADD COLUMN policy;
     ALTER TABLE queues ADD COLUMN operator_policy;
     """,
+    # 4. Users and permissions; tags are msgpack. The fact "seeded" is there once anything was stored since.
+    """
+    CREATE TABLE users (name PRIMARY KEY, password_hash TEXT, tags BLOB) WITHOUT ROWID;
+    CREATE TABLE permissions (user, vhost, configure, write, read, PRIMARY KEY (user, vhost)) WITHOUT ROWID;
+    CREATE TABLE topic_permissions (
+        user, vhost, exchange, write, read, PRIMARY KEY (user, vhost, exchange)) WITHOUT ROWID;
+    """,
 )
 
 
@@ -72,12 +79,16 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What was stored last. `name_key` is random octets of this epoch; slots of queues are -1 in a new epoch."""
+    """What was stored last. `name_key` is random octets of this epoch; slots of queues are -1 in a new epoch.
+
+    `seeded`: whether what a new node begins with has been stored; it is not made again when someone deletes it.
+    """
 
     version: int
     last_queue_id: int
     name_key: bytes
     changes: list[Change]
+    seeded: bool
 
 
 class Store:
@@ -88,6 +99,8 @@ class Store:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.chmod(0o600)  # password hashes are in it; SQLite gives its other files the same mode
             self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot open {path}: {error}") from None
@@ -139,6 +152,7 @@ class Store:
                 self._fact("last_queue_id", 0),
                 self._fact("name_key", b""),
                 list(self._changes()),
+                bool(self._fact("seeded", 0)),
             )
         except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"cannot read {self.path}: {error}") from None
@@ -162,6 +176,11 @@ class Store:
             yield ["binding", *ends, _name(key), unpack(arguments)]
         for vhost, queue, shard in self._execute("SELECT * FROM placements"):
             yield ["placement", _name(vhost), _name(queue), shard]
+        for name, password_hash, tags in self._execute("SELECT * FROM users"):
+            yield ["user", _name(name), password_hash, unpack(tags)]
+        for kind in ("permission", "topic_permission"):
+            for row in self._execute(f"SELECT * FROM {kind}s"):
+                yield [kind, *map(_name, row)]
 
     def commit(self, steps: Iterable[Step], version: int, last_queue_id: int) -> None:
         """Store the steps that lead to a version, all or none. StoreError if that cannot be; it may be tried again."""
@@ -174,6 +193,7 @@ class Store:
                     _WRITERS[kind](self._execute, is_durable, *fields)
                 self._set_fact("version", version)
                 self._set_fact("last_queue_id", last_queue_id)
+                self._set_fact("seeded", 1)
         except sqlite3.Error as error:
             raise StoreError(f"cannot write {self.path}: {error}") from None
 
@@ -289,6 +309,30 @@ def _placement(execute: Execute, _durable: bool, vhost: str, queue: str, shard: 
         execute("INSERT OR REPLACE INTO placements VALUES (?, ?, ?)", (_stored(vhost), _stored(queue), shard))
 
 
+def _user(execute: Execute, _durable: bool, name: str, password_hash: str, tags: list[str]) -> None:
+    execute("INSERT OR REPLACE INTO users VALUES (?, ?, ?)", (_stored(name), password_hash, pack(tags)))
+
+
+def _user_gone(execute: Execute, _durable: bool, name: str) -> None:
+    execute("DELETE FROM users WHERE name = ?", (_stored(name),))
+
+
+def _permission(execute: Execute, _durable: bool, *fields: str) -> None:
+    execute("INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)", tuple(map(_stored, fields)))
+
+
+def _permission_gone(execute: Execute, _durable: bool, user: str, vhost: str) -> None:
+    execute("DELETE FROM permissions WHERE user = ? AND vhost = ?", (_stored(user), _stored(vhost)))
+
+
+def _topic_permission(execute: Execute, _durable: bool, *fields: str) -> None:
+    execute("INSERT OR REPLACE INTO topic_permissions VALUES (?, ?, ?, ?, ?)", tuple(map(_stored, fields)))
+
+
+def _topic_permission_gone(execute: Execute, _durable: bool, *key: str) -> None:
+    execute("DELETE FROM topic_permissions WHERE user = ? AND vhost = ? AND exchange = ?", tuple(map(_stored, key)))
+
+
 _WRITERS: dict[str, Callable[..., None]] = {
     "vhost": _vhost,
     "vhost_gone": _vhost_gone,
@@ -301,4 +345,10 @@ _WRITERS: dict[str, Callable[..., None]] = {
     "binding": _binding,
     "binding_gone": _binding_gone,
     "placement": _placement,
+    "user": _user,
+    "user_gone": _user_gone,
+    "permission": _permission,
+    "permission_gone": _permission_gone,
+    "topic_permission": _topic_permission,
+    "topic_permission_gone": _topic_permission_gone,
 }

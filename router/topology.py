@@ -16,6 +16,12 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["binding", vhost, source, kind, destination, key, arguments]          kind is "queue" or "exchange"
     ["binding_gone", vhost, source, kind, destination, key, arguments]
     ["placement", vhost, queue name, shard | None]                         None: where the hash says
+    ["user", name, password hash, [tag, ...]]                              new, or changed
+    ["user_gone", name]
+    ["permission", user, vhost, configure, write, read]                    new, or changed; regular expressions
+    ["permission_gone", user, vhost]
+    ["topic_permission", user, vhost, exchange, write, read]
+    ["topic_permission_gone", user, vhost, exchange]
 
 An exchange or a queue that is there already is the same one, governed by other policies: only the last fields of its
 record have changed. Bindings go before what they bind. The binding of every queue to the default exchange is implied,
@@ -39,6 +45,7 @@ from router.records import (
     Policy,
     Queue,
 )
+from router.users import Users
 
 __all__ = ["Binding", "Change", "Exchange", "Policy", "Queue", "Topology"]
 
@@ -77,6 +84,7 @@ class Topology:
     def __init__(self, version: int = 0, changes: Iterable[Change] = ()) -> None:
         """From a snapshot. ValueError or KeyError if the changes do not make a topology."""
         self.version = version
+        self.users = Users()
         self.reset()
         self._kinds: dict[str, Callable[..., None]] = {
             "vhost": self._vhost,
@@ -90,6 +98,7 @@ class Topology:
             "binding": self._binding,
             "binding_gone": self._binding_gone,
             "placement": self._placement,
+            **self.users.kinds,
         }
         for change in changes:
             self.apply(change)
@@ -98,6 +107,7 @@ class Topology:
 
     def reset(self) -> None:
         """Be empty, for another snapshot."""
+        self.users.reset()
         self.placements: dict[tuple[str, str], int] = {}
         self._vhosts: dict[str, _Vhost] = {}
         self._by_id: dict[int, Queue] = {}
@@ -192,6 +202,7 @@ class Topology:
                 yield from (binding.change() for binding in place.bindings)
         for (name, queue), shard in self.placements.items():
             yield ["placement", name, queue, shard]
+        yield from self.users.changes()
 
     # Looking up
 

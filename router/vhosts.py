@@ -43,4 +43,8 @@ def delete(ledger: Ledger, name: str) -> None:
             ledger.record(policy.change_gone(), durable=True)
     for vhost, queue_name in [place for place in topology.placements if place[0] == name]:
         ledger.record(["placement", vhost, queue_name, None], durable=True)
+    for topic in topology.users.topic_permissions(vhost=name):
+        ledger.record(["topic_permission_gone", topic.user, name, topic.exchange], durable=True)
+    for permission in topology.users.permissions(vhost=name):
+        ledger.record(["permission_gone", permission.user, name], durable=True)
     ledger.record(["vhost_gone", name], durable=True)

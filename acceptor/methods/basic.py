@@ -41,7 +41,9 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     most = channel.core.settings.amqp.consumers_per_channel
     if most and len(channel.consumers) >= most:
         raise amqp_error(530, f"reached maximum ({most}) of consumers per channel")
-    queue = find(channel, named(channel, arguments["queue"]))
+    name = named(channel, arguments["queue"])
+    channel.access.check("read", "queue", name)
+    queue = find(channel, name)
     consumer = Consumer(
         channel.core.delivery.next_consumer(queue.shard), channel, queue, tag,
         arguments["no_ack"], arguments["exclusive"], channel.prefetch,
@@ -84,7 +86,9 @@ def cancel_ok(channel: Channel, arguments: dict[str, Any]) -> None:
 
 
 def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    queue = find(channel, named(channel, arguments["queue"]))
+    name = named(channel, arguments["queue"])
+    channel.access.check("read", "queue", name)
+    queue = find(channel, name)
     getter = channel.getters.get(queue.queue_id)
     if getter is None:
         getter = channel.getters[queue.queue_id] = channel.core.delivery.next_consumer(queue.shard)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.methods.asking import Handling, ask_router
+from acceptor.methods.queue import check_source
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
 
+SYSTEM = "amq."
+
 
 def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    check_declare(channel, arguments["exchange"], arguments)
     yield from ask_router(
         "exchange_declare",
         vhost=channel.vhost,
@@ -26,7 +30,24 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         channel.send("exchange_declare_ok")
 
 
+def check_declare(channel: Channel, name: str, arguments: dict[str, Any]) -> None:
+    """The right to configure it, or any to ask for it; a new one with an alternate takes more (RabbitMQ's rule)."""
+    if not name:  # the default exchange is refused to all
+        return
+    if arguments["passive"]:
+        channel.access.check_any("exchange", name)
+        return
+    channel.access.check("configure", "exchange", name)
+    alternate = arguments["arguments"].get("alternate-exchange")
+    if isinstance(alternate, str) and channel.core.topology.exchange(channel.vhost, name) is None:
+        channel.access.check("read", "exchange", name)
+        channel.access.check("write", "exchange", alternate)
+
+
 def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    name = arguments["exchange"]
+    if name and not name.startswith(SYSTEM):  # those are refused to all
+        channel.access.check("configure", "exchange", name)
     yield from ask_router(
         "exchange_delete", vhost=channel.vhost, name=arguments["exchange"], if_unused=arguments["if_unused"]
     )
@@ -43,6 +64,9 @@ def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def _bind(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
+    if arguments["destination"]:  # the default exchange is refused to all
+        channel.access.check("write", "exchange", arguments["destination"])
+    check_source(channel, arguments["source"], arguments["routing_key"])
     yield from ask_router(
         name,
         vhost=channel.vhost,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 from typing import TYPE_CHECKING, Any
 
 from acceptor.methods.asking import Asking, Handling, ask_router, ask_shard
@@ -40,9 +42,12 @@ def find(channel: Channel, name: str) -> Queue:
 
 def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if arguments["passive"]:
-        queue = find(channel, named(channel, arguments["queue"]))
+        name = named(channel, arguments["queue"])
+        channel.access.check_any("queue", name)
+        queue = find(channel, name)
         name, id, shard = queue.name, queue.queue_id, queue.shard
     else:
+        check_declare(channel, arguments["queue"], arguments["arguments"])
         found = yield from ask_router(
             "queue_declare",
             vhost=channel.vhost,
@@ -59,6 +64,17 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if not arguments["nowait"]:
         messages, consumers = yield from ask_shard(shard, bus.STAT, id)
         channel.send("queue_declare_ok", queue=name, message_count=messages, consumer_count=consumers)
+
+
+def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) -> None:
+    """The right to configure it; a new queue that dead-letters takes more (RabbitMQ's rule)."""
+    # A name that the server will give is known only to the router: one of its kind stands for it.
+    name = name or "amq.gen-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+    channel.access.check("configure", "queue", name)
+    dead_letter_exchange = queue_arguments.get("x-dead-letter-exchange")
+    if isinstance(dead_letter_exchange, str) and channel.core.topology.queue(channel.vhost, name) is None:
+        channel.access.check("read", "queue", name)
+        channel.access.check("write", "exchange", dead_letter_exchange)
 
 
 def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
@@ -78,6 +94,8 @@ def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[str, Any]) -> Asking:
+    channel.access.check("write", "queue", name)
+    check_source(channel, arguments["exchange"], key)
     yield from ask_router(
         request,
         vhost=channel.vhost,
@@ -89,8 +107,17 @@ def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[s
     )
 
 
+def check_source(channel: Channel, exchange: str, key: str) -> None:
+    """The right to bind to an exchange, and to that routing key of it."""
+    if exchange:  # the default one is refused to all
+        channel.access.check("read", "exchange", exchange)
+        channel.access.check_topic("read", channel.core.topology.exchange(channel.vhost, exchange), key)
+
+
 def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    queue = find(channel, named(channel, arguments["queue"]))
+    name = named(channel, arguments["queue"])
+    channel.access.check("read", "queue", name)
+    queue = find(channel, name)
     messages = yield from ask_shard(queue.shard, bus.PURGE, queue.queue_id)
     if not arguments["nowait"]:
         channel.send("queue_purge_ok", message_count=messages)
@@ -99,6 +126,7 @@ def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
 def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Deleting what is not there succeeds, as with RabbitMQ."""
     name = named(channel, arguments["queue"])
+    channel.access.check("configure", "queue", name)
     messages = 0
     if channel.core.topology.queue(channel.vhost, name) is not None:
         queue = find(channel, name)

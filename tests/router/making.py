@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import Any
 
 from penstock.watermarks import FlowDefaults
@@ -38,6 +40,12 @@ def completed(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {**here, **DEFAULTS.get(operation, {}), **arguments}
 
 
+def rabbit_hash(password: str, algorithm: str = "sha256", salt: bytes = b"salt") -> str:
+    """A password as RabbitMQ hashes it."""
+    digest = hashlib.new(algorithm, salt + password.encode()).digest()
+    return f"{algorithm}:{base64.b64encode(salt + digest).decode()}"
+
+
 class Asked:
     """An authority over vhost "/", and everything it has recorded."""
 
@@ -45,6 +53,9 @@ class Asked:
         ledger = Ledger(Topology(), Slots(shards, shards + queues, ()), 0)
         self.authority = Authority(ledger, shards, FlowDefaults(), b"key")
         vhosts.add(ledger, "/")
+        # The password guest; a hash that costs nothing to verify.
+        ledger.record(["user", "guest", rabbit_hash("guest"), ["administrator"]], durable=True)
+        ledger.record(["permission", "guest", "/", ".*", ".*", ".*"], durable=True)
         self.topology = ledger.topology
         self.recorded = self.authority.ledger.take_steps()
         self.requests = 0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.bus import pack, unpack
 from penstock.watermarks import FlowDefaults
+from router import vhosts
 from router.authority import Authority
 from router.core import RouterCore
 from router.ledger import Ledger
@@ -29,7 +30,10 @@ def make_core(path: Path, epoch: int = 1) -> RouterCore:
     store = Store(path, epoch)
     stored = store.load()
     ledger = recover(stored, 2, 50, FlowDefaults())
-    return RouterCore(Authority(ledger, 2, FlowDefaults(), stored.name_key), store)
+    core = RouterCore(Authority(ledger, 2, FlowDefaults(), stored.name_key), store)
+    if not stored.seeded:
+        core.seed()
+    return core
 
 
 @pytest.fixture
@@ -54,7 +58,8 @@ def test_the_first_turn_makes_the_default_vhost(tmp_path: Path) -> None:
     assert turn.version == 1 and turn.published is not None
     version, changes = unpack(turn.published)
     assert (version, changes[0]) == (1, ["vhost", "/"])
-    assert len(changes) == 8
+    assert len(changes) == 10
+    assert changes[8][:2] == ["user", "guest"] and changes[9] == ["permission", "guest", "/", ".*", ".*", ".*"]
     core.store.close()
     again = make_core(tmp_path / "topology.sqlite", epoch=2)
     assert again.finish_turn().published is None
@@ -157,6 +162,7 @@ def test_unreadable_frames_are_passed_over(core: RouterCore, frame: bytes) -> No
 @given(st.binary(max_size=40) | st.builds(pack, st.lists(field_values, max_size=4)), st.binary(max_size=5))
 def test_no_frame_can_break_it(frame: bytes, identity: bytes) -> None:
     ledger = Ledger(Topology(), Slots(1, 3, ()), 0)
+    vhosts.add(ledger, "/")
     core = RouterCore(Authority(ledger, 1, FlowDefaults(), b"k"), NoStore())
     core.receive(identity, frame)
     core.receive(ME, request(1, "queue_lookup", name="a"))

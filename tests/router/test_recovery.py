@@ -19,7 +19,7 @@ LIMITS = QueueLimits.from_arguments({}, FlowDefaults()).to_wire()
 
 def stored(*queues: list[Any], more: tuple[Any, ...] = ()) -> Stored:
     bindings = [["binding", "/", "x", "queue", queue[2], "", {}] for queue in queues]
-    return Stored(5, 40, b"key", [*BASE, *queues, *bindings, *more])
+    return Stored(5, 40, b"key", [*BASE, *queues, *bindings, *more], True)
 
 
 def queue(name: str, queue_id: int, slot: int, shard: int, limits: list[Any] = LIMITS, **arguments: Any) -> list[Any]:

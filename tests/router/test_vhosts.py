@@ -6,7 +6,8 @@ import pytest
 
 from penstock.control import Refusal
 from router import vhosts
-from router.commands import Administration, execute
+from router.administration import Administration
+from router.commands import execute
 from router.topology import Topology
 from tests.router.making import Asked
 

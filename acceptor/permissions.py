@@ -1,0 +1,100 @@
+"""What a user may do in a vhost, checked before a method is carried out (RabbitMQ's access control).
+
+Decisions are remembered until anything about users changes. Publishes are checked where their route is made, and the
+route is cached by the same object: who may not publish never finds a route that was made for another user.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+from weakref import WeakValueDictionary
+
+from penstock.amqp.errors import amqp_error
+from router.topology import Exchange
+from router.users import Right, TopicRight, Users
+
+if TYPE_CHECKING:
+    from router.topology import Topology
+
+Kind = Literal["queue", "exchange"]
+
+DECISIONS_MAX = 4096
+"""Remembered decisions of a user in a vhost; whoever makes up names empties the memory, not the machine's."""
+DEFAULT_EXCHANGE_NAME = "amq.default"
+"""What permissions call the exchange without a name."""
+
+
+class Access:
+    """One user in one vhost; shared by all such connections of the acceptor."""
+
+    __slots__ = ("__weakref__", "_decided", "_generation", "_users", "user", "vhost")
+
+    def __init__(self, users: Users, user: str, vhost: str) -> None:
+        self.user = user
+        self.vhost = vhost
+        self._users = users
+        self._generation = -1
+        self._decided: dict[tuple[Right, str], bool] = {}
+
+    def check(self, right: Right, kind: Kind, name: str) -> None:
+        """403 without the right to the queue or exchange of that name."""
+        name = _effective(kind, name)
+        if not self._may(right, name):
+            raise amqp_error(403, f"{right} access to {self._described(kind, name)}")
+
+    def check_any(self, kind: Kind, name: str) -> None:
+        """403 unless the user has some right to it: enough to ask whether it is there."""
+        name = _effective(kind, name)
+        if not any(self._may(right, name) for right in ("configure", "write", "read")):
+            raise amqp_error(403, f"access to {self._described(kind, name)}")
+
+    def check_topic(self, right: TopicRight, exchange: Exchange | None, key: str) -> None:
+        """403 without the right to a routing key, where the exchange is a topic exchange."""
+        if exchange is None or exchange.type != "topic":
+            return
+        if not self._users.may_use_topic(self.user, self.vhost, exchange.name, right, key):
+            raise amqp_error(
+                403,
+                f"{right} access to topic '{key}' in exchange '{exchange.name}' in vhost '{self.vhost}' "
+                f"refused for user '{self.user}'",
+            )
+
+    def has_tag(self, tag: str) -> bool:
+        return self._users.has_tag(self.user, tag)
+
+    def _described(self, kind: Kind, name: str) -> str:
+        return f"{kind} '{name}' in vhost '{self.vhost}' refused for user '{self.user}'"
+
+    def _may(self, right: Right, name: str) -> bool:
+        if self._generation != self._users.generation or len(self._decided) >= DECISIONS_MAX:
+            self._generation = self._users.generation
+            self._decided.clear()
+        decided = self._decided.get((right, name))
+        if decided is None:
+            decided = self._decided[right, name] = self._users.may(self.user, self.vhost, right, name)
+        return decided
+
+
+class Permissions:
+    """The accesses that are in use."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._users = topology.users
+        self._accesses: WeakValueDictionary[tuple[str, str], Access] = WeakValueDictionary()
+
+    def access(self, user: str, vhost: str) -> Access:
+        """That of a user in a vhost, whatever it allows."""
+        access = self._accesses.get((user, vhost))
+        if access is None:
+            access = self._accesses[user, vhost] = Access(self._users, user, vhost)
+        return access
+
+    def may_open(self, user: str, vhost: str) -> bool:
+        """Whether the user has any permissions in the vhost."""
+        return self._users.permission(user, vhost) is not None
+
+
+def _effective(kind: Kind, name: str) -> str:
+    """The name as the router will take it."""
+    name = name.replace("\r", "").replace("\n", "")
+    return DEFAULT_EXCHANGE_NAME if kind == "exchange" and not name else name

@@ -1,0 +1,105 @@
+"""Passwords as they are kept: hashed, never in the clear.
+
+    $argon2id$v=19$…      ours (RFC 9106)
+    sha256:BASE64         RabbitMQ's, as its definitions hold them: four octets of salt, then the digest of salt and
+    sha512:BASE64         password
+    (empty)               none: no password opens it
+
+Verifying argon2 takes tens of milliseconds by intent, and memory; the others nothing worth mentioning.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import Final
+
+import argon2
+
+ARGON2: Final = "$argon2"
+NONE: Final = ""
+SALT_OCTETS = 4
+
+# The least that OWASP's password storage cheat sheet advises: a node verifies many, several at a time.
+_HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+_DIGESTS = {"sha256": hashlib.sha256, "sha512": hashlib.sha512}
+_RABBIT_ALGORITHMS = {"rabbit_password_hashing_sha256": "sha256", "rabbit_password_hashing_sha512": "sha512"}
+
+_TIME_MAX = 16
+_MEMORY_KIB_MAX = 256 * 1024
+_LANES_MAX = 16
+"""Of a hash that was made elsewhere: what a login may cost."""
+
+
+def hashed(password: str) -> str:
+    """The hash of a password, by argon2id with a salt of its own; takes tens of milliseconds."""
+    return _HASHER.hash(_octets(password))
+
+
+def is_slow(stored: str) -> bool:
+    """Whether verifying it takes long enough to be done in a thread."""
+    return stored.startswith(ARGON2)
+
+
+def verify(stored: str, password: str) -> bool:
+    """Whether it is the password. An empty one never is."""
+    if not password or stored == NONE:
+        return False
+    if is_slow(stored):
+        try:
+            return _HASHER.verify(stored, _octets(password))
+        except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
+            return False
+    name, _, encoded = stored.partition(":")
+    raw = base64.b64decode(encoded)
+    salt, digest = raw[:SALT_OCTETS], raw[SALT_OCTETS:]
+    return hmac.compare_digest(digest, _DIGESTS[name](salt + _octets(password)).digest())
+
+
+def check(stored: str) -> None:
+    """ValueError, in words for a person, unless it is a hash that can be verified in bounded time."""
+    if stored == NONE:
+        return
+    if not stored.isascii():
+        raise ValueError("the password hash is not ASCII")
+    if is_slow(stored):
+        _check_argon2(stored)
+        return
+    name, colon, encoded = stored.partition(":")
+    if not colon or name not in _DIGESTS:
+        raise ValueError("the password hash is neither argon2 nor RabbitMQ's salted SHA-256 or SHA-512")
+    try:
+        octets = len(base64.b64decode(encoded, validate=True))
+    except (binascii.Error, ValueError):
+        raise ValueError(f"the {name} password hash is not base64") from None
+    if octets != SALT_OCTETS + _DIGESTS[name]().digest_size:
+        raise ValueError(f"the {name} password hash has {octets} octets, that is no salt and digest")
+
+
+def _check_argon2(stored: str) -> None:
+    try:
+        found = argon2.extract_parameters(stored)
+    except argon2.exceptions.InvalidHashError:
+        raise ValueError("the argon2 password hash cannot be read") from None
+    if found.time_cost > _TIME_MAX or found.memory_cost > _MEMORY_KIB_MAX or found.parallelism > _LANES_MAX:
+        raise ValueError(
+            f"the argon2 password hash is too costly: at most t={_TIME_MAX}, m={_MEMORY_KIB_MAX}, p={_LANES_MAX}"
+        )
+
+
+def from_rabbitmq(encoded: str, algorithm: str) -> str:
+    """A `password_hash` of RabbitMQ's definitions as it is kept here. ValueError if it cannot be."""
+    if encoded == "":
+        return NONE
+    if algorithm not in _RABBIT_ALGORITHMS:
+        known = " and ".join(_RABBIT_ALGORITHMS)
+        raise ValueError(f"hashing algorithm {algorithm!r} is not supported; {known} are")
+    stored = f"{_RABBIT_ALGORITHMS[algorithm]}:{encoded}"
+    check(stored)
+    return stored
+
+
+def _octets(password: str) -> bytes:
+    return password.encode("utf-8", "surrogateescape")
