@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
 
-.PHONY: help setup serve test test-slow lint check demo bench docs clean
+.PHONY: help setup serve test test-slow conformance lint check demo bench docs clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev .venv/.compiled                  ## everything for users and developers, in .venv
@@ -20,6 +20,9 @@ test: setup .venv/.clients                         ## all tests but the slow one
 
 test-slow: setup .venv/.clients                    ## the slow ones
 	$(BIN)/pytest -n auto -m slow $(ARGS)
+
+conformance: setup .venv/.clients                  ## other people's integration suites, fetched when they are run
+	$(BIN)/pytest -m slow tests/conformance $(ARGS)
 
 lint: setup                                        ## style, format and types
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What the tests with other people's clients need beside Python: rabbitmq-c's tools and Node.js with npm.
+# What the tests with other people's clients need beside Python: rabbitmq-c's tools, Node.js with npm,
+# and Redis, in which Celery's own tests keep results.
 # What cannot be had is named; the tests that need it say so and skip.
 set -u
 
@@ -17,3 +18,4 @@ debian() {
 command -v amqp-publish >/dev/null || debian amqp-tools
 command -v node >/dev/null || debian nodejs
 command -v npm >/dev/null || debian npm
+command -v redis-server >/dev/null || debian redis-server

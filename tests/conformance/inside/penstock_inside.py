@@ -1,0 +1,67 @@
+"""Loaded into another suite's pytest (`-p penstock_inside`), which has none of this project's modules.
+
+It leaves out the tests of the list it is given, writes down what became of the others, and leads port 5672, which some
+suites know by heart, to the node under test. The variable PENSTOCK_INSIDE names a JSON file with `left_out` (lists of
+regular expressions), `port` and `outcomes` (the file to write).
+"""
+
+import json
+import os
+import re
+import socket
+
+WELL_KNOWN = (5672, "5672")
+
+with open(os.environ["PENSTOCK_INSIDE"]) as file:
+    GIVEN = json.load(file)
+
+
+def _redirect():
+    """Ask for port 5672, get the node's."""
+    resolve, connect = socket.getaddrinfo, socket.socket.connect
+
+    def getaddrinfo(host, port, *arguments, **options):
+        return resolve(host, GIVEN["port"] if port in WELL_KNOWN else port, *arguments, **options)
+
+    def connect_to(self, address):
+        if address[1:2] == (5672,):
+            address = (address[0], GIVEN["port"], *address[2:])
+        return connect(self, address)
+
+    socket.getaddrinfo, socket.socket.connect = getaddrinfo, connect_to
+
+
+class Outcomes:
+    """What became of each test: its worst phase, with the last words of a failure or the reason of a skip."""
+
+    def __init__(self):
+        self.tests = {}
+        self.unmatched = []
+
+    def pytest_collection_modifyitems(self, config, items):
+        patterns = {pattern: re.compile(pattern) for entry in GIVEN["left_out"] for pattern in entry}
+        used = {p for p, regex in patterns.items() if any(regex.fullmatch(item.nodeid) for item in items)}
+        self.unmatched = sorted(set(patterns) - used)
+        left_out = [item for item in items if any(regex.fullmatch(item.nodeid) for regex in patterns.values())]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+    def pytest_collectreport(self, report):
+        if report.outcome != "passed":
+            self.tests[report.nodeid] = report.outcome, str(report.longrepr)
+
+    def pytest_runtest_logreport(self, report):
+        if report.outcome == "passed":
+            self.tests.setdefault(report.nodeid, ("passed", ""))
+        elif self.tests.get(report.nodeid, ("passed",))[0] == "passed":
+            crash = getattr(report.longrepr, "reprcrash", None) or report.longrepr
+            self.tests[report.nodeid] = report.outcome, str(crash)
+
+    def pytest_sessionfinish(self):
+        with open(GIVEN["outcomes"], "w") as file:
+            json.dump({"tests": self.tests, "unmatched": self.unmatched}, file)
+
+
+def pytest_configure(config):
+    _redirect()
+    config.pluginmanager.register(Outcomes())
