@@ -235,7 +235,7 @@ class Connection:
             return
         if number in self.channels:
             raise amqp_error(504, "second 'channel.open' seen")
-        if number > self.channel_max:
+        if len(self.channels) >= self.channel_max:  # RabbitMQ counts channels; any number will do
             raise amqp_error(
                 530,
                 f"number of channels opened ({self.channel_max}) has reached the negotiated channel_max "

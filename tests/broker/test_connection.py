@@ -111,6 +111,13 @@ def test_limits_may_only_be_lowered(address: Address, limits: dict[str, int], te
         assert refused.value.text.startswith(f"NOT_ALLOWED - {text}")
 
 
+def test_any_channel_number_will_do(client: Client) -> None:
+    """RabbitMQ counts channels: channel_max is no bound of their numbers."""
+    with pytest.raises(Closed) as missing:
+        client.channel(65535).call("queue.bind", queue="no-such", exchange="amq.direct")
+    assert (missing.value.code, missing.value.event.channel) == (404, 65535)
+
+
 def test_channel_max(connect: Callable[..., Client]) -> None:
     client = connect(channel_max=2)
     client.channel(1)
