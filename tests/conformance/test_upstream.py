@@ -111,7 +111,8 @@ def run(suite: Suite, fetched: Fetched, places: dict[str, str], directory: Path)
         finally:
             end(process)
     words = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace"))
-    assert written.exists() and process.returncode in (0, 1), f"no end, exit {process.returncode}:\n{words[-10 * LAST_WORDS :]}"
+    ended = written.exists() and process.returncode in (0, 1)
+    assert ended, f"no end, exit {process.returncode}:\n{words[-10 * LAST_WORDS :]}"
     return Outcomes(**json.loads(written.read_text()))
 
 
