@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ops.administration import vhost
+from ops.administration import policy, vhost
 from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
 from penstock import __version__, logs
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 
 app.add_typer(vhost.app, name="vhost")
+app.add_typer(policy.app, name="policy")
 
 
 def _option(name: str, **more: Any) -> Any:

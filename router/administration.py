@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.control import Refusal
+from penstock.watermarks import FlowDefaults
 from router.ledger import Ledger
 
 NAME_OCTETS_MAX = 255
@@ -16,6 +17,7 @@ class Administration:
     """What commands are carried out on."""
 
     ledger: Ledger
+    defaults: FlowDefaults
 
 
 def check_name(kind: str, name: str) -> None:

@@ -39,7 +39,7 @@ class Authority:
         self.ledger = ledger
         self.topology = ledger.topology
         self._shards = range(shards)
-        self._defaults = defaults
+        self.defaults = defaults
         self._name_key = name_key
         self._dead_acceptors: dict[int, int] = {}
 
@@ -143,7 +143,7 @@ class Authority:
         arguments: Arguments,
     ) -> Queue:
         subject = described("queue", name, vhost)
-        queue_arguments.check_arguments(subject, arguments, self._defaults)
+        queue_arguments.check_arguments(subject, arguments, self.defaults)
         kind = queue_arguments.queue_type(arguments)
         if server_named and kind != "classic":
             raise amqp_error(406, f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
@@ -159,7 +159,7 @@ class Authority:
         queue = governed_queue(
             Queue(vhost, name, queue_id, slot, shard, durable, auto_delete, owner, arguments, [], []),
             self.topology,
-            self._defaults,
+            self.defaults,
         )
         self.ledger.add_queue(queue)
         return queue

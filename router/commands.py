@@ -17,6 +17,8 @@
     accounts_import          vhosts_named, users, permissions,                 how many of each
                              topic_permissions
 
+The commands about policies are in `router.policy_commands`.
+
 A password hash is as `penstock.passwords` has it: the password itself stays with who sets it. A refusal says why, in
 words for a person.
 """
@@ -28,7 +30,7 @@ from typing import Any
 
 from penstock.control import Refusal
 from penstock.logs import get_logger
-from router import accounts, vhosts
+from router import accounts, policy_commands, vhosts
 from router.administration import Administration, check_name, check_vhost
 
 log = get_logger()
@@ -80,6 +82,7 @@ COMMANDS: dict[str, Command] = {
         accounts.accounts_import,
         dict.fromkeys(("vhosts_named", "users", "permissions", "topic_permissions"), list),
     ),
+    **policy_commands.COMMANDS,
 }
 
 

@@ -18,7 +18,7 @@ def asked() -> Asked:
 
 
 def command(asked: Asked, name: str, /, **arguments: object) -> object:
-    result = execute(Administration(asked.authority.ledger), name, arguments)
+    result = execute(Administration(asked.authority.ledger, asked.authority.defaults), name, arguments)
     asked.recorded += asked.authority.ledger.take_steps()
     return result
 

@@ -1,0 +1,156 @@
+"""`penstock policy`: what holds for queues and exchanges by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from ops.administration.node import AsJson, Data, ask, show
+from ops.errors import CommandError
+
+app = typer.Typer(
+    help="Policies of a running node: limits and features of queues and exchanges, by their names.",
+    no_args_is_help=True,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="the policy's name", show_default=False)]
+Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
+Operator = Annotated[bool, typer.Option("--operator", help="an operator policy: it bounds what the others say")]
+
+COLUMNS = ("vhost", "name", "operator", "pattern", "apply_to", "priority", "definition")
+APPLY_TO_DEFAULT = "all"
+SORTS = {"policies": False, "operator_policies": True}
+"""The lists of policies in RabbitMQ's definitions; whether they are operator policies."""
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="found in the names it governs")],
+    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help='JSON: {"max-length": 1000}')],
+    apply_to: Annotated[
+        str,
+        typer.Option(
+            "--apply-to",
+            metavar="WHAT",
+            help="all, queues, classic_queues, quorum_queues, streams or exchanges",
+        ),
+    ] = APPLY_TO_DEFAULT,
+    priority: Annotated[
+        int, typer.Option("--priority", metavar="N", help="of several that match the highest governs")
+    ] = 0,
+    operator: Operator = False,
+    vhost: Vhost = "/",
+    data: Data = None,
+) -> None:
+    """Set a policy, or change it. Queues and exchanges that are there follow at once."""
+    new = ask(
+        data,
+        "policy_set",
+        vhost=vhost,
+        operator=operator,
+        name=name,
+        pattern=pattern,
+        apply_to=apply_to,
+        priority=priority,
+        definition=_json(definition.encode("utf-8", "surrogateescape"), "the definition"),
+    )
+    print(f"policy '{name}' {'added' if new else 'changed'}")
+
+
+@app.command()
+def delete(name: Name, operator: Operator = False, vhost: Vhost = "/", data: Data = None) -> None:
+    """Delete a policy. What it governed follows at once."""
+    ask(data, "policy_delete", vhost=vhost, operator=operator, name=name)
+    print(f"policy '{name}' deleted")
+
+
+@app.command("list")
+def list_(
+    vhost: Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="of one vhost only")] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the policies, in the order in which they are looked at."""
+    policies = ask(data, "policy_list", vhost=vhost)
+    if not as_json:
+        policies = [{**policy, "definition": orjson.dumps(policy["definition"]).decode()} for policy in policies]
+    show(policies, COLUMNS, as_json)
+
+
+@app.command()
+def explain(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="of a queue, or of an exchange")],
+    exchange: Annotated[bool, typer.Option("--exchange", help="it is an exchange")] = False,
+    vhost: Vhost = "/",
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which policies govern a queue or an exchange, and what each of their keys comes to."""
+    told = ask(data, "policy_explain", vhost=vhost, kind="exchange" if exchange else "queue", name=name)
+    if as_json:
+        print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        return
+    print(f"policy: {told['policy'] or 'none'}; operator policy: {told['operator_policy'] or 'none'}")
+    if told["others"]:
+        print(f"matching too, of lower priority: {', '.join(told['others'])}")
+    if told["keys"]:
+        show(told["keys"], ("key", "value", "effect"), as_json=False)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="definitions as RabbitMQ exports them, JSON")],
+    vhost: Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="into this vhost")] = None,
+    data: Data = None,
+) -> None:
+    """Set all policies and operator policies of RabbitMQ's definitions, or none if one cannot be."""
+    try:
+        definitions = _json(file.read_bytes(), str(file))
+    except OSError as error:
+        raise CommandError(f"cannot read {file}: {error.strerror}") from None
+    count = ask(data, "policy_import", policies=imported(definitions, vhost))
+    print(f"{count} policies imported")
+
+
+def imported(definitions: Any, vhost: str | None) -> list[dict[str, Any]]:
+    """The policies in RabbitMQ's definitions, as the node takes them. CommandError if there are no such lists."""
+    if not isinstance(definitions, dict):
+        raise CommandError("the file has no definitions in it: it is not a JSON object")
+    return [_fields(record, operator, vhost) for sort, operator in SORTS.items() for record in _list(definitions, sort)]
+
+
+def _list(definitions: dict[str, Any], sort: str) -> list[Any]:
+    """Operator policies are among the parameters in definitions of one vhost, and of older nodes."""
+    found = definitions.get(sort, [])
+    parameters = definitions.get("parameters", [])
+    if not isinstance(found, list) or not isinstance(parameters, list):
+        raise CommandError(f"{sort} is not a list")
+    if not SORTS[sort]:
+        return found
+    older = [each for each in parameters if isinstance(each, dict) and each.get("component") == "operator_policy"]
+    return [*found, *({**each.get("value", {}), **each} for each in older)]
+
+
+def _fields(record: Any, operator: bool, vhost: str | None) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        raise CommandError(f"{record!r} is no policy")
+    return {
+        "vhost": record.get("vhost", "/") if vhost is None else vhost,
+        "operator": operator,
+        "name": record.get("name"),
+        "pattern": record.get("pattern"),
+        "apply_to": record.get("apply-to", APPLY_TO_DEFAULT),
+        "priority": record.get("priority", 0),
+        "definition": record.get("definition"),
+    }
+
+
+def _json(text: bytes, what: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise CommandError(f"{what} is not JSON: {error}") from None
