@@ -54,7 +54,7 @@ class Connection:
         self.transport = transport
         self.peer = peer
         self.peer_host = peer_host
-        self.scanner = Scanner(FRAME_BEFORE_TUNE, core.settings.amqp.max_message_size)
+        self.scanner = Scanner(FRAME_BEFORE_TUNE, core.settings.amqp.max_message_size, core.arena)
         self.output = Output()
         self.expected: str | None = ""
         self.closing = False

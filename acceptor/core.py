@@ -25,6 +25,7 @@ from acceptor.unacked_cy import Settlements
 from penstock import bus
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.spec import MethodSpec
+from penstock.arena import Arena
 from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
@@ -55,6 +56,7 @@ class AcceptorCore:
         self.logins = Logins(self.topology, settings.amqp.loopback_users)
         self.routes = Routes(self.topology, self.links, self.inlets)
         self.throttle = Throttle(settings.flow.parking_bytes)
+        self.arena: Arena | None = None
         self.connections: dict[str, Connection] = {}
         self.delivery = Delivery(self)
         self.dirty: dict[Connection, None] = {}

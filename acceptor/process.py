@@ -19,6 +19,7 @@ import zmq
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from penstock import bus, logs, process
+from penstock.arena import Arena, Borrower
 from penstock.endpoint import Endpoint, TurnEndpoint, open_socket
 from penstock.gauges import Gauges
 from penstock.node import Node
@@ -47,6 +48,8 @@ class Acceptor:
         self.core.flush = self.flush
         self.verifier = ThreadPoolExecutor(1, "verifier")
         self.core.logins.background = self.in_background
+        self.core.arena = self.make_arena()
+        self.borrower = Borrower(2 * node.acceptors)
         self.protocols: dict[Connection, ClientProtocol] = {}
         self.emptied = asyncio.Event()
         self.stalled: list[ClientProtocol] = []
@@ -69,6 +72,17 @@ class Acceptor:
         self.recheck_timer = loop.call_later(node.settings.flow.recheck_seconds, self.recheck)
         self.next_tick = loop.time() + 1
 
+    def make_arena(self) -> Arena | None:
+        """Without one large contents are copied on their way."""
+        octets = self.node.settings.arena_bytes
+        if not octets:
+            return None
+        try:
+            return Arena(octets, self.node.shards, self.node.acceptors)
+        except OSError as error:
+            log.warning("no memory for an arena", octets=octets, error=str(error))
+            return None
+
     # The other processes
 
     def connect_shard(self, shard: int, incarnation: int) -> None:
@@ -85,12 +99,16 @@ class Acceptor:
         ) -> None:
             self.core.receive(shard, turn, operations, parts)
 
-        self.shards[shard] = TurnEndpoint(self.loop, dealer, on_turn, self.finish_turn, names_sender=False)
+        self.shards[shard] = TurnEndpoint(
+            self.loop, dealer, on_turn, self.finish_turn, self.borrower, names_sender=False
+        )
         self.core.shard_started(shard)
         self.schedule_finish()
 
     def on_process_event(self, frames: list[bytes]) -> None:
         event, role, index, incarnation, _ = bus.unpack(frames[0])
+        if event == "died" and self.core.arena is not None:
+            self.core.arena.begin()
         if role == "shard" and event == "died":
             self.core.shard_died(index)
             self.schedule_finish()

@@ -82,7 +82,7 @@ class ShardLink:
         return f"shard {self.index}: its share of the node's memory is used up"
 
     def begin_turn(self) -> None:
-        self.turn = bus.Turn()
+        self.turn = bus.Turn(self.index)
         self.settlements = Settlements()
         self.settle_operation: list[Any] | None = None
         self.windows: dict[int, int] | None = None
@@ -209,7 +209,7 @@ class ShardLink:
             self.settle_operation[1] = self.turn.place(self.settlements.finish())
         self.number += 1
         frames = self.turn.frames(self.number, version)
-        octets = sum(map(len, frames))
+        octets = sum(map(len, frames)) + self.turn.lent
         self.in_flight += self.count
         self.in_flight_octets += octets
         self.gauges.pair_add_sent(self.acceptor, self.index, octets)

@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport uint32_t, uint64_t, int64_t
-from penstock.octets cimport (address_of_bytearray, address_readonly, copy, get16, get32, put16, put32, resize)
+from penstock.octets cimport (address, address_of_bytearray, address_readonly, copy, get16, get32, put16, put32, resize)
 
 cdef enum:
     ENTRY_SIZE = 16
@@ -34,16 +34,21 @@ cdef class Batch:
 cdef class BatchBuilder:
     cdef readonly bytearray entries
     cdef readonly bytearray contents
+    cdef readonly object block
+    cdef unsigned char[::1] block_view
+    cdef Py_ssize_t capacity
     cdef readonly Py_ssize_t count
     cdef readonly int64_t body_bytes
     cdef readonly Py_ssize_t used
 
-    @cython.locals(size=Py_ssize_t)
+    cpdef use(self, object block, Py_ssize_t octets)
     cdef int room(self, Py_ssize_t octets) except -1
+    cdef int grow(self, Py_ssize_t octets) except -1
+    cdef unsigned char* target(self)
     @cython.locals(p=cython.p_uchar)
     cdef int open_entry(self, Py_ssize_t address_size, Py_ssize_t header_size, int64_t body_size, uint32_t flags) except -1
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t)
-    cdef int append(self, const unsigned char* address, Py_ssize_t address_size, const unsigned char* source,
+    cdef int append(self, const unsigned char* route, Py_ssize_t address_size, const unsigned char* source,
                     Py_ssize_t header, Py_ssize_t header_size, Py_ssize_t body, Py_ssize_t body_size, uint32_t flags) except -1
     cdef int write(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, shift=int64_t, target=cython.p_uchar)

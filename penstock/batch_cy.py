@@ -25,7 +25,17 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.octets import address_of_bytearray, address_readonly, copy, get16, get32, put16, put32, resize
+    from penstock.octets import (
+        address,
+        address_of_bytearray,
+        address_readonly,
+        copy,
+        get16,
+        get32,
+        put16,
+        put32,
+        resize,
+    )
 
     ENTRY_SIZE = 16
 
@@ -123,11 +133,16 @@ class Batch:
 
 
 class BatchBuilder:
-    """Grows a batch at its end. The buffers double; `finish` cuts them to what was used."""
+    """Grows a batch at its end. The buffers double; `finish` cuts them to what was used.
+
+    The contents may lie in a block of the arena instead (`block`, else None): as long as they fit.
+    """
 
     def __init__(self) -> None:
         self.entries = bytearray()
         self.contents = bytearray()
+        self.block: Any = None
+        self.capacity = 0
         self.count = 0
         self.body_bytes = 0
         self.used = 0
@@ -135,11 +150,28 @@ class BatchBuilder:
     def __len__(self) -> int:
         return self.count
 
+    def use(self, block: Any, octets: int) -> None:
+        """Build the contents in a block (None: there is no free one) if it has room for so many octets."""
+        if block is not None and octets <= len(block) and self.used == 0:
+            self.block = self.block_view = block
+            self.capacity = len(block)
+
     def room(self, octets: int) -> int:
-        size = len(self.contents)
-        if self.used + octets > size:
-            resize(self.contents, max(size * 2, self.used + octets, 1024))
+        if self.used + octets > self.capacity:
+            self.grow(octets)
         return 0
+
+    def grow(self, octets: int) -> int:
+        if self.block is not None:
+            self.contents = bytearray(memoryview(self.block)[: self.used])
+            self.block = self.block_view = None
+        self.capacity = max(len(self.contents) * 2, self.used + octets, 1024)
+        resize(self.contents, self.capacity)
+        return 0
+
+    def target(self) -> Any:
+        """Where the contents are written."""
+        return address_of_bytearray(self.contents) if self.block is None else address(self.block_view)
 
     def open_entry(self, address_size: int, header_size: int, body_size: int, flags: int) -> int:
         """Begin a record of the given sizes; its octets follow by `write`."""
@@ -157,7 +189,7 @@ class BatchBuilder:
 
     def append(
         self,
-        address: Any,
+        route: Any,
         address_size: int,
         source: Any,
         header: int,
@@ -169,9 +201,9 @@ class BatchBuilder:
         """Append a message whose header and body lie whole in `source`, at `header` and `body`."""
         self.open_entry(address_size, header_size, body_size, flags)
         self.room(address_size + header_size + body_size)
-        p = address_of_bytearray(self.contents)
+        p = self.target()
         at = self.used
-        copy(p, at, address, 0, address_size)
+        copy(p, at, route, 0, address_size)
         at += address_size
         copy(p, at, source, header, header_size)
         at += header_size
@@ -181,7 +213,7 @@ class BatchBuilder:
 
     def write(self, source: Any, at: int, size: int) -> int:
         self.room(size)
-        copy(address_of_bytearray(self.contents), self.used, source, at, size)
+        copy(self.target(), self.used, source, at, size)
         self.used += size
         return 0
 
@@ -213,5 +245,7 @@ class BatchBuilder:
     def finish(self) -> Batch:
         """The batch that was built; the builder must not be used afterwards."""
         resize(self.entries, self.count * ENTRY_SIZE)
+        if self.block is not None:
+            return Batch(self.entries, memoryview(self.block)[: self.used])
         resize(self.contents, self.used)
         return Batch(self.entries, self.contents)

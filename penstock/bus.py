@@ -2,10 +2,11 @@
 
 Acceptor and shard exchange *turns*: one ZeroMQ multipart per pair and turn of the sender's loop. The first frame is a
 msgpack head with the operations and the parts that they point into by index. A small part lies in the head; a large
-one is a frame of its own, and None in the head. A batch is two parts, its rows and its contents (see batch_cy).
-Nothing in the head is per message: a run of publishes, a range of deliveries or a run of settlements is one operation.
+one is a frame of its own, and None in the head; one that lies in an arena is lent (`penstock.arena`). A batch is two
+parts, its rows and its contents (see batch_cy). Nothing in the head is per message: a run of publishes, a range of
+deliveries or a run of settlements is one operation.
 
-    head = [turn, version, [operation, ...], [part | None, ...], number of frames that follow]
+    head = [turn, version, [operation, ...], [part | None | reference, ...], number of parts that are not in the head]
 
     acceptor -> shard   turn: its number; version: of the topology that it was routed by
     shard -> acceptor   turn: the last one taken in; version: 0
@@ -29,6 +30,7 @@ from typing import Any
 
 import msgpack
 
+from penstock.arena import Loan
 from penstock.batch_cy import Batch
 
 # Acceptor to shard. `part` is the index of the first of the operation's parts.
@@ -86,12 +88,24 @@ def _unpack_decimal(code: int, data: bytes) -> Decimal:
     return Decimal(data.decode())
 
 
+def loan_of(part: Any) -> Loan | None:
+    """The loan that a part lies in, if it lies in an arena."""
+    owner = part.obj if isinstance(part, memoryview) else None
+    return owner if isinstance(owner, Loan) else None
+
+
 class Turn:
-    """A turn in the making: operations and the parts that they point into."""
+    """A turn in the making: operations and the parts that they point into.
 
-    __slots__ = ("operations", "parts", "placed")
+    `receiver` is the index of the shard or acceptor that parts in an arena are lent to (None: to nobody), `lent` the
+    octets of those that were.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("lent", "operations", "parts", "placed", "receiver")
+
+    def __init__(self, receiver: int | None = None) -> None:
+        self.receiver = receiver
+        self.lent = 0
         self.operations: list[list[Any]] = []
         self.parts: list[Any] = []
         # The batch is kept with its place, or its id could name another one before the turn ends.
@@ -118,12 +132,28 @@ class Turn:
         return part
 
     def frames(self, turn: int, version: int) -> list[Any]:
-        """The multipart: the head, then the parts that are too large for it."""
-        within = [part if len(part) < IN_HEAD else None for part in self.parts]
-        apart = [part for part in self.parts if len(part) >= IN_HEAD]
-        return [pack([turn, version, self.operations, within, len(apart)]), *apart]
+        """The multipart: the head, then the parts that are too large for it and cannot be lent."""
+        places: list[Any] = []
+        apart: list[Any] = []
+        lent = 0
+        for part in self.parts:
+            if len(part) < IN_HEAD:
+                places.append(part)
+            elif self.receiver is not None and (loan := loan_of(part)) is not None:
+                places.append(loan.lend(part, self.receiver))
+                self.lent += len(part)
+                lent += 1
+            else:
+                places.append(None)
+                apart.append(part)
+        return [pack([turn, version, self.operations, places, len(apart) + lent]), *apart]
 
 
 def batch_at(parts: Sequence[Any], part: int) -> Batch:
     """The batch that an operation points to. ValueError or IndexError if there is none."""
     return Batch(parts[part], parts[part + 1])
+
+
+def taken_home(batch: Batch) -> Batch:
+    """The batch with contents of its own: those in an arena are copied, for what is going to stay."""
+    return batch if loan_of(batch.contents) is None else Batch(batch.entries, bytes(batch.contents))

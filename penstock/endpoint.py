@@ -13,6 +13,10 @@ from typing import Any
 import zmq
 
 from penstock import bus
+from penstock.arena import Borrower
+from penstock.logs import get_logger
+
+log = get_logger()
 
 # Messages taken in before the loop gets a turn.
 READ_AT_MOST = 256
@@ -21,6 +25,7 @@ READ_AT_MOST = 256
 _NOBLOCK = int(zmq.NOBLOCK)
 _MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 _EVENTS = int(zmq.EVENTS)
+_RCVMORE = int(zmq.RCVMORE)
 _POLLIN = int(zmq.POLLIN)
 
 
@@ -92,7 +97,8 @@ class Endpoint:
 
 class TurnEndpoint(Endpoint):
     """One socket of turns (see `penstock.bus`). `on_turn` takes the identity of the sender (empty where the socket
-    names none), turn, version, operations, parts, and how many octets all of it was.
+    names none), turn, version, operations, parts, and how many octets all of it was. What was lent is borrowed by
+    `borrower`.
     """
 
     def __init__(
@@ -101,24 +107,38 @@ class TurnEndpoint(Endpoint):
         socket: zmq.Socket[bytes],
         on_turn: Callable[[bytes, int, int, list[list[Any]], list[Any], int], None],
         on_drained: Callable[[], None],
+        borrower: Borrower,
         *,
         names_sender: bool,
     ) -> None:
         self.on_turn = on_turn
+        self.borrower = borrower
         self.names_sender = names_sender
         super().__init__(loop, socket, lambda frames: None, on_drained)
 
     def receive(self) -> None:
         identity = self.socket.recv(_NOBLOCK) if self.names_sender else b""
         head = self.socket.recv(_NOBLOCK)
-        turn, version, operations, parts, apart = bus.unpack(head)
+        turn, version, operations, parts, large = bus.unpack(head)
         octets = len(head)
-        if apart:
-            frames = [self.socket.recv(_NOBLOCK, copy=False).buffer for _ in range(apart)]
-            octets += sum(map(len, frames))
-            following = iter(frames)
-            parts = [next(following) if part is None else part for part in parts]
+        if large:
+            for i, part in enumerate(parts):
+                if part is None:
+                    parts[i] = self.socket.recv(_NOBLOCK, copy=False).buffer
+                elif isinstance(part, list):
+                    try:
+                        parts[i] = self.borrower.borrow(part)
+                    except OSError as error:
+                        log.info("turn dropped: who sent it is gone", sender=identity.decode(), error=str(error))
+                        self.skip()
+                        return
+                octets += len(parts[i])
         self.on_turn(identity, turn, version, operations, parts, octets)
+
+    def skip(self) -> None:
+        """Let go of what is left of a message."""
+        while self.socket.get(_RCVMORE):
+            self.socket.recv(_NOBLOCK)
 
 
 def open_socket(context: zmq.Context[Any], kind: int) -> zmq.Socket[bytes]:

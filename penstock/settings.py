@@ -233,6 +233,12 @@ class Settings(BaseSettings):
         ge=0,
         description=f"memory the node's contents may use, in bytes; 0 is {MEMORY_SHARE:.0%} of the memory there is",
     )
+    arena_bytes: Bytes = Field(
+        default=32 * MIB,
+        ge=0,
+        le=4096 * MIB,
+        description="shared memory of an acceptor for large contents on their way, in bytes; at 0 they are copied",
+    )
     amqp: AmqpSettings = AmqpSettings()
     flow: FlowSettings = FlowSettings()
 

@@ -218,6 +218,8 @@ class ShardCore:
     def publish(self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any]) -> None:
         _, ids, part, first, count = operation
         batch = bus.batch_at(parts, part)
+        if any(self.queues[id].lingers for id in ids if id in self.queues):
+            batch = bus.taken_home(batch)
         for id in ids:
             queue = self.queues.get(id)
             if queue is None:

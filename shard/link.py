@@ -18,13 +18,14 @@ def life_of(identity: bytes) -> tuple[int, int]:
 class Link:
     """One life of one acceptor. `waiting` holds turns that are ahead of the shard's topology."""
 
-    __slots__ = ("consumers", "groups", "identity", "reported", "taken", "turn", "waiting")
+    __slots__ = ("acceptor", "consumers", "groups", "identity", "reported", "taken", "turn", "waiting")
 
     def __init__(self, identity: bytes) -> None:
         self.identity = identity
         self.taken = 0
         self.reported = 0
-        self.turn = bus.Turn()
+        self.acceptor, _ = life_of(identity)
+        self.turn = bus.Turn(self.acceptor)
         self.waiting: list[tuple[int, int, list[list[Any]], Sequence[Any]]] = []
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[int, Group] = {}
@@ -63,5 +64,5 @@ class Link:
             return None
         frames = self.turn.frames(self.taken, 0)
         self.reported = self.taken
-        self.turn = bus.Turn()
+        self.turn = bus.Turn(self.acceptor)
         return self.identity, frames

@@ -13,6 +13,7 @@ import uvloop
 import zmq
 
 from penstock import bus, logs, process
+from penstock.arena import Borrower
 from penstock.endpoint import Endpoint, TurnEndpoint, open_socket
 from penstock.gauges import Gauges
 from penstock.node import Node
@@ -37,7 +38,8 @@ class Shard:
         acceptors = open_socket(self.context, zmq.ROUTER)
         acceptors.setsockopt(zmq.ROUTER_MANDATORY, 1)
         acceptors.bind(node.shard(index, incarnation))
-        self.acceptors = TurnEndpoint(loop, acceptors, self.on_turn, self.finish_turn, names_sender=True)
+        borrower = Borrower(2 * node.acceptors)
+        self.acceptors = TurnEndpoint(loop, acceptors, self.on_turn, self.finish_turn, borrower, names_sender=True)
         events = open_socket(self.context, zmq.SUB)
         events.setsockopt(zmq.SUBSCRIBE, b"")
         events.connect(node.process_events)

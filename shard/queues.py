@@ -9,6 +9,9 @@ from shard.dispatch import Ring
 from shard.queue_cy import UNLIMITED, Consumer, Queue
 from shard.saturation import Saturation
 
+# With so much ready before it, a message waits.
+LINGER_BYTES = 8 * 1024 * 1024
+
 
 class QueueState:
     """One queue of this shard: its record from the topology, contents, consumers and flow state.
@@ -57,6 +60,11 @@ class QueueState:
     @property
     def depth_bytes(self) -> int:
         return self.contents.ready_bytes + self.contents.unacked_bytes
+
+    @property
+    def lingers(self) -> bool:
+        """Whether what comes now will wait: then it must not occupy an acceptor's arena."""
+        return not self.ring.consumers or self.contents.ready_bytes > LINGER_BYTES
 
     @property
     def rejects(self) -> bool:

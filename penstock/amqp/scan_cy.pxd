@@ -17,6 +17,8 @@ cdef enum:
     NACK = 3932280
     SETTLEMENT_SIZE = 16
     C_AT_ONCE = 131072
+    C_LARGE = 16384
+    C_BLOCK_USED = 262144
     C_ACK = 0
     C_REQUEUE = 1
     C_REJECT = 2
@@ -59,6 +61,7 @@ cdef class Assembly:
 cdef class Scanner:
     cdef public int64_t frame_max
     cdef public int64_t max_body
+    cdef object arena
     cdef public bint failed
     cdef dict assemblies
     cdef Assembly streaming
@@ -75,6 +78,8 @@ cdef class Scanner:
     cdef PublishRun open_run(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel)
     @cython.locals(size=int64_t, body=Py_ssize_t, body_size=int64_t, flags=int, builder=BatchBuilder, after=Py_ssize_t)
     cdef Py_ssize_t whole_content(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end, int channel, PublishRun run)
+    @cython.locals(builder=BatchBuilder)
+    cdef int use_arena(self, PublishRun run, Py_ssize_t octets) except -1
     @cython.locals(id=int64_t)
     cdef bint method_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel)
     @cython.locals(bits=int, kind=uint32_t, multiple=uint32_t)
@@ -90,6 +95,7 @@ cdef class Scanner:
     cdef bint unexpected_method(self, int channel)
     cdef bint fail(self, int code, str text, int channel=*)
 
+cdef PublishRun again(PublishRun run)
 @cython.locals(bits=uint32_t, flags=int, at=Py_ssize_t, end=Py_ssize_t, bit=int, length=Py_ssize_t)
 cdef int content_flags(const unsigned char* p, Py_ssize_t start, Py_ssize_t size) noexcept
 @cython.locals(at=Py_ssize_t, name=Py_ssize_t, size=Py_ssize_t)

@@ -44,6 +44,8 @@ if not cython.compiled:
     SETTLEMENT_SIZE = 16
     # Room made at once for an announced body: more comes with the octets themselves.
     C_AT_ONCE = 131072
+    # From this size on a body goes into the arena; a run that has used that much of its block begins another.
+    C_LARGE, C_BLOCK_USED = 16384, 262144
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
 
 # What a settlement does with its deliveries.
@@ -90,6 +92,11 @@ class PublishRun:
         self.batch: Any = None
 
 
+def again(run: PublishRun) -> PublishRun:
+    """An empty run with the same method frame."""
+    return PublishRun(run.channel, run.frame, run.address, run.mandatory | run.immediate << 1)
+
+
 class SettleRun:
     """Settlements in the order they came, in rows, little-endian.
 
@@ -131,11 +138,15 @@ class Assembly:
 
 
 class Scanner:
-    """The scanner of one connection. `frame_max` counts the 8 octets round a payload; `max_body` is in octets."""
+    """The scanner of one connection. `frame_max` counts the 8 octets round a payload; `max_body` is in octets.
 
-    def __init__(self, frame_max: int, max_body: int) -> None:
+    `arena` has blocks for large bodies (`penstock.arena`), None if there is none.
+    """
+
+    def __init__(self, frame_max: int, max_body: int, arena: Any = None) -> None:
         self.frame_max = frame_max
         self.max_body = max_body
+        self.arena = arena
         self.failed = False
         self.assemblies: dict[int, Assembly] = {}
         self.streaming: Any = None
@@ -206,6 +217,8 @@ class Scanner:
             run = self.open_run(p, pos, size, channel)
             if run is None:
                 return pos
+        elif run.builder.block is not None and run.builder.used > C_BLOCK_USED:
+            run = again(run)
         whole = self.whole_content(p, pos + size + 8, end, channel, run)
         if whole:
             if self.run is not run:
@@ -214,7 +227,7 @@ class Scanner:
                 self.events.append(run)
             return whole
         if run is self.run:
-            run = PublishRun(channel, run.frame, run.address, run.mandatory | run.immediate << 1)
+            run = again(run)
         if not self.failed:
             self.assemblies[channel] = Assembly(run)
         return pos + size + 8
@@ -254,8 +267,17 @@ class Scanner:
         if flags < 0:
             return 0
         builder = run.builder
+        if body_size >= C_LARGE and self.arena is not None:
+            self.use_arena(run, size + body_size)
         builder.append(address_of_bytes(run.address), len(run.address), p, pos + 7, size, body, body_size, flags)
         return after
+
+    def use_arena(self, run: PublishRun, octets: int) -> int:
+        """Build the contents of an empty run in a block of the arena, if one is free and large enough."""
+        builder = run.builder
+        if builder.count == 0:
+            builder.use(self.arena.take(), len(run.address) + octets)
+        return 0
 
     def method_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
         if self.assemblies and channel in self.assemblies:
@@ -313,6 +335,8 @@ class Scanner:
         else:
             run = assembly.run
             builder = run.builder
+            if body_size >= C_LARGE and self.arena is not None:
+                self.use_arena(run, size + body_size)
             builder.open_entry(len(run.address), size, body_size, flags)
             builder.room(len(run.address) + size + min(body_size, C_AT_ONCE))
             builder.write(address_of_bytes(run.address), 0, len(run.address))
