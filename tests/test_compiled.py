@@ -95,7 +95,6 @@ GROWTH = "when a buffer doubles"
 A_RUN = "once for a run, not for each of its messages"
 EXCEPTIONS = {
     # penstock.batch_cy
-    "size = len(self.contents)": NONE_CHECK,
     "if (self.count + 1) * ENTRY_SIZE > len(self.entries):": NONE_CHECK,
     "resize(self.entries, max(2 * len(self.entries), 16 * ENTRY_SIZE))": GROWTH,
     # penstock.amqp.scan_cy
@@ -107,7 +106,6 @@ EXCEPTIONS = {
         NONE_CHECK
     ),
     "self.events.append(run)": A_RUN,
-    "run = PublishRun(channel, run.frame, run.address, run.mandatory | run.immediate << 1)": "a content is not whole",
     "self.assemblies[channel] = Assembly(run)": "a content is not whole",
     "self.settling = SettleRun(channel)": A_RUN,
     "self.events.append(self.settling)": A_RUN,
