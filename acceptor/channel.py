@@ -19,6 +19,7 @@ from acceptor.confirms import Confirms
 from acceptor.consumers import Consumer
 from acceptor.inlet import UNLIMITED, Gate
 from acceptor.parked import OVERTAKES, ParkedMethod, ParkedRun, means
+from acceptor.prefetch import SharedPrefetch
 from acceptor.unacked_cy import UnackedTags
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
@@ -54,7 +55,7 @@ class Channel:
         self.getters: dict[int, int] = {}
         self.shards: set[int] = set()
         self.prefetch = 0
-        self.prefetch_global = 0
+        self.shared_prefetch = SharedPrefetch(self)
         self.delivers = True
         self.last_queue = ""
 
@@ -94,6 +95,7 @@ class Channel:
         if self.closing:
             return
         unknown = self.unacked.settle(run.rows, run.count, self.core.settling(self.shards))
+        self.shared_prefetch.serve()
         if unknown >= 0:
             self.fail(amqp_error(406, f"unknown delivery tag {unknown}", METHODS[BASIC_CLASS, run.method_of(unknown)]))
 
@@ -259,6 +261,7 @@ class Channel:
         for shard in self.shards:
             self.core.links[shard].end_group(self.group)
         self.shards.clear()
+        self.core.delivery.sharing.pop(self.group, None)
         for consumer in self.consumers.values():
             self.core.delivery.forget(consumer)
         self.consumers.clear()

@@ -49,5 +49,5 @@ class Consumer:
         channel = self.channel
         return [
             bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
-            channel.prefetch_global, channel.delivers, self.priority, self.again,
+            channel.shared_prefetch.told, channel.delivers, self.priority, self.again,
         ]  # fmt: skip

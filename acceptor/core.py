@@ -263,6 +263,7 @@ class AcceptorCore:
 
     def shard_died(self, shard: int) -> None:
         self.links[shard].died()
+        self.delivery.shard_died(shard)
 
     def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
         """Take in one turn of a shard."""
@@ -280,6 +281,10 @@ class AcceptorCore:
                 link.rejected(turn, index, first, count)
             elif kind == bus.CANCELLED:
                 self.delivery.cancelled(operation[1])
+            elif kind == bus.HUNGRY:
+                self.delivery.hungry(shard, operation[1])
+            elif kind == bus.SPENT:
+                self.delivery.spent(shard, operation[1], operation[2])
         link.taken(taken)
 
     def flow(self, id: int) -> None:

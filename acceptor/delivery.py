@@ -7,7 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acceptor.consumers import Consumer
+from acceptor.prefetch import SharedPrefetch
 from acceptor.shard_link import Reply
+from acceptor.unacked_cy import GETS
 from penstock import bus
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ WINDOW_SHARE = 8
 class Delivery:
     """The consumers of one acceptor, by their id on the bus.
 
-    `uncredited` are those whose window is not opened while their connection's socket takes nothing.
+    `uncredited` are those whose window is not opened while their connection's socket takes nothing; `sharing`
+    holds, by group, what keeps the prefetch limit of a channel over several shards.
     """
 
     def __init__(self, core: AcceptorCore) -> None:
@@ -29,12 +32,17 @@ class Delivery:
         self.window = core.settings.flow.consumer_window_bytes
         self.consumers: dict[int, Consumer] = {}
         self.uncredited: dict[Connection, dict[Consumer, None]] = {}
+        self.sharing: dict[int, SharedPrefetch] = {}
         self.delivered_total = 0
         self.last_consumer = 0
 
     def next_consumer(self, shard: int) -> int:
         self.last_consumer += 1
         return self.last_consumer << 8 | shard
+
+    def next_getter(self, shard: int) -> int:
+        """An id for the gets of a channel."""
+        return GETS | self.next_consumer(shard)
 
     def forget(self, consumer: Consumer) -> None:
         self.consumers.pop(consumer.id, None)
@@ -71,6 +79,20 @@ class Delivery:
         if writable:
             for consumer in self.uncredited.pop(connection, {}):
                 self.open_window(consumer)
+
+    def hungry(self, shard: int, group: int) -> None:
+        """A shard could send more to the consumers of a channel if it was granted."""
+        if group in self.sharing:
+            self.sharing[group].is_hungry(shard)
+
+    def spent(self, shard: int, group: int, count: int) -> None:
+        """A shard has used a grant as far as it could."""
+        if group in self.sharing:
+            self.sharing[group].spent(shard, count)
+
+    def shard_died(self, shard: int) -> None:
+        for shared in self.sharing.values():
+            shared.lost(shard)
 
     def attach_again(self, shard: int) -> list[tuple[list[Any], Reply]]:
         """What attaches its consumers to the next life of a shard, under new ids: nothing meant for the old finds them.

@@ -21,7 +21,7 @@ from penstock.gauges import Gauges
 OWN_PARTS = 16384
 
 # Where requests that leave something with their channel's group name it.
-GROUP_OF = {bus.CONSUME: 7, bus.GET: 5}
+GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2}
 
 Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
 

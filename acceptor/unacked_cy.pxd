@@ -6,6 +6,7 @@ cdef enum:
     ROW = 32
     SETTLED_ROW = 24
     SETTLEMENT_SIZE = 16
+    GETS_BIT = 62
 
 cdef class Settlements:
     cdef readonly bytearray rows
@@ -20,6 +21,7 @@ cdef class UnackedTags:
     cdef Py_ssize_t tail
     cdef readonly int64_t next_tag
     cdef readonly int64_t total
+    cdef readonly int64_t consumed
 
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t, tag=int64_t)
     cpdef int64_t deliver(self, int64_t consumer, int64_t sequence, int64_t count)

@@ -5,7 +5,7 @@ Tags count up from 1, so ranges are appended in the order of their tags and foun
 little-endian, stands for a run of deliveries to one consumer:
 
     0   8  first tag
-    8   8  the consumer's id on the bus; its lowest octet is the index of the shard
+    8   8  the consumer's id on the bus; its lowest octet is the index of the shard, GETS is set where basic.get took it
     16  8  sequence number of the first message in its queue
     24  4  how many; 0 once they are settled, until the row is trimmed
 """
@@ -20,6 +20,10 @@ if not cython.compiled:
     ROW = 32
     SETTLED_ROW = 24
     SETTLEMENT_SIZE = 16
+    GETS_BIT = 62
+
+GETS = 1 << 62
+"""Marks the ids under which the gets of a channel go: no prefetch limit counts what they took."""
 
 
 class Settlements:
@@ -62,7 +66,7 @@ class Settlements:
 
 
 class UnackedTags:
-    """What a channel was sent and has not settled; `total` counts the messages."""
+    """What a channel was sent and has not settled; `total` counts the messages, `consumed` those not taken by gets."""
 
     def __init__(self) -> None:
         self.rows = bytearray()
@@ -70,6 +74,7 @@ class UnackedTags:
         self.tail = 0
         self.next_tag = 1
         self.total = 0
+        self.consumed = 0
 
     def __len__(self) -> int:
         return self.total
@@ -90,6 +95,8 @@ class UnackedTags:
         self.tail += 1
         self.next_tag += count
         self.total += count
+        if not consumer >> GETS_BIT:
+            self.consumed += count
         return tag
 
     def skip(self, count: int) -> int:
@@ -201,6 +208,8 @@ class UnackedTags:
         sequence = get64(p, at + 16) + offset
         builder = builders[consumer & 255]
         builder.add(consumer, sequence, count, kind)
+        if not consumer >> GETS_BIT:
+            self.consumed -= count
         return 0
 
     def insert_after(self, index: int) -> int:

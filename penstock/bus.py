@@ -45,9 +45,12 @@ GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence
 PURGE = 7  # [PURGE, request, queue id] -> messages
 DELETE = 8  # [DELETE, request, queue id, if_unused, if_empty] -> messages
 STAT = 9  # [STAT, request, queue id] -> [ready messages, consumers]
-LIMIT = 10  # [LIMIT, group, limit]: the prefetch limit that the consumers of a channel share
+# [LIMIT, request, group, limit] -> None: the prefetch limit that the consumers of a channel share; 0 is none, below 0
+# it is the acceptor's to keep, by grants
+LIMIT = 10
 ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
+GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consumers within this turn
 
 # Shard to acceptor.
 DELIVER = 1  # [DELIVER, consumer, sequence, part, count, redelivered]
@@ -55,6 +58,8 @@ REPLY = 2  # [REPLY, request, result, None | [reply code, text]]
 FLOW = 3  # [FLOW, queue id, saturated, flow epoch]
 CANCELLED = 4  # [CANCELLED, consumer]: its queue was deleted, or an exclusive consumer came back
 REJECTED = 5  # [REJECTED, turn, index of the PUBLISH in it, queue id, first row, count]
+HUNGRY = 7  # [HUNGRY, group]: messages are ready for its consumers that lack a GRANT; said once until one comes
+SPENT = 8  # [SPENT, group, count]: a GRANT of so many was taken in, its deliveries came before this
 
 # Parts from this size on are frames of their own.
 IN_HEAD = 4096

@@ -24,12 +24,14 @@ class Consuming:
     def __init__(self, core: ShardCore, window: int) -> None:
         self.core = core
         self.window = window
+        self.grants: list[tuple[Link, Group, int]] = []
         self.operations: dict[int, Callable[..., None]] = {
             bus.WINDOW: self.open_window,
             bus.CONSUME: self.consume,
             bus.CANCEL: self.cancel,
             bus.GET: self.get,
             bus.LIMIT: self.limit,
+            bus.GRANT: self.grant,
             bus.ACTIVE: self.activate,
             bus.GONE: self.gone,
         }
@@ -129,10 +131,37 @@ class Consuming:
                 if consumer.queue.ready:
                     self.core.touch(consumer.queue.owner)
 
-    def limit(self, link: Link, group: int, limit: int) -> None:
+    def limit(self, link: Link, request: int, group: int, limit: int) -> None:
         shared = link.group(group)
         shared.limit = limit
+        shared.granted = 0
+        shared.hungry = False
         self.wake_group(shared)
+        link.reply(request, None)
+
+    def grant(self, link: Link, id: int, count: int) -> None:
+        """Until the end of the turn so many messages may be sent to the consumers of a group."""
+        group = link.groups.get(id)
+        if group is not None:
+            group.granted += count
+            group.hungry = False
+            self.grants.append((link, group, count))
+            self.wake_group(group)
+
+    def tell_hungry(self, queue: QueueState) -> None:
+        """Messages are left that consumers could be sent if their acceptors granted it."""
+        for consumer in queue.ring.starved:
+            if not consumer.group.hungry:
+                consumer.group.hungry = True
+                consumer.link.turn.operations.append([bus.HUNGRY, consumer.group.id])
+        queue.ring.starved.clear()
+
+    def end_grants(self) -> None:
+        """The turn ends: what was not used of its grants is void."""
+        grants, self.grants = self.grants, []
+        for link, group, count in grants:
+            group.granted = 0
+            link.turn.operations.append([bus.SPENT, group.id, count])
 
     def activate(self, link: Link, request: int, ids: list[int], active: bool) -> None:
         for id in ids:
@@ -147,6 +176,19 @@ class Consuming:
         if group is not None:
             for consumer in list(group.members):
                 self.remove_consumer(link, consumer, requeue=True)
+
+    def close_queue(self, link: Link, queue: QueueState) -> None:
+        """A queue is gone: its consumers are told, and those of other queues may have what these had in hand."""
+        groups: dict[Group, None] = {}
+        for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
+            consumer.requeue_all()
+            link.forget(consumer)
+            consumer.group.sleepers.pop(consumer, None)
+            groups[consumer.group] = None
+            if not consumer.cancelled:
+                link.turn.operations.append([bus.CANCELLED, consumer.id])
+        for group in groups:
+            self.wake_group(group)
 
     def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> None:
         """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back."""

@@ -109,11 +109,7 @@ class ShardCore:
         self.weigh(queue, 0)
         self.gauges.queue_close(queue.slot)
         for link in self.links.values():
-            for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
-                consumer.requeue_all()
-                link.forget(consumer)
-                if not consumer.cancelled:
-                    link.turn.operations.append([bus.CANCELLED, consumer.id])
+            self.consuming.close_queue(link, queue)
         queue.fenced = True
 
     # Turns
@@ -160,6 +156,8 @@ class ShardCore:
                           vhost=queue.vhost, depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
             else:
                 self.write_gauge(queue)
+        if self.consuming.grants:
+            self.consuming.end_grants()
         self.weigh_all(now)
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
 
@@ -188,6 +186,8 @@ class ShardCore:
         if queue.contents.ready and queue.ring.consumers:
             for consumer, item in queue.ring.deliver(queue.contents):
                 consumer.link.deliver(consumer, item)
+            if queue.ring.starved and queue.contents.ready:
+                self.consuming.tell_hungry(queue)
 
     def broadcast(self, id: int, state: Saturation) -> None:
         for link in self.links.values():

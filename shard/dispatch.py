@@ -33,15 +33,19 @@ class Level:
 
 
 class Ring:
-    """The consumers of a queue. `levels` go from the highest priority to the lowest."""
+    """The consumers of a queue. `levels` go from the highest priority to the lowest.
 
-    __slots__ = ("active", "consumers", "levels", "single")
+    `starved` are those asleep that lack nothing but a grant of their acceptor (see `Group`).
+    """
+
+    __slots__ = ("active", "consumers", "levels", "single", "starved")
 
     def __init__(self, single: bool = False) -> None:
         self.single = single
         self.active: Consumer | None = None
         self.consumers: dict[Consumer, None] = {}
         self.levels: list[Level] = []
+        self.starved: dict[Consumer, None] = {}
 
     def __len__(self) -> int:
         return len(self.consumers)
@@ -66,6 +70,7 @@ class Ring:
         level: Level = consumer.level
         level.awake.pop(consumer, None)
         consumer.group.sleepers.pop(consumer, None)
+        self.starved.pop(consumer, None)
         level.members -= 1
         if not level.members:
             self.levels.remove(level)
@@ -78,6 +83,13 @@ class Ring:
         """A consumer may have credit again."""
         if not consumer.cancelled and (consumer is self.active or not self.single):
             consumer.level.awake[consumer] = None
+            if self.starved:
+                self.starved.pop(consumer, None)
+
+    def wait_for_group(self, consumer: Consumer) -> None:
+        consumer.group.sleepers[consumer] = None
+        if consumer.lacks_grant():
+            self.starved[consumer] = None
 
     def deliver(self, queue: Queue) -> Iterator[tuple[Consumer, Range]]:
         """Hand out what is ready while any consumer has credit."""
@@ -93,7 +105,7 @@ class Ring:
                     credit = consumer.credit()
                     if credit <= 0:
                         if consumer.group.limit:
-                            consumer.group.sleepers[consumer] = None
+                            self.wait_for_group(consumer)
                         continue
                     for item in consumer.take(min(share, credit)):
                         yield consumer, item

@@ -34,7 +34,7 @@ class Link:
         """The group of a channel, made on first use."""
         group = self.groups.get(id)
         if group is None:
-            group = self.groups[id] = Group(0)
+            group = self.groups[id] = Group(0, id)
         return group
 
     def remember(self, consumer: Consumer, channel: Group) -> None:

@@ -73,8 +73,11 @@ cdef class Queue:
     cdef int trim(self) except -1
 
 cdef class Group:
+    cdef readonly int64_t id
     cdef public int64_t limit
     cdef public int64_t outstanding
+    cdef public int64_t granted
+    cdef public bint hungry
     cdef readonly set members
     cdef readonly dict sleepers
 
@@ -96,6 +99,7 @@ cdef class Consumer:
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)
+    cpdef bint lacks_grant(self)
     cpdef hold(self, Range item)
     @cython.locals(taken=list, item=Range)
     cpdef list take(self, int64_t count)

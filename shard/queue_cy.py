@@ -259,12 +259,17 @@ class Queue:
 class Group:
     """The consumers and gets of a channel, and the prefetch limit they share (basic.qos with global); 0 is no limit.
 
+    Below 0 the limit is the acceptor's to keep, since other shards take part: what may be sent is `granted`, for a turn
+    at a time. A group is `hungry` from when its acceptor is told that more could be sent until it grants something.
     `sleepers` are consumers that the limit may keep from being served, in the order in which they fell asleep.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, id: int = 0) -> None:
+        self.id = id
         self.limit = limit
         self.outstanding = 0
+        self.granted = 0
+        self.hungry = False
         self.members: set[Consumer] = set()
         self.sleepers: dict[Consumer, None] = {}
 
@@ -304,9 +309,17 @@ class Consumer:
         room = UNLIMITED
         if self.prefetch:
             room = self.prefetch - self.outstanding.total
-        if self.group.limit:
+        if self.group.limit > 0:
             room = min(room, self.group.limit - self.group.outstanding)
+        elif self.group.limit < 0:
+            room = min(room, self.group.granted)
         return max(room, 0)
+
+    def lacks_grant(self) -> bool:
+        """Whether it could be sent more if only its acceptor granted it."""
+        if self.no_ack or not self.active or self.window <= 0 or self.group.limit >= 0 or self.group.granted > 0:
+            return False
+        return self.prefetch == 0 or self.outstanding.total < self.prefetch
 
     def take(self, count: int) -> list[Range]:
         """Take from the queue within the window."""
@@ -321,6 +334,8 @@ class Consumer:
         """Deliveries that were taken off the queue for this consumer are outstanding with it."""
         self.outstanding.add(item.sequence, item.count)
         self.group.outstanding += item.count
+        if self.group.limit < 0:
+            self.group.granted -= item.count
 
     def settle(self, sequence: int, count: int, kind: int) -> int:
         """Settle deliveries of this consumer; how many of the range were its own."""

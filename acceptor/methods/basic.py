@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from acceptor.channel import Channel
 
 
-def qos(channel: Channel, arguments: dict[str, Any]) -> None:
+def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """Prefetch for consumers started from now on, or (global) for all of the channel together, as RabbitMQ has it."""
     if arguments["prefetch_size"]:
         raise amqp_error(540, f"prefetch_size!=0 ({arguments['prefetch_size']})")
     if arguments["global_"]:
-        channel.prefetch_global = arguments["prefetch_count"]
-        for shard in channel.shards:
-            channel.core.tell(shard, bus.LIMIT, channel.group, channel.prefetch_global)
+        yield from channel.shared_prefetch.change(arguments["prefetch_count"])
     else:
         channel.prefetch = arguments["prefetch_count"]
     channel.send("basic_qos_ok")
@@ -49,9 +47,11 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
         arguments["no_ack"], arguments["exclusive"], channel.prefetch,
         consumer_priority(queue, arguments["arguments"]),
     )  # fmt: skip
+    channel.shards.add(queue.shard)
+    if not consumer.no_ack:
+        yield from channel.shared_prefetch.join(queue.shard)
     # It is known before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
-    channel.shards.add(queue.shard)
     channel.core.delivery.consumers[consumer.id] = consumer
     answer: Answer = yield ToShard(queue.shard, consumer.operation())
     if answer.error is not None:
@@ -91,7 +91,7 @@ def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
     queue = find(channel, name)
     getter = channel.getters.get(queue.queue_id)
     if getter is None:
-        getter = channel.getters[queue.queue_id] = channel.core.delivery.next_consumer(queue.shard)
+        getter = channel.getters[queue.queue_id] = channel.core.delivery.next_getter(queue.shard)
         channel.shards.add(queue.shard)
     no_ack = arguments["no_ack"]
     answer: Answer = yield ToShard(queue.shard, [bus.GET, 0, getter, queue.queue_id, no_ack, channel.group])
@@ -116,6 +116,7 @@ def recover_async(channel: Channel, arguments: dict[str, Any]) -> None:
     if not arguments["requeue"]:
         raise amqp_error(540, "requeue=false")
     channel.unacked.settle_all(SETTLE_REQUEUE, channel.core.settling(channel.shards))
+    channel.shared_prefetch.serve()
 
 
 HANDLERS = {

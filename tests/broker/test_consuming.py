@@ -297,7 +297,6 @@ def test_prefetch_of_the_channel_is_shared(channel: Channel, queue: str) -> None
     assert settled(lambda: arrived(channel)) == 0
 
 
-@pytest.mark.xfail(reason="each shard keeps a channel's prefetch limit by itself: over two shards it counts twice")
 def test_prefetch_of_the_channel_over_several_queues(channel: Channel) -> None:
     queues = [channel.call("queue.declare", exclusive=True).queue for _ in range(4)]
     channel.call("basic.qos", prefetch_count=5, global_=True)

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from acceptor.core import AcceptorCore
 from acceptor.inlet import Inlet
+from tests.flow.served import nobody_starves, within_limits
 from tests.frames import Event
 from tests.joined import Client, Node, parked
 from tests.raw import JAVA
@@ -265,9 +266,9 @@ class Flow(RuleBasedStateMachine):
 
     @rule(
         which=st.integers(0, 50), kind=st.sampled_from([*KINDS]), prefetch=st.sampled_from([0, 1, 3, 10]),
-        no_ack=st.booleans(),
+        no_ack=st.booleans(), shared=st.sampled_from([None, None, 0, 1, 4]), priority=st.sampled_from([0, 0, 3]),
     )  # fmt: skip
-    def consume(self, which: int, kind: str, prefetch: int, no_ack: bool) -> None:
+    def consume(self, which: int, kind: str, prefetch: int, no_ack: bool, shared: int | None, priority: int) -> None:
         if kind not in self.living() or len(self.session(which).consumers) > 2:
             return
         session, queue = self.session(which), self.living()[kind].name
@@ -275,8 +276,13 @@ class Flow(RuleBasedStateMachine):
         tag = f"{'no-ack' if no_ack else 'ack'}-{self.last_tag}"
         session.consumers[tag] = queue
         session.client.client.send("basic.qos", session.number, prefetch_count=prefetch)
+        if shared is not None:
+            session.client.client.send("basic.qos", session.number, prefetch_count=shared, global_=True)
         session.asked.append(queue)
-        session.client.client.send("basic.consume", session.number, queue=queue, consumer_tag=tag, no_ack=no_ack)
+        session.client.client.send(
+            "basic.consume", session.number, queue=queue, consumer_tag=tag, no_ack=no_ack,
+            arguments={"x-priority": priority},
+        )  # fmt: skip
 
     @rule(which=st.integers(0, 50))
     def cancel(self, which: int) -> None:
@@ -449,6 +455,11 @@ class Flow(RuleBasedStateMachine):
         if hasattr(self, "node"):
             assert not [line for line in self.node.logs if line["log_level"] in ("error", "critical")]
 
+    @invariant()
+    def shared_prefetch_holds(self) -> None:
+        if hasattr(self, "node"):
+            within_limits(self.node)
+
     @precondition(lambda self: self.sent)
     @rule()
     def rest(self) -> None:
@@ -460,6 +471,7 @@ class Flow(RuleBasedStateMachine):
             self.parking_is_counted(index, life.core)
         for index, _ in self.node.running_shards():
             self.gauges_are_right(index)
+        nobody_starves(self.node)
         self.nothing_is_lost()
         self.confirms_are_right()
         for person in self.people:

@@ -17,7 +17,14 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
     weights: dict[Callable[[], None], float] = {
         lambda: model.publish(who(), pick([*EXCHANGES, *KINDS, "count", "some"]), pick([1, 5, 20]), pick(SIZES)): 8,
         lambda: model.move(who() * 1000 + who(), pick([3, 15, 40])): 40,
-        lambda: model.consume(who(), pick([*KINDS]), pick([0, 1, 3, 10]), pick([True, False, False])): 4,
+        lambda: model.consume(
+            who(),
+            pick([*KINDS]),
+            pick([0, 1, 3, 10]),
+            pick([True, False, False]),
+            pick([None, None, 0, 1, 4]),
+            pick([0, 0, 3]),
+        ): 4,
         lambda: model.cancel(who()): 1,
         lambda: model.get(who(), pick([*KINDS]), pick([True, False, False])): 3,
         lambda: model.settle_some(who(), who(), pick([True, True, False]), pick(HOWS)): 10,

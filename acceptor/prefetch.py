@@ -1,0 +1,90 @@
+"""The prefetch limit that all consumers of a channel share (basic.qos with global, as RabbitMQ has it).
+
+While the channel consumes from one shard, that shard keeps the limit. From the second one on it is kept here: a shard
+that could send more, if only it was allowed to, says that it is *hungry* and is *granted* a number of messages. A grant
+is good for one turn of the shard, which says so when it is *spent*, used or not. Thus what is outstanding and what is
+granted never exceed the limit together, and no room is tied up where nothing is ready.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acceptor.methods.asking import Asking, ask_shard
+from penstock import bus
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+
+UNLIMITED = 0
+BY_GRANTS = -1
+
+
+class SharedPrefetch:
+    """The limit of one channel, 0 for none. `told` is what its shards know of it: that value, or BY_GRANTS.
+
+    `shards` are all that it ever consumed from: what they sent is outstanding though the consumers be gone.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.limit = UNLIMITED
+        self.told = UNLIMITED
+        self.granting = False
+        self.shards: set[int] = set()
+        self.granted: dict[int, int] = {}
+        self.hungry: dict[int, None] = {}
+
+    def change(self, limit: int) -> Asking:
+        """Have another limit; once this returns nobody sends beyond it."""
+        lower = 0 < limit < self.limit
+        self.limit = limit
+        if lower or not self.granting or not limit:
+            yield from self.tell()
+        self.serve()
+
+    def join(self, shard: int) -> Asking:
+        """A consumer is about to be attached to a shard."""
+        if shard not in self.shards:
+            self.shards.add(shard)
+            if self.limit and len(self.shards) > 1 and not self.granting:
+                yield from self.tell()
+                self.serve()
+
+    def tell(self) -> Asking:
+        """Let the shards know who keeps the limit. After their answers all that they sent by another one is here."""
+        self.told = BY_GRANTS if self.limit and len(self.shards) > 1 else self.limit
+        if self.told == BY_GRANTS:  # from their answers on shards may be hungry
+            self.channel.core.delivery.sharing[self.channel.group] = self
+        for shard in sorted(self.shards):
+            yield from ask_shard(shard, bus.LIMIT, self.channel.group, self.told)
+        self.granting = self.told == BY_GRANTS
+
+    def is_hungry(self, shard: int) -> None:
+        self.hungry[shard] = None
+        self.serve()
+
+    def spent(self, shard: int, count: int) -> None:
+        self.granted[shard] = max(self.granted.get(shard, 0) - count, 0)
+        self.serve()
+
+    def lost(self, shard: int) -> None:
+        """A shard died: nothing that was granted to it will be used."""
+        self.granted.pop(shard, None)
+        self.hungry.pop(shard, None)
+        self.serve()
+
+    def serve(self) -> None:
+        """Grant the room that there is to who is hungry, in turn."""
+        if not self.granting or not self.hungry:
+            return
+        core = self.channel.core
+        room = self.limit - self.channel.unacked.consumed - sum(self.granted.values())
+        while self.hungry and room > 0:
+            share = -(-room // len(self.hungry))
+            shard = next(iter(self.hungry))
+            del self.hungry[shard]
+            if core.links[shard].up:
+                core.tell(shard, bus.GRANT, self.channel.group, share)
+                self.granted[shard] = self.granted.get(shard, 0) + share
+                room -= share

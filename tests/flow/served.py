@@ -1,0 +1,37 @@
+"""What must hold of consumers once everything has come to rest: whoever can be sent a message was sent it."""
+
+from __future__ import annotations
+
+from acceptor.channel import Channel
+from shard.core import ShardCore
+from tests.joined import Node
+
+
+def nobody_starves(node: Node) -> None:
+    """No queue has a ready message for a consumer that may have it, neither by its shard nor by its acceptor."""
+    for _, shard in node.running_shards():
+        sleepers_have_no_credit(shard.core)
+    for channel in node.channels():
+        assert not (channel.shared_prefetch.hungry and has_room(channel))
+
+
+def sleepers_have_no_credit(shard: ShardCore) -> None:
+    for queue in shard.queues.values():
+        ring = queue.ring
+        for consumer in [ring.active] if ring.single and ring.active else ring.consumers:
+            assert consumer in consumer.level.awake or consumer.credit() == 0
+            if queue.contents.ready:
+                assert consumer.credit() == 0
+                assert consumer.group.hungry or not consumer.lacks_grant()
+
+
+def has_room(channel: Channel) -> bool:
+    return channel.shared_prefetch.limit > channel.unacked.consumed
+
+
+def within_limits(node: Node) -> None:
+    """Where a channel consumes from several shards its shared prefetch holds at any time but while it is changed."""
+    for channel in node.channels():
+        shared = channel.shared_prefetch
+        if shared.granting and channel.running is None:
+            assert sum(shared.granted.values()) <= max(shared.limit - channel.unacked.consumed, 0)

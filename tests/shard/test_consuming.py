@@ -1,0 +1,142 @@
+"""What consumers ask of a shard, and what becomes of them when queues and shards go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.joined import Client, Node
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node(2, 2) as node:
+        yield node
+
+
+def open_channel(node: Node, acceptor: int = 0, number: int = 1) -> Client:
+    client = node.connect(acceptor)
+    client.call("channel.open", number)
+    return client
+
+
+def delivered(client: Client, channel: int = 1) -> list[bytes]:
+    """Bodies of what has come since the last look."""
+    found = []
+    while "basic.deliver" in client.names(channel):
+        found.append(client.take("basic.deliver", channel).body)
+    return found
+
+
+def test_an_exclusive_consumer_outlives_its_shard(node: Node) -> None:
+    """Who was quicker to consume from the next life is told that it may not."""
+    node.declare("q")
+    alone, quick = open_channel(node, 0), open_channel(node, 1)
+    alone.call("basic.consume", 1, queue="q", consumer_tag="alone", exclusive=True)
+    node.kill_shard(0)
+    node.start_shard(0)
+    quick.send("basic.consume", 1, queue="q", consumer_tag="quick")
+    quick.read()
+    while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0) or node.send_down(0, 1):
+        pass
+    node.finish(1)
+    assert quick.take("basic.consume-ok", 1)
+    node.settle()
+    assert quick.take("basic.cancel", 1).consumer_tag == "quick"
+    alone.publish(1, b"mine", routing_key="q")
+    node.settle()
+    assert delivered(alone) == [b"mine"] and "basic.cancel" not in alone.names(1)
+    quick.send("basic.consume", 1, queue="q")
+    node.settle()
+    assert quick.take("channel.close", 1).code == 403
+
+
+def test_a_newcomer_cannot_be_exclusive_beside_those_who_come_back(node: Node) -> None:
+    node.declare("q")
+    others, quick = open_channel(node, 0), open_channel(node, 1)
+    for tag in "a", "b":
+        others.call("basic.consume", 1, queue="q", consumer_tag=tag)
+    node.kill_shard(0)
+    node.start_shard(0)
+    quick.send("basic.consume", 1, queue="q", consumer_tag="quick", exclusive=True)
+    quick.read()
+    while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0):
+        pass
+    node.settle()
+    assert quick.names(1) == ["basic.consume-ok", "basic.cancel"]
+    assert len(node.state("q").ring) == 2 and "basic.cancel" not in others.names(1)
+
+
+def test_a_single_active_consumer_follows_when_its_acceptor_dies(node: Node) -> None:
+    node.declare("q", **{"x-single-active-consumer": True})
+    first, second = open_channel(node, 0), open_channel(node, 1)
+    for client in first, second:
+        client.call("basic.consume", 1, queue="q")
+    for number in range(3):
+        second.publish(1, b"%d" % number, routing_key="q")
+    node.settle()
+    assert (delivered(first), delivered(second)) == ([b"0", b"1", b"2"], [])
+    node.kill_acceptor(0)
+    node.settle()
+    assert delivered(second) == [b"0", b"1", b"2"]
+
+
+def test_there_is_one_active_consumer_after_a_shard_restarted(node: Node) -> None:
+    node.declare("q", **{"x-single-active-consumer": True})
+    client = open_channel(node)
+    for tag in "a", "b":
+        client.call("basic.consume", 1, queue="q", consumer_tag=tag)
+    node.kill_shard(0)
+    node.start_shard(0)
+    node.settle()
+    for _ in range(4):
+        client.publish(1, b"", routing_key="q")
+    node.settle()
+    assert {client.take("basic.deliver", 1).consumer_tag for _ in range(4)} == {"a"}
+
+
+def test_who_waits_for_a_shared_limit_is_served_when_the_other_queue_goes(node: Node) -> None:
+    """What the consumers of the deleted queue had in hand does not count any more."""
+    node.declare("goes")
+    node.declare("stays")
+    client = open_channel(node)
+    client.call("basic.qos", 1, prefetch_count=1, global_=True)
+    for queue in "goes", "stays":
+        client.call("basic.consume", 1, queue=queue)
+        client.publish(1, queue.encode(), routing_key=queue)
+        node.settle()
+    assert delivered(client) == [b"goes"]
+    node.ask("queue_delete", queue_id=node.queue("goes").queue_id)
+    node.settle()
+    assert delivered(client) == [b"stays"]
+
+
+def test_consumers_that_were_stopped_stay_so_when_their_shard_restarts(node: Node) -> None:
+    """channel.flow of a client."""
+    node.declare("q")
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q")
+    client.call("channel.flow", 1, active=False)
+    node.kill_shard(0)
+    node.start_shard(0)
+    node.settle()
+    client.publish(1, b"held", routing_key="q")
+    node.settle()
+    assert delivered(client) == []
+    client.call("channel.flow", 1, active=True)
+    node.settle()
+    assert delivered(client) == [b"held"]
+
+
+def test_priorities_are_kept_when_a_shard_restarts(node: Node) -> None:
+    node.declare("q")
+    client = open_channel(node)
+    for tag, priority in ("low", 0), ("high", 5):
+        client.call("basic.consume", 1, queue="q", consumer_tag=tag, arguments={"x-priority": priority})
+    node.kill_shard(0)
+    node.start_shard(0)
+    node.settle()
+    client.publish(1, b"", routing_key="q")
+    node.settle()
+    assert client.take("basic.deliver", 1).consumer_tag == "high"
