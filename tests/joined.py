@@ -24,7 +24,8 @@ from acceptor.parked import ParkedRun
 from penstock import bus
 from penstock.gauges import Gauges
 from penstock.settings import FlowSettings, Settings
-from router.topology import Queue
+from router.governing import delete_policy, set_policy
+from router.topology import Policy, Queue
 from shard.core import ShardCore
 from shard.queues import QueueState
 from tests.frames import (
@@ -364,6 +365,17 @@ class Node:
         self.ask("exchange_declare", name=exchange, type=type)
         for queue in queues:
             self.ask("queue_bind", queue=queue, source=exchange, key=key)
+
+    def policy(self, name: str, pattern: str, definition: dict[str, Any] | None) -> None:
+        """Set a policy, or delete it where there is no definition."""
+        ledger, defaults = self.router.authority.ledger, self.router.authority.defaults
+        known = self.router.topology.policy("/", name, operator=False)
+        if definition is not None:
+            set_policy(ledger, Policy("/", False, name, pattern, "queues", 0, definition), defaults)
+        elif known is not None:
+            delete_policy(ledger, known, defaults)
+        self.router.recorded += ledger.take_steps()
+        self.publish_changes()
 
     def ask(self, operation: str, /, **arguments: Any) -> Any:
         """Have the authority do something; the result. AssertionError if it refuses."""

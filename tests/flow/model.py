@@ -38,6 +38,11 @@ KINDS: dict[str, tuple[dict[str, Any], int]] = {
     "count": (COUNT, 0), "bytes": (BYTES, 1), "both": (BOTH, 1), "free": ({}, 0), "ring": (RING, 1),
     "refuse": (REFUSE, 0),
 }  # fmt: skip
+# What a policy may make of them: marks where there were none, others, none at all, or another overflow.
+POLICIES: tuple[dict[str, Any] | None, ...] = (
+    None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
+    {"max-length": 4, "overflow": "reject-publish"}, {"max-length": 10, "overflow": "flow"}, {"max-length": 3},
+)  # fmt: skip
 # Fanout exchanges, and the kinds of queues that are bound to them.
 EXCHANGES = {"some": ("count", "bytes", "free"), "marked": ("both", "count"), "all": tuple(KINDS)}
 CLIENTS = 4
@@ -114,6 +119,8 @@ class Flow(RuleBasedStateMachine):
         self.returned: dict[tuple[str, Id], int] = defaultdict(int)
         # Queues from which a client took without acknowledgement before it left.
         self.leaky: set[str] = set()
+        # Queues that a policy has changed: depth and octets when that had arrived everywhere, None before.
+        self.changed: dict[str, tuple[int, int] | None] = {}
         self.people: list[Person] = []
         self.homes: dict[int, int] = {}
         self.last_client = 0
@@ -370,6 +377,13 @@ class Flow(RuleBasedStateMachine):
         if kind not in self.living():
             self.declare(kind)
 
+    @rule(kind=st.sampled_from([*KINDS]), definition=st.sampled_from(POLICIES))
+    def change_policy(self, kind: str, definition: dict[str, Any] | None) -> None:
+        """From now on other limits hold for the queues of a kind, as soon as each has heard of them."""
+        self.node.policy(kind, f"^{kind}-", definition)
+        if kind in self.living():
+            self.changed[self.living()[kind].name] = None
+
     # What the node does
 
     @rule(seed=st.integers(0, 1 << 16), moves=st.sampled_from([3, 15, 60]))
@@ -440,15 +454,17 @@ class Flow(RuleBasedStateMachine):
         acceptors, flow = len(self.node.acceptors), self.node.settings.flow
         for _, shard in self.node.running_shards():
             for queue in shard.core.queues.values():
-                marks = queue.limits.marks
+                marks, before = queue.limits.marks, self.changed.get(queue.name, (0, 0))
+                if before is None:
+                    continue
                 if marks.stop_count:
                     bound = marks.stop_count + marks.overshoot_count
                     late = (acceptors - 1 + self.losses) * min(bound // acceptors, flow.pair_count)
-                    assert queue.depth <= bound + late + acceptors
+                    assert queue.depth <= max(bound + late + acceptors, before[0])
                 if marks.stop_bytes:
                     bound = marks.stop_bytes + marks.overshoot_bytes
                     late = (acceptors - 1 + self.losses) * min(bound // acceptors, flow.pair_bytes)
-                    assert queue.depth_bytes <= bound + late + acceptors * LARGEST
+                    assert queue.depth_bytes <= max(bound + late + acceptors * LARGEST, before[1])
 
     @invariant()
     def nothing_breaks(self) -> None:
@@ -466,6 +482,10 @@ class Flow(RuleBasedStateMachine):
         """Everything is delivered: who waits still has a reason to, and the books are right."""
         self.revive()
         self.node.settle(4)
+        for kept in self.living().values():
+            if kept.name in self.changed:
+                queue = self.node.state(kept.name)
+                self.changed[kept.name] = queue.depth, queue.depth_bytes
         for index, life in self.node.running_acceptors():
             self.nobody_waits_in_vain(life.core)
             self.parking_is_counted(index, life.core)

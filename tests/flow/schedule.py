@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.flow.deaths import FlowAndDeath
-from tests.flow.model import EXCHANGES, KINDS, SIZES, Flow
+from tests.flow.model import EXCHANGES, KINDS, POLICIES, SIZES, Flow
 
 HOWS = ("ack", "ack", "ack", "requeue", "reject", "recover")
 
@@ -32,6 +32,7 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
         lambda: model.leave(who()): 1,
         lambda: model.delete(who(), pick([*KINDS])): 1,
         lambda: model.declare_again(pick([*KINDS])): 1,
+        lambda: model.change_policy(pick([*KINDS]), pick(POLICIES)): 1,
         lambda: model.stray(who(), who(), pick([True, False])): 2,
         lambda: model.time_passes(who(), pick([0.01, 1.0])): 3,
         lambda: model.go_on(pick([None, 0, 1]), pick([1, 10])): 4,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.bus import pack, unpack
-from router.records import Binding
+from router.governing import delete_policy, governed_exchange, governed_queue, set_policy
+from router.records import Binding, Policy
 from router.topology import Topology
 from tests.router.making import Asked
 from tests.router.strategies import header_arguments, headers, topics
@@ -20,6 +21,8 @@ TYPES = st.sampled_from(["direct", "fanout", "topic", "headers", "headers", "non
 CONNECTIONS = st.sampled_from(["0.1.1", "0.1.2", "0.2.1", "1.1.1"])
 ALTERNATES = st.sampled_from([{}, {}, {"alternate-exchange": "x1"}, {"alternate-exchange": "x2"}])
 QUEUE_ARGUMENTS = st.sampled_from([{}, {}, {"x-max-length": 3}, {"x-max-length": -1}, {"x-queue-type": "quorum"}])
+POLICIES = st.sampled_from(["p", "pp"])
+DEFINITIONS = st.sampled_from([None, {"max-length": 2}, {"alternate-exchange": "x1"}, {"expires": 5}])
 FLAG = st.booleans()
 QUEUE_LIMIT = 6
 
@@ -44,7 +47,7 @@ class Requests(RuleBasedStateMachine):
 
     def follow(self) -> None:
         for step in self.asked.recorded[self.heard :]:
-            if step.change[0] == "queue":
+            if step.change[0] == "queue" and self.replica.queue_by_id(step.change[3]) is None:
                 assert step.change[3] > self.last_id, "queue ids grow"
                 self.last_id = step.change[3]
             self.replica.apply(unpack(pack(step.change)))
@@ -86,6 +89,22 @@ class Requests(RuleBasedStateMachine):
     @rule(name=QUEUES, shard=st.sampled_from([None, 0, 1, 2]))
     def queue_place(self, **arguments: Any) -> None:
         self.ask("queue_place", **arguments)
+
+    @rule(name=POLICIES, pattern=st.sampled_from([".*", "^q1", "x"]), definition=DEFINITIONS, operator=FLAG)
+    def policy(self, name: str, pattern: str, definition: dict[str, Any] | None, operator: bool) -> None:
+        ledger, defaults = self.asked.authority.ledger, self.asked.authority.defaults
+        known = ledger.topology.policy("/", name, operator=operator)
+        if definition is not None:
+            set_policy(ledger, Policy("/", operator, name, pattern, "all", len(name), definition), defaults)
+        elif known is not None:
+            delete_policy(ledger, known, defaults)
+        self.asked.recorded += ledger.take_steps()
+
+    @invariant()
+    def all_is_governed_as_it_would_be_anew(self) -> None:
+        topology, defaults = self.asked.topology, self.asked.authority.defaults
+        assert all(queue == governed_queue(queue, topology, defaults) for queue in topology.queues())
+        assert all(exchange == governed_exchange(exchange, topology) for exchange in topology.exchanges_in("/"))
 
     @rule(connection=CONNECTIONS)
     def connection_closed(self, connection: str) -> None:
