@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ops.administration import policy, vhost
+from ops.administration import permission, policy, topic_permission, user, vhost
 from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
 from penstock import __version__, logs
@@ -25,6 +25,9 @@ app = typer.Typer(
 
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(policy.app, name="policy")
+app.add_typer(user.app, name="user")
+app.add_typer(permission.app, name="permission")
+app.add_typer(topic_permission.app, name="topic-permission")
 
 
 def _option(name: str, **more: Any) -> Any:

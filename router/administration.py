@@ -23,7 +23,7 @@ class Administration:
 def check_name(kind: str, name: str) -> None:
     """Refusal of what cannot name anything that a client asks for."""
     if not name:
-        raise Refusal("invalid", f"the name of a {kind} cannot be empty")
+        raise Refusal("invalid", f"the {kind} name cannot be empty")
     octets = len(name.encode("utf-8", "surrogateescape"))
     if octets > NAME_OCTETS_MAX:
         raise Refusal("invalid", f"{kind} name of {octets} octets is longer than {NAME_OCTETS_MAX}")

@@ -32,7 +32,7 @@ def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess
     [
         (["serve", "--prot", "1"], "No such option: --prot (Possible options: --host, --port)"),
         (["serve", "extra"], "Got unexpected extra argument(s) (extra)"),
-        (["server"], "No such command 'server'. Did you mean 'serve'?"),
+        (["server"], "No such command 'server'. Did you mean 'serve', 'user'?"),
         (["serve", "--port"], "Option '--port' requires an argument."),
         (
             ["serve", "--port", "99999"],
@@ -49,6 +49,17 @@ def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 def test_a_mistake_is_one_line(arguments: list[str], line: str) -> None:
     done = penstock(*arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"penstock: {line}\n")
+
+
+@pytest.mark.parametrize("command", [["vhost", "list"], ["user", "delete", "bob"], ["permission", "list", "--json"]])
+def test_commands_need_a_node(command: list[str], tmp_path: Path) -> None:
+    done = penstock(*command, "--data", str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"penstock: no node runs on {tmp_path}\n")
+
+
+def test_a_password_is_no_argument() -> None:
+    done = penstock("user", "add", "bob", "secret")
+    assert (done.returncode, done.stderr) == (2, "penstock: Got unexpected extra argument(s) (secret)\n")
 
 
 def test_a_mistake_in_the_environment() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 from penstock.watermarks import FlowDefaults
 from router import vhosts
+from router.administration import Administration
 from router.authority import Authority
+from router.commands import execute
 from router.ledger import Ledger
 from router.operations import Outcome, perform
 from router.records import Change
@@ -65,6 +67,13 @@ class Asked:
         outcome = perform(self.authority, operation, completed(operation, arguments), f"asked/{self.requests}")
         self.recorded += self.authority.ledger.take_steps()
         return outcome
+
+    def command(self, command: str, /, **arguments: Any) -> Any:
+        """The result of a command of the control socket. Refusal if it was refused."""
+        administration = Administration(self.authority.ledger, self.authority.defaults)
+        result = execute(administration, command, arguments)
+        self.recorded += self.authority.ledger.take_steps()
+        return result
 
     def done(self, operation: str, **arguments: Any) -> Any:
         """The result; AssertionError if it was refused."""

@@ -72,7 +72,7 @@ def test_import_is_all_or_nothing(asked: Asked) -> None:
     ("wrong", "kind", "text"),
     [
         ({"vhost": "v"}, "not_found", "there is no vhost 'v'"),
-        ({"name": ""}, "invalid", "the name of a policy cannot be empty"),
+        ({"name": ""}, "invalid", "the policy name cannot be empty"),
         ({"name": "a" * 300}, "invalid", "policy name of 300 octets is longer than 255"),
         ({"pattern": "("}, "invalid", f"{INVALID}: '(' is no regular expression: missing ): ("),
         ({"apply_to": "x"}, "invalid", f"{INVALID}: apply-to 'x' is none of {', '.join(APPLY_TO)}"),

@@ -38,6 +38,9 @@ DURABLE: list[Change] = [
     ["binding", "/", "123", "queue", "durable", ODD, {"b": 1, "a": [True]}],
     ["placement", "/", "durable", 2],
     ["placement", "/", "other", 0],
+    ["user", "bob", "$argon2id$", ["administrator"]],
+    ["permission", "bob", "/", "", "^w", ".*"],
+    ["topic_permission", "bob", "/", "amq.topic", "a", ODD],
 ]
 TRANSIENT: list[Change] = [
     ["exchange", "/", "x", "fanout", False, False, False, {}, None, None],
@@ -91,7 +94,8 @@ def test_order_makes_a_topology(path: Path) -> None:
     store_all(path)
     _, _, changes = loaded(path, 1)
     kinds = list(dict.fromkeys(change[0] for change in changes))
-    assert kinds == ["vhost", "policy", "exchange", "queue", "binding", "placement"]
+    topology = ["vhost", "policy", "exchange", "queue", "binding", "placement"]
+    assert kinds == [*topology, "user", "permission", "topic_permission"]
     assert [change[3] for change in changes if change[0] == "queue"] == [2, 3, 4]
 
 
@@ -103,11 +107,15 @@ def test_all_goes_again(path: Path) -> None:
         *(["exchange_gone", *change[1:3]] for change in DURABLE + TRANSIENT if change[0] == "exchange"),
         *(["policy_gone", *change[1:4]] for change in DURABLE if change[0] == "policy"),
         *([*change[:3], None] for change in DURABLE if change[0] == "placement"),
+        ["user_gone", "bob"],
+        ["permission_gone", "bob", "/"],
+        ["topic_permission_gone", "bob", "/", "amq.topic"],
+        ["vhost_gone", "/"],
     ]
     store = Store(path, 1)
     store.commit([Step(change, True) for change in gone], 8, 4)
     store.close()
-    assert loaded(path, 1) == (8, 4, [["vhost", "/"]])
+    assert loaded(path, 1) == (8, 4, [])
 
 
 def test_a_queue_may_be_stored_again(path: Path) -> None:
@@ -180,6 +188,25 @@ def test_any_arguments_and_keys(
     assert repr(stored) == repr(["binding", *binding])
     store.commit([Step(["binding_gone", *stored[1:]], True)], 2, 0)
     assert store.load().changes == []
+    store.close()
+
+
+def test_what_a_node_begins_with_is_made_once(path: Path) -> None:
+    """Also where the data is older than users are."""
+    store = Store(path, 1)
+    assert not store.load().seeded
+    store.commit([], 1, 0)
+    assert store.load().seeded
+    store.close()
+
+
+def test_only_the_owner_may_read_it(path: Path) -> None:
+    """Hashes of passwords are in it."""
+    path.parent.mkdir()
+    path.touch(mode=0o644)
+    store = Store(path, 1)
+    store.commit([Step(["user", "bob", "", []], True)], 1, 0)
+    assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
     store.close()
 
 

@@ -6,8 +6,6 @@ import pytest
 
 from penstock.control import Refusal
 from router import vhosts
-from router.administration import Administration
-from router.commands import execute
 from router.topology import Topology
 from tests.router.making import Asked
 
@@ -17,24 +15,18 @@ def asked() -> Asked:
     return Asked()
 
 
-def command(asked: Asked, name: str, /, **arguments: object) -> object:
-    result = execute(Administration(asked.authority.ledger, asked.authority.defaults), name, arguments)
-    asked.recorded += asked.authority.ledger.take_steps()
-    return result
-
-
 def test_a_new_vhost_has_the_predeclared_exchanges(asked: Asked) -> None:
-    assert command(asked, "vhost_add", name="v") is True
+    assert asked.command("vhost_add", name="v") is True
     assert {exchange.name for exchange in asked.topology.exchanges_in("v")} == {
         name for name, _, _ in vhosts.PREDECLARED
     }
     recorded = len(asked.recorded)
-    assert command(asked, "vhost_add", name="v") is False
+    assert asked.command("vhost_add", name="v") is False
     assert len(asked.recorded) == recorded
 
 
 def test_vhosts_know_nothing_of_each_other(asked: Asked) -> None:
-    command(asked, "vhost_add", name="v")
+    asked.command("vhost_add", name="v")
     asked.done("queue_declare", name="q")
     asked.done("exchange_declare", name="x")
     assert asked.refused("queue_lookup", vhost="v", name="q") == (404, "no queue 'q' in vhost 'v'")
@@ -46,7 +38,7 @@ def test_vhosts_know_nothing_of_each_other(asked: Asked) -> None:
 
 def test_a_deleted_vhost_leaves_nothing(asked: Asked) -> None:
     before = list(asked.topology.changes())
-    command(asked, "vhost_add", name="v")
+    asked.command("vhost_add", name="v")
     asked.done("exchange_declare", vhost="v", name="x", durable=True)
     asked.done("exchange_declare", vhost="v", name="gone-with-it", auto_delete=True)
     asked.done("queue_declare", vhost="v", name="q", durable=True)
@@ -56,7 +48,7 @@ def test_a_deleted_vhost_leaves_nothing(asked: Asked) -> None:
     asked.done("queue_place", vhost="v", name="q", shard=1)
     replica = Topology(1, asked.topology.changes())
     recorded = len(asked.recorded)
-    command(asked, "vhost_delete", name="v")
+    asked.command("vhost_delete", name="v")
     assert list(asked.topology.changes()) == before
     for step in asked.recorded[recorded:]:
         replica.apply(step.change)
@@ -67,15 +59,15 @@ def test_a_deleted_vhost_leaves_nothing(asked: Asked) -> None:
 def test_slots_of_a_deleted_vhost_are_free_again() -> None:
     asked = Asked(shards=1, queues=1)
     for _ in range(3):
-        command(asked, "vhost_add", name="v")
+        asked.command("vhost_add", name="v")
         asked.done("queue_declare", vhost="v", name="q")
-        command(asked, "vhost_delete", name="v")
+        asked.command("vhost_delete", name="v")
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "kind", "text"),
     [
-        ("vhost_add", {"name": ""}, "invalid", "the name of a vhost cannot be empty"),
+        ("vhost_add", {"name": ""}, "invalid", "the vhost name cannot be empty"),
         ("vhost_add", {"name": "é" * 128}, "invalid", "vhost name of 256 octets is longer than 255"),
         ("vhost_add", {"name": "a\nb"}, "invalid", "vhost name 'a\\nb' has a control character in it"),
         ("vhost_delete", {"name": "nowhere"}, "not_found", "there is no vhost 'nowhere'"),
@@ -88,15 +80,15 @@ def test_slots_of_a_deleted_vhost_are_free_again() -> None:
 def test_refusals_change_nothing(asked: Asked, name: str, arguments: dict[str, object], kind: str, text: str) -> None:
     before = len(asked.recorded)
     with pytest.raises(Refusal) as refused:
-        command(asked, name, **arguments)
+        asked.command(name, **arguments)
     assert (refused.value.kind, str(refused.value)) == (kind, text)
     assert len(asked.recorded) == before
 
 
 def test_list(asked: Asked) -> None:
-    command(asked, "vhost_add", name="v")
+    asked.command("vhost_add", name="v")
     asked.done("queue_declare", vhost="v", name="q")
-    assert command(asked, "vhost_list") == [
+    assert asked.command("vhost_list") == [
         {"name": "/", "queues": 0, "exchanges": 7},
         {"name": "v", "queues": 1, "exchanges": 7},
     ]

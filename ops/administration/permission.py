@@ -1,0 +1,55 @@
+"""`penstock permission`: what users may do in vhosts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ops.administration.node import AsJson, Data, ask, show
+
+app = typer.Typer(
+    help="What users may do in vhosts, by regular expressions on the names of queues and exchanges.",
+    no_args_is_help=True,
+)
+
+User = Annotated[str, typer.Argument(metavar="USER", help="the user", show_default=False)]
+Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="the vhost")]
+OneUser = Annotated[str | None, typer.Option("--user", metavar="USER", help="only this user's", show_default=False)]
+OneVhost = Annotated[
+    str | None, typer.Option("--vhost", metavar="VHOST", help="only those in this vhost", show_default=False)
+]
+
+
+def pattern(what: str) -> object:
+    return typer.Argument(
+        metavar=what.upper(), help=f"regular expression: what the user may {what}", show_default=False
+    )
+
+
+@app.command("set")
+def set_(
+    user: User,
+    configure: Annotated[str, pattern("configure")],
+    write: Annotated[str, pattern("write")],
+    read: Annotated[str, pattern("read")],
+    vhost: Vhost = "/",
+    data: Data = None,
+) -> None:
+    """Let a user into a vhost. A regular expression matches anywhere in a name unless anchored; '' allows nothing."""
+    ask(data, "permission_set", user=user, vhost=vhost, configure=configure, write=write, read=read)
+    print(f"permissions of user '{user}' in vhost '{vhost}' set")
+
+
+@app.command()
+def delete(user: User, vhost: Vhost = "/", data: Data = None) -> None:
+    """Keep a user out of a vhost. Connections that are open there may do nothing any more."""
+    ask(data, "permission_delete", user=user, vhost=vhost)
+    print(f"permissions of user '{user}' in vhost '{vhost}' deleted")
+
+
+@app.command("list")
+def list_(user: OneUser = None, vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
+    """List the permissions."""
+    found = ask(data, "permission_list", user=user, vhost=vhost)
+    show(found, ("vhost", "user", "configure", "write", "read"), as_json)

@@ -1,0 +1,50 @@
+"""`penstock topic-permission`: which routing keys of topic exchanges users may use."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.permission import OneUser, OneVhost, User, Vhost, pattern
+
+app = typer.Typer(
+    help="Which routing keys of topic exchanges users may publish to and bind from; where none are set, all.",
+    no_args_is_help=True,
+)
+
+
+@app.command("set")
+def set_(
+    user: User,
+    exchange: Annotated[str, typer.Argument(metavar="EXCHANGE", help="the topic exchange", show_default=False)],
+    write: Annotated[str, pattern("write")],
+    read: Annotated[str, pattern("read")],
+    vhost: Vhost = "/",
+    data: Data = None,
+) -> None:
+    """Limit a user's routing keys. {username} and {vhost} in a regular expression stand for the user's."""
+    ask(data, "topic_permission_set", user=user, vhost=vhost, exchange=exchange, write=write, read=read)
+    print(f"topic permissions of user '{user}' for exchange '{exchange}' in vhost '{vhost}' set")
+
+
+@app.command()
+def delete(
+    user: User,
+    exchange: Annotated[
+        str | None, typer.Argument(metavar="[EXCHANGE]", help="only those for this one", show_default=False)
+    ] = None,
+    vhost: Vhost = "/",
+    data: Data = None,
+) -> None:
+    """Lift the limits on a user's routing keys in a vhost."""
+    ask(data, "topic_permission_delete", user=user, vhost=vhost, exchange=exchange)
+    print(f"topic permissions of user '{user}' in vhost '{vhost}' deleted")
+
+
+@app.command("list")
+def list_(user: OneUser = None, vhost: OneVhost = None, data: Data = None, as_json: AsJson = False) -> None:
+    """List the topic permissions."""
+    found = ask(data, "topic_permission_list", user=user, vhost=vhost)
+    show(found, ("vhost", "user", "exchange", "write", "read"), as_json)

@@ -1,0 +1,102 @@
+"""`penstock user`: users, their passwords and tags."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ops.administration.definitions import accounts_of
+from ops.administration.node import AsJson, Data, ask, show
+from ops.errors import CommandError
+from penstock import passwords
+
+app = typer.Typer(help="Users of a running node, their passwords and tags.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="USER", help="the name to log in with", show_default=False)]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag",
+        metavar="TAG",
+        help="administrator, monitoring, policymaker, management, impersonator or none; may be repeated",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def add(name: Name, tags: Tags = None, data: Data = None) -> None:
+    """Make a user. The password is asked for, or read from standard input: one line.
+
+    A new user may do nothing before permissions are set.
+    """
+    ask(data, "user_add", name=name, password_hash=passwords.hashed(_password()), tags=_tags(tags or []))
+    print(f"user '{name}' added")
+
+
+@app.command()
+def password(
+    name: Name,
+    none: Annotated[bool, typer.Option("--none", help="take it away: no password opens it any more")] = False,
+    data: Data = None,
+) -> None:
+    """Set a user's password, asked for or read from standard input. Open connections stay."""
+    new = passwords.NONE if none else passwords.hashed(_password())
+    ask(data, "user_set", name=name, password_hash=new, tags=None)
+    print(f"password of user '{name}' {'taken away' if none else 'set'}")
+
+
+@app.command()
+def tag(
+    name: Name,
+    tags: Annotated[list[str], typer.Argument(metavar="TAG…", help="all of them, or none", show_default=False)],
+    data: Data = None,
+) -> None:
+    """Set a user's tags; those not named are gone."""
+    ask(data, "user_set", name=name, password_hash=None, tags=_tags(tags))
+    print(f"tags of user '{name}' set")
+
+
+@app.command()
+def delete(name: Name, data: Data = None) -> None:
+    """Delete a user with all permissions; open connections are closed."""
+    ask(data, "user_delete", name=name)
+    print(f"user '{name}' deleted")
+
+
+@app.command("list")
+def list_(data: Data = None, as_json: AsJson = False) -> None:
+    """List the users."""
+    show(ask(data, "user_list"), ("name", "tags", "password", "vhosts"), as_json)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="definitions of RabbitMQ, JSON", show_default=False)],
+    data: Data = None,
+) -> None:
+    """Take over the users, vhosts and permissions of RabbitMQ's exported definitions, passwords included.
+
+    All of them or, if one cannot be, none. What is there already is replaced.
+    """
+    counts = ask(data, "accounts_import", **accounts_of(file))
+    print("imported " + ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items()))
+
+
+def _tags(tags: list[str]) -> list[str]:
+    """`none` is a word for no tags."""
+    given = [tag for each in tags for tag in each.replace(",", " ").split()]
+    return [] if given == ["none"] else given
+
+
+def _password() -> str:
+    """Never an argument: those are seen by every user of the machine. CommandError if there is none."""
+    if sys.stdin.isatty():
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    given = sys.stdin.readline().rstrip("\r\n")
+    if not given:
+        raise CommandError("a password is wanted on standard input, and it cannot be empty")
+    return given
