@@ -231,6 +231,15 @@ class Channel:
         if not self.detached and not self.closing:
             self.core.confirming[self] = None
 
+    def time_out(self, milliseconds: int) -> None:
+        """The client did not acknowledge in time; no method of its own is to blame."""
+        self.method = None
+        text = (
+            f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {milliseconds} ms. "
+            "This timeout value can be configured, see consumers doc guide to learn more"
+        )
+        self.fail(amqp_error(406, text))
+
     # Out
 
     def send(self, name: str, **arguments: Any) -> None:

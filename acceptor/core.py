@@ -17,6 +17,7 @@ from acceptor.inlet import Gate, Inlet, Session
 from acceptor.logins import Logins
 from acceptor.methods.asking import Answer, ToRouter, ToShard
 from acceptor.parked import ParkedRun
+from acceptor.patience import Patience
 from acceptor.permissions import Permissions
 from acceptor.routes import Routes
 from acceptor.shard_link import ShardLink
@@ -59,6 +60,7 @@ class AcceptorCore:
         self.arena: Arena | None = None
         self.connections: dict[str, Connection] = {}
         self.delivery = Delivery(self)
+        self.patience = Patience(self, settings.amqp.consumer_timeout)
         self.dirty: dict[Connection, None] = {}
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
@@ -347,6 +349,7 @@ class AcceptorCore:
         """Once a second: heartbeats and deadlines."""
         for connection in list(self.connections.values()):
             connection.tick(self.now)
+        self.patience.tick(self.now)
 
     def write_counters(self) -> None:
         self.gauges.counters_write(

@@ -58,7 +58,11 @@ class Delivery:
         channel = consumer.channel
         connection = channel.connection
         batch = bus.batch_at(parts, part)
-        tag = channel.unacked.skip(count) if consumer.no_ack else channel.unacked.deliver(id, sequence, count)
+        tag = (
+            channel.unacked.skip(count)
+            if consumer.no_ack
+            else channel.unacked.deliver(id, sequence, count, int(self.core.now))
+        )
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
         consumer.written += batch.body_bytes(0, count) + bus.MESSAGE_WEIGHT * count
         self.delivered_total += count

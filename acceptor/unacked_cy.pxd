@@ -24,7 +24,7 @@ cdef class UnackedTags:
     cdef readonly int64_t consumed
 
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t, tag=int64_t)
-    cpdef int64_t deliver(self, int64_t consumer, int64_t sequence, int64_t count)
+    cpdef int64_t deliver(self, int64_t consumer, int64_t sequence, int64_t count, uint32_t now=*)
     cpdef int64_t skip(self, int64_t count)
     @cython.locals(p=cython.p_uchar, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, first=int64_t)
     cdef Py_ssize_t find(self, int64_t tag) noexcept
@@ -36,6 +36,8 @@ cdef class UnackedTags:
     cdef bint settle_up_to(self, int64_t tag, uint32_t kind, list builders) except -1
     @cython.locals(p=cython.p_uchar)
     cpdef settle_all(self, uint32_t kind, list builders)
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, older=list)
+    cpdef list older_than(self, int64_t then)
     @cython.locals(consumer=uint64_t, sequence=uint64_t, builder=Settlements)
     cdef int emit(self, const unsigned char* p, Py_ssize_t at, int64_t offset, uint32_t count, uint32_t kind, list builders) except -1
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t)

@@ -8,6 +8,7 @@ little-endian, stands for a run of deliveries to one consumer:
     8   8  the consumer's id on the bus; its lowest octet is the index of the shard, GETS is set where basic.get took it
     16  8  sequence number of the first message in its queue
     24  4  how many; 0 once they are settled, until the row is trimmed
+    28  4  when, in seconds, times 4
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ class UnackedTags:
     def __len__(self) -> int:
         return self.total
 
-    def deliver(self, consumer: int, sequence: int, count: int) -> int:
-        """Number deliveries that will be settled; the first tag."""
+    def deliver(self, consumer: int, sequence: int, count: int, now: int = 0) -> int:
+        """Number deliveries that will be settled; the first tag. `now` is in seconds and never goes back."""
         if (self.tail + 1) * ROW > len(self.rows):
             self.compact()
             if self.tail * 2 * ROW >= len(self.rows):
@@ -92,6 +93,7 @@ class UnackedTags:
         put64(p, at + 8, consumer)
         put64(p, at + 16, sequence)
         put32(p, at + 24, count)
+        put32(p, at + 28, now << 2)
         self.tail += 1
         self.next_tag += count
         self.total += count
@@ -166,6 +168,7 @@ class UnackedTags:
                 put64(p, at + ROW + 8, get64(p, at + 8))
                 put64(p, at + ROW + 16, get64(p, at + 16) + offset + 1)
                 put32(p, at + ROW + 24, size - offset - 1)
+                put32(p, at + ROW + 28, get32(p, at + 28))
         self.total -= 1
         self.trim()
         return True
@@ -202,6 +205,17 @@ class UnackedTags:
             self.head += 1
         self.total = 0
         self.trim()
+
+    def older_than(self, then: int) -> list[tuple[int, int]]:
+        """What was delivered before a time and is not settled: a consumer's id and a time for each row."""
+        older = []
+        p = address_of_bytearray(self.rows)
+        for row in range(self.head, self.tail):
+            if get32(p, row * ROW + 28) >> 2 >= then:
+                break
+            if get32(p, row * ROW + 24):
+                older.append((get64(p, row * ROW + 8), get32(p, row * ROW + 28) >> 2))
+        return older
 
     def emit(self, p: Pointer, at: int, offset: int, count: int, kind: int, builders: list[Settlements]) -> int:
         consumer = get64(p, at + 8)

@@ -125,6 +125,12 @@ class AmqpSettings(BaseModel):
         le=1024 * MIB,
         description="largest body of a message, in bytes; a larger one closes the channel",
     )
+    consumer_timeout: float = Field(
+        default=1800.0,
+        ge=0,
+        description="time a client has to acknowledge a delivery before its channel is closed, in seconds; queues may "
+        "have their own (x-consumer-timeout); 0 is no limit",
+    )
     consumers_per_channel: int = Field(
         default=0, ge=0, description="most consumers that a channel may have at a time; 0 is no limit"
     )

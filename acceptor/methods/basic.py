@@ -101,7 +101,7 @@ def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
         channel.send("basic_get_empty")
         return
     sequence, part, redelivered, left = answer.result
-    tag = channel.unacked.skip(1) if no_ack else channel.unacked.deliver(getter, sequence, 1)
+    tag = channel.unacked.skip(1) if no_ack else channel.unacked.deliver(getter, sequence, 1, int(channel.core.now))
     batch = bus.batch_at(answer.parts, part)
     suffix = left.to_bytes(4, "big")
     channel.connection.write_contents(channel.number, GET_OK, tag, redelivered, suffix, batch, 0, 1)

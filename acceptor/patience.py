@@ -1,0 +1,53 @@
+"""How long a client may keep what it was delivered without acknowledging it (RabbitMQ's consumer timeout)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.features import QueueFeatures
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.core import AcceptorCore
+
+# It is looked at this often, in seconds, or as many times within the node's own limit if that is short.
+INTERVAL = 60.0
+LOOKS = 4
+
+
+class Patience:
+    """Looks at the channels of an acceptor from time to time. Times are seconds, those of queues milliseconds."""
+
+    def __init__(self, core: AcceptorCore, timeout: float) -> None:
+        self.core = core
+        self.timeout = timeout
+        self.interval = min(INTERVAL, timeout / LOOKS) if timeout else INTERVAL
+        self.next_look = 0.0
+
+    def tick(self, now: float) -> None:
+        """Often. Channels that keep deliveries for too long are closed."""
+        if now < self.next_look:
+            return
+        self.next_look = now + self.interval
+        for connection in list(self.core.connections.values()):
+            for channel in list(connection.channels.values()):
+                if channel.unacked.total:
+                    self.look_at(channel, now)
+
+    def look_at(self, channel: Channel, now: float) -> None:
+        limits = {consumer.id: self.limit(consumer.queue.queue_id) for consumer in channel.consumers.values()}
+        limits |= {getter: self.limit(queue) for queue, getter in channel.getters.items()}
+        least = min((limit for limit in (*limits.values(), self.timeout) if limit), default=0.0)
+        if not least:
+            return
+        for consumer, since in channel.unacked.older_than(int(now - least)):
+            limit = limits.get(consumer, self.timeout)
+            if limit and since < now - limit:
+                channel.time_out(round(limit * 1000))
+                return
+
+    def limit(self, queue_id: int) -> float:
+        """How long deliveries from a queue may be kept, 0 for ever."""
+        queue = self.core.topology.queue_by_id(queue_id)
+        milliseconds = QueueFeatures.from_wire(queue.features).consumer_timeout if queue is not None else None
+        return self.timeout if milliseconds is None else milliseconds / 1000
