@@ -14,6 +14,7 @@ from penstock.amqp.properties import decode_properties, headers
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.spec import BY_NAME
 from penstock.batch_cy import HAS_HEADERS, HAS_USER_ID
+from router.users import IMPERSONATOR
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -26,7 +27,7 @@ def refusal(channel: Channel, run: PublishRun) -> AMQPError | None:
     """Why publishes may not be taken at all."""
     if run.immediate:
         return amqp_error(540, "immediate=true", PUBLISH)
-    if run.batch.all_flags(0, run.batch.count) & HAS_USER_ID:
+    if run.batch.all_flags(0, run.batch.count) & HAS_USER_ID and not channel.access.has_tag(IMPERSONATOR):
         user = channel.connection.user
         for i in range(run.batch.count):
             claimed = decode_properties(run.batch.record(i)[1][12:]).get("user_id", user)

@@ -64,8 +64,7 @@ def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def _bind(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
-    if arguments["destination"]:  # the default exchange is refused to all
-        channel.access.check("write", "exchange", arguments["destination"])
+    channel.access.check("write", "exchange", arguments["destination"])
     check_source(channel, arguments["source"], arguments["routing_key"])
     yield from ask_router(
         name,

@@ -147,6 +147,7 @@ def limited(account: Account, connect: Open) -> Client:
         ("exchange.delete", {"exchange": "w"}, "configure access to exchange 'w'"),
         ("exchange.delete", {"exchange": "c"}, ""),
         ("exchange.bind", {"destination": "c", "source": "r"}, "write access to exchange 'c'"),
+        ("exchange.bind", {"destination": "", "source": "r"}, "write access to exchange 'amq.default'"),
         ("exchange.bind", {"destination": "w", "source": "c"}, "read access to exchange 'c'"),
         ("exchange.bind", {"destination": "w", "source": "r"}, ""),
         ("exchange.unbind", {"destination": "c", "source": "r"}, "write access to exchange 'c'"),
@@ -251,6 +252,22 @@ def test_topic_permissions(account: Account, connect: Open) -> None:
     )
     call("topic_permission_delete", **whose, exchange=None)
     channel.client.channel().call("queue.bind", queue="q", exchange="amq.topic", routing_key="#")
+
+
+def test_an_impersonator_may_publish_for_others(account: Account, connect: Open) -> None:
+    channel = account.login(connect).channel()
+    channel.call("queue.declare", queue="q")
+    account.broker.call("user_set", name=account.user, password_hash=None, tags=["impersonator"])
+    channel.call("confirm.select")
+    channel.publish(b"x", "q", user_id="somebody")
+    channel.take("basic.ack")
+    account.broker.call("user_set", name=account.user, password_hash=None, tags=[])
+    channel.publish(b"x", "q", user_id="somebody")
+    closed = channel.closed()
+    assert (closed.code, closed.text) == (
+        406,
+        f"PRECONDITION_FAILED - user_id property set to 'somebody' but authenticated user was '{account.user}'",
+    )
 
 
 def test_a_deleted_users_connections_are_closed(account: Account, connect: Open, channel: Channel) -> None:
