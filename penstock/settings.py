@@ -30,6 +30,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -95,7 +96,7 @@ SIZE = BeforeValidator(_parse_bytes)
 Bytes = Annotated[int, SIZE]
 ProcessCount = Annotated[int, AfterValidator(lambda count: count or half_the_cores())]
 MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_memory() * MEMORY_SHARE))]
-Names = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]
 Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 
 
@@ -143,6 +144,7 @@ class AmqpSettings(BaseModel):
     loopback_users: Names = Field(
         default=("guest",),
         description="users who may log in from this machine only, separated by commas; empty restricts nobody",
+        json_schema_extra={"default_text": "`guest`"},
     )
     handshake_timeout: float = Field(
         default=10.0, gt=0, le=3600, description="time a client has from connecting to connection.open, in seconds"

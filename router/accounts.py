@@ -64,12 +64,15 @@ def user_delete(administration: Administration, name: str) -> None:
 
 def user_list(administration: Administration) -> list[dict[str, Any]]:
     users = administration.ledger.topology.users
+    vhosts_of: dict[str, list[str]] = {}
+    for permission in users.permissions():
+        vhosts_of.setdefault(permission.user, []).append(permission.vhost)
     return [
         {
             "name": user.name,
             "tags": list(user.tags),
             "password": bool(user.password_hash),
-            "vhosts": sorted(permission.vhost for permission in users.permissions(user=user.name)),
+            "vhosts": sorted(vhosts_of.get(user.name, ())),
         }
         for user in sorted(users.all(), key=lambda user: user.name)
     ]

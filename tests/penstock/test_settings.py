@@ -79,6 +79,18 @@ def test_sizes_may_have_a_unit(text: str, size: int) -> None:
     assert Settings.load(assignments=[f"flow.orphan_bytes={text}"]).flow.orphan_bytes == size
 
 
+@pytest.mark.parametrize(("text", "names"), [("guest, bob", ("guest", "bob")), ("bob", ("bob",)), ("", ())])
+def test_names_are_separated_by_commas(
+    text: str, names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Settings.load(assignments=[f"amqp.loopback_users={text}"]).amqp.loopback_users == names
+    path = tmp_path / "x.toml"
+    path.write_text(f"[amqp]\nloopback_users = {list(names)}")
+    assert Settings.load(path).amqp.loopback_users == names
+    monkeypatch.setenv("PENSTOCK_AMQP__LOOPBACK_USERS", text)
+    assert Settings.load().amqp.loopback_users == names
+
+
 @pytest.mark.parametrize(
     ("key", "nearest"),
     [
