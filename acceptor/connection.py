@@ -66,6 +66,7 @@ class Connection:
         self.user = ""
         self.vhost = ""
         self.access = core.permissions.access("", "")
+        self.held: list[Method] | None = None
         self.properties: dict[str, Any] = {}
         self.client = ""
         self.traits = Traits()
@@ -143,6 +144,9 @@ class Connection:
         return None if self.closing else channel
 
     def take_method(self, frame: Method) -> None:
+        if self.held is not None and not self.closing:
+            self.held.append(frame)
+            return
         method: MethodSpec | None = None
         try:
             method, arguments = methods.decode(frame.payload)
@@ -189,15 +193,21 @@ class Connection:
                          vhost=self.vhost)  # fmt: skip
 
     def log_in(self, mechanism: str, user: str, password: str) -> None:
-        """Have a login decided on. Until it is, nothing but heartbeats is expected of the client."""
+        """Have a login decided on; what the client has sent ahead waits until it is."""
         asked = self.core.now
+        held: list[Method] = []
 
         def decided(reason: str) -> None:
+            self.held = None
             if self.closed or self.closing:
                 return
+            if not self.reads:
+                self.resume_reading()
             if not reason:
                 self.user = user
                 handshake.tune(self)
+                for frame in held:
+                    self.take_method(frame)
                 return
             log.warning("login refused", peer=self.peer, user=user, reason=reason)
             self.scanner.failed = True
@@ -205,7 +215,10 @@ class Connection:
             wait = asked + handshake.REFUSAL_SECONDS - self.core.now
             self.core.later(wait, lambda: self.refuse_login(mechanism))
 
+        self.held = held
         self.core.logins.check(user, password, self.peer_host, asked, decided)
+        if self.held is not None:
+            self.pause_reading()
 
     def refuse_login(self, mechanism: str) -> None:
         if self.closed:

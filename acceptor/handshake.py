@@ -92,8 +92,6 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
 
 
 def tune_ok(connection: Connection, arguments: dict[str, Any]) -> None:
-    if not connection.user:
-        raise amqp_error(503, "unexpected method connection.tune-ok before connection.tune")
     amqp = connection.core.settings.amqp
     channel_max = _negotiated("channel_max", arguments["channel_max"], amqp.channel_max, 1)
     connection.channel_max = channel_max
