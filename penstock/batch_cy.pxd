@@ -24,6 +24,8 @@ cdef class Batch:
     cdef Py_ssize_t end(self, Py_ssize_t i) noexcept
     @cython.locals(i=Py_ssize_t, total=int64_t)
     cpdef int64_t body_bytes(self, Py_ssize_t first, Py_ssize_t count)
+    @cython.locals(i=Py_ssize_t, total=int64_t, flags=uint32_t)
+    cpdef (int64_t, uint32_t) survey(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
     cpdef tuple slices(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(i=Py_ssize_t, total=int64_t)

@@ -92,6 +92,15 @@ class Batch:
             flags |= get16(self.entry, i * ENTRY_SIZE + 6)
         return flags
 
+    def survey(self, first: int, count: int) -> tuple[int, int]:
+        """`body_bytes` and `all_flags` in one pass."""
+        total = 0
+        flags = 0
+        for i in range(first, first + count):
+            total += get32(self.entry, i * ENTRY_SIZE + 12)
+            flags |= get16(self.entry, i * ENTRY_SIZE + 6)
+        return total, flags
+
     def fit(self, first: int, count: int, limit: int) -> int:
         """How many messages from row `first` have bodies of at most `limit` octets together."""
         total = 0

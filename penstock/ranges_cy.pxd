@@ -12,6 +12,9 @@ cdef class RangeSet:
     cpdef list remove(self, int64_t start, int64_t count)
     @cython.locals(low=int64_t, high=int64_t)
     cpdef tuple pop_first(self, int64_t limit)
+    @cython.locals(i=Py_ssize_t)
+    cpdef bint holds(self, int64_t value)
+    cpdef (int64_t, int64_t) first_range(self)
     cpdef int64_t first(self) except? -1
     cpdef list ranges(self)
     cpdef clear(self)

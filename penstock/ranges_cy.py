@@ -27,6 +27,14 @@ class RangeSet:
             raise IndexError("the set is empty")
         return self.starts[0]
 
+    def holds(self, value: int) -> bool:
+        i = bisect_right(self.starts, value)
+        return i > 0 and value < self.ends[i - 1]
+
+    def first_range(self) -> tuple[int, int]:
+        """(start, end) of the lowest range, which must be there."""
+        return self.starts[0], self.ends[0]
+
     def clear(self) -> None:
         self.starts.clear()
         self.ends.clear()

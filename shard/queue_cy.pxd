@@ -1,13 +1,20 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch_cy cimport Batch
-from penstock.octets cimport address_readonly, get32, get64
+from penstock.octets cimport address_of_bytearray, address_readonly, get32, get64, put64
 from penstock.ranges_cy cimport RangeSet
+from shard.properties_cy cimport expiration_ms
 
 cdef enum:
     C_ACK = 0
     C_REQUEUE = 1
     C_REJECT = 2
+    C_EXPIRED = 0
+    C_REJECTED = 1
+    C_MAXLEN = 2
+    C_DELIVERY_LIMIT = 3
+    C_PURGED = 4
+    C_HAS_EXPIRATION = 4
     SETTLED_ROW = 24
     MESSAGE_WEIGHT = 64
 
@@ -17,6 +24,8 @@ cdef class Segment:
     cdef readonly Py_ssize_t count
     cdef readonly int64_t sequence
     cdef public Py_ssize_t live
+    cdef int64_t expiry
+    cdef bytearray expiries
 
 cdef class Range:
     cdef readonly Batch batch
@@ -45,29 +54,65 @@ cdef class Queue:
     cdef public int64_t redelivered
     cdef public int64_t dropped
     cdef public object owner
+    cdef int64_t ttl
+    cdef int64_t now
+    cdef readonly bint expiring
+    cdef int64_t fresh
+    cdef bint keeps_dead
+    cdef public list dead
+    cdef readonly int64_t delivery_limit
+    cdef readonly dict deliveries
 
-    @cython.locals(segment=Segment, body_bytes=int64_t)
-    cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count)
+    cpdef configure(self, int64_t ttl, bint keeps_dead, int64_t delivery_limit)
+    @cython.locals(dead=list)
+    cpdef list take_dead(self)
+    cpdef int64_t delivery_count(self, int64_t sequence)
+    @cython.locals(segment=Segment, body_bytes=int64_t, flags=uint32_t)
+    cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*)
+    @cython.locals(expiries=bytearray, p=cython.p_uchar, i=Py_ssize_t, own=int64_t)
+    cdef int stamp(self, Segment segment, uint32_t flags, int64_t now) except -1
+    @cython.locals(segment=Segment, before=int64_t, body_bytes=int64_t, flags=uint32_t)
+    cpdef bint replace(self, int64_t sequence, Batch batch, int64_t now)
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, segment=Segment)
     cdef Py_ssize_t find(self, int64_t sequence) except -1
-    @cython.locals(taken=list, redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
-                   offset=Py_ssize_t, fitting=Py_ssize_t, item=Range)
+    @cython.locals(taken=list)
     cpdef list take(self, int64_t count, int64_t limit, bint settled)
+    @cython.locals(run=int64_t, picked=int64_t, octets=int64_t, total_bytes=int64_t)
+    cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
+    @cython.locals(redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
+                   offset=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, total=int64_t, total_bytes=int64_t)
+    cdef (int64_t, int64_t) pick(self, list taken, int64_t count, int64_t limit, bint settled)
+    @cython.locals(sequence=int64_t, high=int64_t, segment=Segment, offset=Py_ssize_t, count=int64_t, i=Py_ssize_t,
+                   p=cython.p_uchar)
+    cdef int64_t head_run(self, bint expired) except -1
+    @cython.locals(dropped=int64_t, count=int64_t)
+    cpdef int64_t expire(self, int64_t now)
+    cpdef offered(self)
+    @cython.locals(sequence=int64_t, segment=Segment)
+    cpdef int64_t next_expiry(self)
     @cython.locals(sequence=int64_t, count=int64_t)
     cdef tuple next_ready(self, int64_t limit)
     @cython.locals(index=Py_ssize_t, segment=Segment)
     cdef Py_ssize_t find_cursor(self, int64_t sequence) except -1
-    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t)
+    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t, i=int64_t)
     cdef int64_t forget(self, int64_t sequence, int64_t count) except -1
     @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t)
     cdef int64_t range_bytes(self, int64_t sequence, int64_t count) except -1
     @cython.locals(body_bytes=int64_t)
     cpdef settle(self, int64_t sequence, int64_t count)
-    @cython.locals(body_bytes=int64_t)
+    cpdef reject(self, int64_t sequence, int64_t count)
+    @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, body_bytes=int64_t, item=Range)
+    cdef int bury(self, int64_t sequence, int64_t count, int reason) except -1
+    @cython.locals(i=int64_t)
     cpdef requeue(self, int64_t sequence, int64_t count)
-    @cython.locals(dropped=int64_t, excess=int64_t, item=Range)
+    @cython.locals(deliveries=int64_t)
+    cdef int requeue_counted(self, int64_t sequence) except -1
+    @cython.locals(body_bytes=int64_t)
+    cdef int put_back(self, int64_t sequence, int64_t count) except -1
+    @cython.locals(taken=list, dropped=int64_t, item=Range)
+    cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)
+    @cython.locals(dropped=int64_t, excess=int64_t, octets=int64_t)
     cpdef int64_t drop_head(self, int64_t max_count, int64_t max_bytes)
-    @cython.locals(dropped=int64_t)
     cpdef int64_t purge(self)
     @cython.locals(segment=Segment, kept=list, index=Py_ssize_t)
     cdef int trim(self) except -1

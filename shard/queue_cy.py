@@ -5,7 +5,11 @@ Every message of a queue has a sequence number, counting up from 0 in the order 
 been delivered once: they are settled and gone, outstanding with a consumer, or requeued. All from the cursor on are
 ready and were never delivered. Requeued ranges go first, so a message returns to its original place.
 
-Nothing here is done a message at a time but the sum of body sizes; states are ranges.
+Messages expire at the head: what has expired is in nobody's way any more but it is taken off only there, as RabbitMQ
+does. What arrived since `offered` was last called does not expire: a TTL of 0 means "unless deliverable at once".
+
+Ordinarily nothing here is done a message at a time but the sum of body sizes; states are ranges. Expirations of single
+messages and counts of deliveries are kept where there are any.
 """
 
 from __future__ import annotations
@@ -16,14 +20,22 @@ import cython
 
 if not cython.compiled:
     from penstock.batch_cy import Batch
-    from penstock.octets import address_readonly, get32, get64
+    from penstock.octets import address_of_bytearray, address_readonly, get32, get64, put64
     from penstock.ranges_cy import RangeSet
+    from shard.properties_cy import expiration_ms
 
+    C_HAS_EXPIRATION = 4
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
     SETTLED_ROW = 24
     MESSAGE_WEIGHT = 64
+    C_EXPIRED, C_REJECTED, C_MAXLEN, C_DELIVERY_LIMIT, C_PURGED = 0, 1, 2, 3, 4
 
 UNLIMITED = 1 << 62
+NEVER = 1 << 62
+"""When messages expire that do not, in microseconds since 1970 as all times here."""
+
+# Why messages left a queue other than to a consumer that was done with them.
+EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, PURGED = range(5)
 
 # What a settlement does with its deliveries.
 SETTLE_ACK = 0
@@ -34,7 +46,8 @@ SETTLE_REJECT = 2
 class Segment:
     """Messages of one batch that entered a queue together, the first with the given sequence number.
 
-    `live` counts those not settled yet; at 0 the segment lets go of its batch (`batch` is None).
+    `live` counts those not settled yet; at 0 the segment lets go of its batch (`batch` is None). All expire at
+    `expiry`, or each at its own of `expiries` (8 octets a message) if that is not None.
     """
 
     def __init__(self, batch: Batch, first: int, count: int, sequence: int) -> None:
@@ -43,6 +56,8 @@ class Segment:
         self.count = count
         self.sequence = sequence
         self.live = count
+        self.expiry = 1 << 62
+        self.expiries: bytearray | None = None
 
 
 class Range:
@@ -58,16 +73,21 @@ class Range:
 
 
 class Queue:
-    """The contents of one queue. Counts are messages, `_bytes` octets of bodies, `published` to `dropped` totals."""
+    """The contents of one queue. Counts are messages, `_bytes` octets of bodies, `published` to `dropped` totals.
 
-    def __init__(self, id: int, owner: Any) -> None:
+    `dead` gathers (reason, Range) of what was dropped or rejected, in order, while `keeps_dead` is set; whoever set it
+    takes it away.
+    """
+
+    def __init__(self, id: int, owner: Any, base: int = 0) -> None:
+        """`base` is the first sequence number."""
         self.id = id
         self.owner = owner
         self.segments: list[Any] = []
         self.head = 0
         self.settled_segments = 0
-        self.next_sequence = 0
-        self.cursor = 0
+        self.next_sequence = base
+        self.cursor = base
         self.cursor_segment = 0
         self.requeued = RangeSet()
         self.ready = 0
@@ -79,17 +99,80 @@ class Queue:
         self.acked = 0
         self.redelivered = 0
         self.dropped = 0
+        self.ttl = -1
+        self.now = 0
+        self.expiring = False
+        self.fresh = base
+        self.keeps_dead = False
+        self.dead: list[tuple[int, Range]] = []
+        self.delivery_limit = -1
+        self.deliveries: dict[int, int] = {}
 
-    def enqueue(self, batch: Batch, first: int, count: int) -> int:
+    def configure(self, ttl: int, keeps_dead: bool, delivery_limit: int) -> None:
+        """From now on messages live for `ttl` microseconds, and may come back `delivery_limit` times; -1 for ever."""
+        self.ttl = ttl
+        self.keeps_dead = keeps_dead
+        self.delivery_limit = delivery_limit
+        if delivery_limit < 0:
+            self.deliveries.clear()
+
+    def take_dead(self) -> list[tuple[int, Range]]:
+        """What gathered in `dead`."""
+        dead = self.dead
+        self.dead = []
+        return dead
+
+    def delivery_count(self, sequence: int) -> int:
+        """How often an unacked or requeued message came back, where there is a delivery limit."""
+        return self.deliveries.get(sequence, 0)
+
+    def enqueue(self, batch: Batch, first: int, count: int, now: int = 0) -> int:
         """Append messages; the sequence number of the first."""
         segment = Segment(batch, first, count, self.next_sequence)
         self.segments.append(segment)
         self.next_sequence += count
-        body_bytes = batch.body_bytes(first, count)
+        body_bytes, flags = batch.survey(first, count)
+        if self.ttl >= 0 or flags & C_HAS_EXPIRATION:
+            self.stamp(segment, flags, now)
         self.ready += count
         self.ready_bytes += body_bytes
         self.published += count
         return segment.sequence
+
+    def stamp(self, segment: Segment, flags: int, now: int) -> int:
+        """Note when messages expire that were enqueued now: the smaller of the queue's TTL and their own."""
+        self.expiring = True
+        if self.ttl >= 0:
+            segment.expiry = now + self.ttl
+        if flags & C_HAS_EXPIRATION:
+            expiries = bytearray(8 * segment.count)
+            p = address_of_bytearray(expiries)
+            for i in range(segment.count):
+                own = expiration_ms(segment.batch, segment.first + i)
+                put64(p, 8 * i, segment.expiry if own < 0 else min(segment.expiry, now + own * 1000))
+            segment.expiries = expiries
+        return 0
+
+    def replace(self, sequence: int, batch: Batch, now: int) -> bool:
+        """Put a batch of one message in the place of a ready one that was enqueued alone; False if that is not ready.
+
+        The one before counts as dropped.
+        """
+        if sequence >= self.next_sequence or not (sequence >= self.cursor or self.requeued.holds(sequence)):
+            return False
+        segment = self.segments[self.find(sequence)]
+        before = segment.batch.body_bytes(segment.first, 1)
+        body_bytes, flags = batch.survey(0, 1)
+        segment.batch = batch
+        segment.first = 0
+        segment.expiry = 1 << 62
+        segment.expiries = None
+        if self.ttl >= 0 or flags & C_HAS_EXPIRATION:
+            self.stamp(segment, flags, now)
+        self.ready_bytes += body_bytes - before
+        self.published += 1
+        self.dropped += 1
+        return True
 
     def find(self, sequence: int) -> int:
         """Index of the segment that holds a sequence number."""
@@ -122,6 +205,31 @@ class Queue:
         With `settled` they are gone at once (no-ack); otherwise they are unacked until `settle` or `requeue`.
         """
         taken: list[Range] = []
+        self.take_onto(taken, count, limit, settled)
+        return taken
+
+    def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
+        """`take`, appending to what was taken before, which must leave room in the limit; octets of what it took."""
+        if not self.expiring:
+            return self.pick(taken, count, limit, settled)[1]
+        total_bytes = 0
+        while count > 0:
+            self.expire(self.now)
+            if self.ready == 0:
+                break
+            run = min(self.head_run(False), count)
+            picked, octets = self.pick(taken, run, limit, settled)
+            count -= picked
+            limit -= octets
+            total_bytes += octets
+            if picked < run:
+                break
+        return total_bytes
+
+    def pick(self, taken: list[Range], count: int, limit: int, settled: bool) -> tuple[int, int]:
+        """`take` without regard to expiry, appending to what was taken; how many messages and octets."""
+        total = 0
+        total_bytes = 0
         while count > 0 and self.ready > 0:
             redelivered = self.requeued.total > 0
             sequence, high = self.next_ready(count)
@@ -143,6 +251,8 @@ class Queue:
             taken.append(Range(segment.batch, segment.first + offset, fitting, sequence, redelivered, body_bytes))
             count -= fitting
             limit -= body_bytes
+            total += fitting
+            total_bytes += body_bytes
             self.ready -= fitting
             self.ready_bytes -= body_bytes
             self.delivered += fitting
@@ -154,7 +264,58 @@ class Queue:
             else:
                 self.unacked += fitting
                 self.unacked_bytes += body_bytes
-        return taken
+        return total, total_bytes
+
+    # Expiry
+
+    def head_run(self, expired: bool) -> int:
+        """How many messages at the head, all of one segment, have expired, or have not; 0 if the first is not so."""
+        if self.requeued.total:
+            sequence, high = self.requeued.first_range()
+        else:
+            sequence = self.cursor
+            high = self.next_sequence
+        segment = self.segments[self.find(sequence)]
+        offset = sequence - segment.sequence
+        count = min(high - sequence, segment.count - offset)
+        if sequence >= self.fresh:
+            return 0 if expired else count
+        if segment.expiries is None:
+            return count if (segment.expiry <= self.now) == expired else 0
+        p = address_of_bytearray(segment.expiries)
+        for i in range(count):
+            if (get64(p, 8 * (offset + i)) <= self.now) != expired:
+                return i
+        return count
+
+    def expire(self, now: int) -> int:
+        """Drop what has expired at the head by now; how many messages."""
+        self.now = now
+        dropped = 0
+        while self.ready > 0:
+            count = self.head_run(True)
+            if count == 0:
+                break
+            dropped += self.drop(count, UNLIMITED, C_EXPIRED)
+        if self.ttl < 0 and self.ready + self.unacked == 0:
+            self.expiring = False
+        return dropped
+
+    def offered(self) -> None:
+        """Consumers had their chance: what is still there may expire."""
+        self.fresh = self.next_sequence
+
+    def next_expiry(self) -> int:
+        """When the message at the head expires; NEVER if it does not or there is none."""
+        if not self.expiring or self.ready == 0:
+            return 1 << 62
+        sequence = self.requeued.first() if self.requeued.total else self.cursor
+        segment = self.segments[self.find(sequence)]
+        if segment.expiries is None:
+            return segment.expiry
+        return get64(address_of_bytearray(segment.expiries), 8 * (sequence - segment.sequence))
+
+    # Leaving
 
     def find_cursor(self, sequence: int) -> int:
         """`find` for the cursor, which only ever moves to the next segment."""
@@ -178,6 +339,9 @@ class Queue:
             part = min(count, segment.count - offset)
             total += segment.batch.body_bytes(segment.first + offset, part)
             segment.live -= part
+            if self.deliveries:
+                for i in range(sequence, sequence + part):
+                    self.deliveries.pop(i, None)
             sequence += part
             count -= part
             if segment.live == 0:
@@ -205,32 +369,82 @@ class Queue:
         self.unacked_bytes -= body_bytes
         self.acked += count
 
+    def reject(self, sequence: int, count: int) -> None:
+        """Unacked messages are done with, and not wanted."""
+        if self.keeps_dead:
+            self.bury(sequence, count, C_REJECTED)
+        self.settle(sequence, count)
+
+    def bury(self, sequence: int, count: int, reason: int) -> int:
+        """Keep unacked messages that are about to go."""
+        while count > 0:
+            segment = self.segments[self.find(sequence)]
+            offset = sequence - segment.sequence
+            part = min(count, segment.count - offset)
+            body_bytes = segment.batch.body_bytes(segment.first + offset, part)
+            item = Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes)
+            self.dead.append((reason, item))
+            sequence += part
+            count -= part
+        return 0
+
     def requeue(self, sequence: int, count: int) -> None:
         """Unacked messages are ready again, in their original place."""
+        if self.delivery_limit >= 0:
+            for i in range(sequence, sequence + count):
+                self.requeue_counted(i)
+        else:
+            self.put_back(sequence, count)
+
+    def requeue_counted(self, sequence: int) -> int:
+        """Requeue a message unless it came back too often."""
+        deliveries = self.deliveries.get(sequence, 0) + 1
+        if deliveries <= self.delivery_limit:
+            self.deliveries[sequence] = deliveries
+            self.put_back(sequence, 1)
+        else:
+            if self.keeps_dead:
+                self.bury(sequence, 1, C_DELIVERY_LIMIT)
+            self.settle(sequence, 1)
+            self.acked -= 1
+            self.dropped += 1
+        return 0
+
+    def put_back(self, sequence: int, count: int) -> int:
         body_bytes = self.range_bytes(sequence, count)
         self.unacked -= count
         self.unacked_bytes -= body_bytes
         self.ready += count
         self.ready_bytes += body_bytes
         self.requeued.add(sequence, count)
+        return 0
+
+    def drop(self, count: int, limit: int, reason: int) -> int:
+        """Drop up to `count` ready messages of at most `limit` octets (but always one) from the head; how many."""
+        taken: list[Range] = []
+        dropped, _ = self.pick(taken, count, limit, True)
+        self.delivered -= dropped
+        self.acked -= dropped
+        self.dropped += dropped
+        for item in taken:
+            if item.redelivered:
+                self.redelivered -= item.count
+            if self.keeps_dead and reason != C_PURGED:
+                self.dead.append((reason, item))
+        return dropped
 
     def drop_head(self, max_count: int, max_bytes: int) -> int:
         """Drop ready messages from the head until at most that many, and that many octets, are left; how many went."""
         dropped = 0
         while self.ready > max_count or (self.ready_bytes > max_bytes and self.ready > 0):
             excess = max(self.ready - max_count, 1)
-            for item in self.take(excess, max(self.ready_bytes - max_bytes, 0) if excess == 1 else UNLIMITED, True):
-                dropped += item.count
-                self.delivered -= item.count
-                self.acked -= item.count
-                if item.redelivered:
-                    self.redelivered -= item.count
-        self.dropped += dropped
+            octets = max(self.ready_bytes - max_bytes, 0) if excess == 1 else UNLIMITED
+            dropped += self.drop(excess, octets, C_MAXLEN)
         return dropped
 
     def purge(self) -> int:
         """Drop everything that is ready; how many messages went."""
-        return self.drop_head(0, 0)
+        return self.drop(self.ready, UNLIMITED, C_PURGED)
 
     def trim(self) -> int:
         """Step over settled segments at the head; once half of the list is settled, keep only the others.
@@ -344,6 +558,8 @@ class Consumer:
             settled += part
             if kind == C_REQUEUE:
                 self.queue.requeue(low, part)
+            elif kind == C_REJECT:
+                self.queue.reject(low, part)
             else:
                 self.queue.settle(low, part)
         self.group.outstanding -= settled

@@ -54,6 +54,7 @@ HOT: dict[str, dict[str, str]] = {
     "penstock.batch_cy": {
         "Batch.body_bytes": "loops",
         "Batch.all_flags": "loops",
+        "Batch.survey": "loops",
         "Batch.fit": "loops",
         "BatchBuilder.open_entry": "body",
         "BatchBuilder.append": "body",

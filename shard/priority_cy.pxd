@@ -1,0 +1,49 @@
+import cython
+from libc.stdint cimport int64_t
+from penstock.batch_cy cimport Batch, BatchBuilder
+from shard.properties_cy cimport priority_of
+from shard.queue_cy cimport Queue, Range
+
+cdef enum:
+    C_HAS_PRIORITY = 8
+    LINE_BITS = 48
+
+cdef class PriorityQueue(Queue):
+    cdef readonly int64_t max_priority
+    cdef dict lines
+    cdef list order
+
+    @cython.locals(line=Queue)
+    cdef Queue line(self, int64_t priority)
+    cdef Queue line_of(self, int64_t sequence)
+    cdef int count(self, Queue line, int sign) except -1
+    @cython.locals(line=Queue)
+    cpdef configure(self, int64_t ttl, bint keeps_dead, int64_t delivery_limit)
+    @cython.locals(dead=list, line=Queue)
+    cpdef list take_dead(self)
+    @cython.locals(high=int64_t, i=Py_ssize_t)
+    cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*)
+    @cython.locals(builders=dict, builder=BatchBuilder, start=Py_ssize_t, stop=Py_ssize_t, end=Py_ssize_t,
+                   priority=int64_t, sequence=int64_t, copied=Py_ssize_t)
+    cdef int64_t enqueue_mixed(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now) except -1
+    cdef int64_t highest(self, Batch batch, Py_ssize_t row) except -1
+    @cython.locals(sequence=int64_t)
+    cdef int64_t append(self, Queue line, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now) except -1
+    @cython.locals(line=Queue, octets=int64_t, total_bytes=int64_t, before=Py_ssize_t, i=Py_ssize_t, item=Range)
+    cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
+    @cython.locals(line=Queue, dropped=int64_t, expiring=bint)
+    cpdef int64_t expire(self, int64_t now)
+    @cython.locals(line=Queue)
+    cpdef offered(self)
+    @cython.locals(line=Queue, soonest=int64_t)
+    cpdef int64_t next_expiry(self)
+    @cython.locals(line=Queue)
+    cpdef settle(self, int64_t sequence, int64_t count)
+    @cython.locals(line=Queue)
+    cpdef reject(self, int64_t sequence, int64_t count)
+    @cython.locals(line=Queue)
+    cpdef requeue(self, int64_t sequence, int64_t count)
+    @cython.locals(line=Queue)
+    cpdef int64_t delivery_count(self, int64_t sequence)
+    @cython.locals(line=Queue, before=int64_t, part=int64_t, dropped=int64_t)
+    cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)

@@ -1,0 +1,189 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""A queue with priorities (x-max-priority): a line of messages for each priority in use, the highest served first.
+
+Each line is a queue of its own, numbered from its priority in the high bits, so that a sequence number says which line
+it is of. Everything that is counted is the sum of the lines. Limits drop from the head: what would be served first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if not cython.compiled:
+    from penstock.batch_cy import Batch, BatchBuilder
+    from shard.properties_cy import priority_of
+    from shard.queue_cy import Queue, Range
+
+    C_HAS_PRIORITY = 8
+    LINE_BITS = 48
+
+
+class PriorityQueue(Queue):
+    """`Queue` for messages of priorities 0 to `max_priority`; a higher one counts as that, none as 0."""
+
+    def __init__(self, id: int, owner: Any, max_priority: int) -> None:
+        Queue.__init__(self, id, owner)
+        self.max_priority = max_priority
+        self.lines: dict[int, Queue] = {}
+        self.order: list[Any] = []
+
+    def line(self, priority: int) -> Queue:
+        """The line of a priority, made on first use."""
+        line = self.lines.get(priority)
+        if line is None:
+            line = Queue(self.id, self.owner, priority << LINE_BITS)
+            line.dead = self.dead
+            line.configure(self.ttl, self.keeps_dead, self.delivery_limit)
+            self.lines[priority] = line
+            self.order = [self.lines[key] for key in sorted(self.lines, reverse=True)]
+        return line
+
+    def line_of(self, sequence: int) -> Queue:
+        return self.lines[sequence >> LINE_BITS]
+
+    def count(self, line: Queue, sign: int) -> int:
+        """Add a line to the sums, or take it off them."""
+        self.ready += sign * line.ready
+        self.ready_bytes += sign * line.ready_bytes
+        self.unacked += sign * line.unacked
+        self.unacked_bytes += sign * line.unacked_bytes
+        self.published += sign * line.published
+        self.delivered += sign * line.delivered
+        self.acked += sign * line.acked
+        self.redelivered += sign * line.redelivered
+        self.dropped += sign * line.dropped
+        return 0
+
+    def configure(self, ttl: int, keeps_dead: bool, delivery_limit: int) -> None:
+        self.ttl = ttl
+        self.keeps_dead = keeps_dead
+        self.delivery_limit = delivery_limit
+        for line in self.order:
+            line.configure(ttl, keeps_dead, delivery_limit)
+
+    def take_dead(self) -> list[tuple[int, Range]]:
+        dead = self.dead
+        self.dead = []
+        for line in self.order:
+            line.dead = self.dead
+        return dead
+
+    def enqueue(self, batch: Batch, first: int, count: int, now: int = 0) -> int:
+        """Append messages, each to the line of its priority; the sequence number of the first."""
+        high = self.highest(batch, first)
+        for i in range(first + 1, first + count):
+            if self.highest(batch, i) != high:
+                return self.enqueue_mixed(batch, first, count, now)
+        return self.append(self.line(high), batch, first, count, now)
+
+    def enqueue_mixed(self, batch: Batch, first: int, count: int, now: int) -> int:
+        """Messages of several priorities are copied into a batch for each."""
+        builders: dict[int, BatchBuilder] = {}
+        start = first
+        end = first + count
+        while start < end:
+            priority = self.highest(batch, start)
+            stop = start + 1
+            while stop < end and self.highest(batch, stop) == priority:
+                stop += 1
+            builder = builders.get(priority)
+            if builder is None:
+                builder = builders[priority] = BatchBuilder()
+            builder.extend(batch, start, stop - start)
+            start = stop
+        sequence = self.line(self.highest(batch, first)).next_sequence
+        for priority, builder in builders.items():
+            copied = builder.count
+            self.append(self.line(priority), builder.finish(), 0, copied, now)
+        return sequence
+
+    def highest(self, batch: Batch, row: int) -> int:
+        """The priority of a message as this queue has it."""
+        if not batch.all_flags(row, 1) & C_HAS_PRIORITY:
+            return 0
+        return min(priority_of(batch, row), self.max_priority)
+
+    def append(self, line: Queue, batch: Batch, first: int, count: int, now: int) -> int:
+        self.count(line, -1)
+        sequence = line.enqueue(batch, first, count, now)
+        self.count(line, 1)
+        if line.expiring:
+            self.expiring = True
+        return sequence
+
+    def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
+        total_bytes = 0
+        for line in self.order:
+            if line.ready == 0:
+                continue
+            before = len(taken)
+            self.count(line, -1)
+            octets = line.take_onto(taken, count, limit, settled)
+            self.count(line, 1)
+            for i in range(before, len(taken)):
+                item: Range = taken[i]
+                count -= item.count
+            limit -= octets
+            total_bytes += octets
+            if line.ready:
+                break
+        return total_bytes
+
+    def expire(self, now: int) -> int:
+        dropped = 0
+        self.now = now
+        expiring = self.ttl >= 0
+        for line in self.order:
+            if line.expiring:
+                self.count(line, -1)
+                dropped += line.expire(now)
+                self.count(line, 1)
+                expiring = expiring or line.expiring
+        self.expiring = expiring
+        return dropped
+
+    def offered(self) -> None:
+        for line in self.order:
+            line.offered()
+
+    def next_expiry(self) -> int:
+        soonest = 1 << 62
+        for line in self.order:
+            soonest = min(soonest, line.next_expiry())
+        return soonest
+
+    def settle(self, sequence: int, count: int) -> None:
+        line = self.line_of(sequence)
+        self.count(line, -1)
+        line.settle(sequence, count)
+        self.count(line, 1)
+
+    def reject(self, sequence: int, count: int) -> None:
+        line = self.line_of(sequence)
+        self.count(line, -1)
+        line.reject(sequence, count)
+        self.count(line, 1)
+
+    def requeue(self, sequence: int, count: int) -> None:
+        line = self.line_of(sequence)
+        self.count(line, -1)
+        line.requeue(sequence, count)
+        self.count(line, 1)
+
+    def delivery_count(self, sequence: int) -> int:
+        return self.line_of(sequence).delivery_count(sequence)
+
+    def drop(self, count: int, limit: int, reason: int) -> int:
+        dropped = 0
+        for line in self.order:
+            while count > 0 and line.ready and (limit > 0 or dropped == 0):
+                before = line.ready_bytes
+                self.count(line, -1)
+                part = line.drop(count, limit, reason)
+                self.count(line, 1)
+                limit -= before - line.ready_bytes
+                count -= part
+                dropped += part
+        return dropped
