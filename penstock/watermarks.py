@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
 from penstock.amqp.values import type_name
+from penstock.features import LAST_VALUE_KEYS
 
-Overflow: TypeAlias = Literal["flow", "drop-head", "reject-publish", "reject-publish-dlx"]
+Overflow: TypeAlias = Literal[
+    "flow", "drop-head", "reject-publish", "reject-publish-dlx", "ring", "ring-strict", "last-value"
+]
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 
 NUMBER_MAX = 2**63 - 1
@@ -146,6 +149,9 @@ class QueueLimits:
 
         - `x-max-length`, `x-max-length-bytes` with `x-overflow` absent or "drop-head", "reject-publish",
           "reject-publish-dlx": RabbitMQ's meaning, no marks; with "flow": marks at percentages of the limit.
+        - "ring" drops the oldest ready messages, "ring-strict" as well but refuses a publish while the oldest is
+          unacked, and counts what is unacked; "last-value" (or `qpid.last_value_queue_key`) conflates by a key and
+          drops the oldest beyond a limit.
         - `qpid.max_count`, `qpid.max_size` (0: none), `qpid.flow_stop_count`, `qpid.flow_resume_count`,
           `qpid.flow_stop_size`, `qpid.flow_resume_size` (Qpid C++), `x-qpid-capacity` (a stop mark in bytes) and
           `x-qpid-flow-resume-capacity` (Qpid Java) mean flow where `x-overflow` is absent. A stop mark of 0 stops at
@@ -313,5 +319,7 @@ def _overflow(arguments: Mapping[str, object]) -> Overflow:
         if value not in OVERFLOWS:
             raise ArgumentError("x-overflow", "invalid_overflow")
         return value
+    if LAST_VALUE_KEYS[1] in arguments:
+        return "last-value"
     rabbitmq = any(name in arguments for name in _RABBITMQ_LIMITS)
     return "drop-head" if rabbitmq and _QPID.isdisjoint(arguments) else "flow"

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.amqp.errors import amqp_error
 from penstock.amqp.values import type_name
+from penstock.features import LAST_VALUE_KEYS
 from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
 from router.fields import shown
 from router.records import Arguments
@@ -108,6 +109,7 @@ RULES: dict[str, _Rule] = {
     "x-max-length-bytes": _Rule(_ALL),
     "x-max-priority": _Rule(_CLASSIC, _priority),
     "x-overflow": _Rule(_CLASSIC | _QUORUM),
+    **dict.fromkeys(LAST_VALUE_KEYS, _Rule(_CLASSIC | _QUORUM, _text)),
     "x-queue-mode": _Rule(_CLASSIC, _one_of("\"unsupported queue mode '{value}'\"", "default", "lazy")),
     "x-queue-version": _Rule(_CLASSIC, _integer(_not_negative, _version)),
     "x-single-active-consumer": _Rule(_CLASSIC | _QUORUM, _of_type("bool")),

@@ -86,7 +86,8 @@ class Consuming:
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
-        self.core.settle_down(queue)
+        self.core.settle_now(queue)
+        queue.used = self.core.now
         getter = link.consumers.get(id)
         if getter is None:
             getter = Consumer(id, queue.contents, False, 0, Group(0), link)
@@ -96,7 +97,7 @@ class Consuming:
         if not taken:
             link.reply(request, None)
             return
-        item: Range = taken[0]
+        item: Range = queue.as_sent(taken[0])
         if not no_ack:
             getter.hold(item)
         part = link.turn.place_batch(item.batch, item.first, 1)
@@ -202,6 +203,7 @@ class Consuming:
             return
         consumer.cancelled = True
         queue.ring.remove(consumer)
+        queue.used = self.core.now
         if queue.exclusive_consumer is consumer:
             queue.exclusive_consumer = None
         if queue.auto_delete and not queue.ring.consumers and queue.had_consumers and not queue.fenced:

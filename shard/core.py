@@ -1,7 +1,9 @@
 """The shard without its sockets: turns of the acceptors in, turns for them out.
 
-Everything that came in one turn of the loop is taken in first; `finish_turn` then delivers, enforces limits, decides
-who is saturated, writes the gauges and closes the outgoing turns. Nothing here waits and nothing here reads a clock.
+Everything that came in one turn of the loop is taken in first; `finish_turn` then delivers, enforces limits, publishes
+dead letters, decides who is saturated, writes the gauges and closes the outgoing turns. Nothing here waits and nothing
+here reads a clock: whoever drives it sets `now` before it tells it anything, and finishes a turn at `next_wake` at the
+latest.
 """
 
 from __future__ import annotations
@@ -17,8 +19,13 @@ from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import Marks, QueueLimits
 from router.records import Queue
+from router.topology import Topology
+from shard.admission import Refused, admit
+from shard.burial import SLICE, Burial
 from shard.consuming import Consuming
+from shard.expiry import Alarms
 from shard.link import Link, life_of
+from shard.peers import Peers
 from shard.queues import QueueState
 from shard.saturation import Saturation
 
@@ -26,20 +33,28 @@ log = get_logger()
 
 
 class ShardCore:
-    """The queues of one shard, and a link to each acceptor."""
+    """The queues of one shard, and a link to each acceptor.
+
+    `now` is the time of what is being taken in, microseconds since 1970.
+    """
 
     def __init__(self, index: int, gauges: Gauges, settings: Settings, now: int) -> None:
         self.index = index
         self.gauges = gauges
         self.now = now
         self.version = -1
+        self.topology = Topology()
         self.queues: dict[int, QueueState] = {}
         self.touched: dict[int, QueueState] = {}
         self.links: dict[bytes, Link] = {}
-        self.dead_acceptors: dict[int, int] = {}
+        self.dead: dict[tuple[str, int], int] = {}
+        self.alarms = Alarms()
+        self.peers = Peers()
+        self.burial = Burial(self, self.peers)
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.weight = 0
         self.told_weight = 0
+        self.held = 0
         limit = settings.memory_limit // settings.shards
         marks = Marks(0, 0, limit * settings.flow.stop_percent // 100, limit * settings.flow.resume_percent // 100)
         gauges.queue_open(index, 0, "", "", now)
@@ -60,6 +75,7 @@ class ShardCore:
         present = {change[3] for change in changes if change[0] == "queue"}
         for id in [id for id in self.queues if id not in present]:
             self.close_queue(id)
+        self.topology.reset()
         for change in changes:
             self.change(change)
         self.advance(version)
@@ -72,6 +88,7 @@ class ShardCore:
             self.advance(version)
 
     def change(self, change: list[Any]) -> None:
+        self.topology.apply(change)
         if change[0] == "queue":
             self.change_queue(Queue(*change[1:]))
         elif change[0] == "queue_gone":
@@ -117,11 +134,11 @@ class ShardCore:
     def receive(
         self, identity: bytes, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
-        """Take in one turn of an acceptor."""
+        """Take in one turn of an acceptor, or of another shard."""
         link = self.links.get(identity)
         if link is None:
-            index, incarnation = life_of(identity)
-            if incarnation <= self.dead_acceptors.get(index, 0):
+            role, index, incarnation = life_of(identity)
+            if incarnation <= self.dead.get((role, index), 0):
                 return  # the news of its death was quicker than its last words
             link = self.links[identity] = Link(identity)
         self.receive_on(link, turn, version, operations, parts)
@@ -144,25 +161,47 @@ class ShardCore:
     def finish_turn(self, now: int) -> list[tuple[bytes, list[Any]]]:
         """Deliver, enforce limits, decide flow, write the gauges; the turns to send, each with its acceptor."""
         self.now = now
+        for id in self.alarms.due(now):
+            if id in self.queues:
+                self.touch(self.queues[id])
+        self.burial.budget = SLICE
+        self.finish_touched()
+        while self.burial.budget and self.burial.has_work():
+            self.burial.work()
+            self.finish_touched()
+        if self.consuming.grants:
+            self.consuming.end_grants()
+        self.weigh_all(now)
+        return [out for link in self.links.values() if (out := link.close_turn()) is not None]
+
+    def finish_touched(self) -> None:
         touched, self.touched = self.touched, {}
         for queue in touched.values():
-            self.deliver(queue)
-            queue.drop_excess()
+            self.settle_down(queue)
+            if queue.contents.dead:
+                self.burial.add(queue, queue.contents.take_dead())
             self.weigh(queue, queue.depth_bytes + bus.MESSAGE_WEIGHT * queue.depth)
-            if queue.saturation.update(queue.depth, queue.depth_bytes, now):
+            if queue.saturation.update(queue.depth, queue.depth_bytes, self.now):
                 self.write_gauge(queue)
                 self.broadcast(queue.id, queue.saturation)
                 log.debug("queue saturated" if queue.saturation.saturated else "queue has room", queue=queue.name,
                           vhost=queue.vhost, depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
             else:
                 self.write_gauge(queue)
-        if self.consuming.grants:
-            self.consuming.end_grants()
-        self.weigh_all(now)
-        return [out for link in self.links.values() if (out := link.close_turn()) is not None]
+            if queue.contents.expiring or queue.features.expires is not None:
+                if queue.is_forgotten(self.now) and not queue.fenced:
+                    self.ask_to_delete(queue, lambda error: None)
+                self.alarms.set(queue.id, queue.next_event())
+
+    def next_wake(self) -> int:
+        """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
+        return self.now if self.burial.has_work() else self.alarms.next()
 
     def weigh_all(self, now: int) -> None:
         """Decide whether the shard's memory is used up. A queue that goes makes room as well."""
+        held = self.burial.weight + self.peers.held
+        self.weight += held - self.held
+        self.held = held
         if self.weight == self.told_weight:
             return
         self.told_weight = self.weight
@@ -176,22 +215,33 @@ class ShardCore:
     def touch(self, queue: QueueState) -> None:
         self.touched[queue.id] = queue
 
-    def settle_down(self, queue: QueueState) -> None:
+    def settle_now(self, queue: QueueState) -> None:
         """What came earlier in the turn takes effect before a request that depends on it is answered."""
-        self.deliver(queue)
-        queue.drop_excess()
+        self.settle_down(queue)
         self.touch(queue)
 
+    def settle_down(self, queue: QueueState) -> None:
+        self.deliver(queue)
+        queue.drop_excess()
+
     def deliver(self, queue: QueueState) -> None:
-        if queue.contents.ready and queue.ring.consumers:
-            for consumer, item in queue.ring.deliver(queue.contents):
-                consumer.link.deliver(consumer, item)
-            if queue.ring.starved and queue.contents.ready:
+        """Hand out what is ready; what has expired goes before, and what nobody takes may go after."""
+        contents = queue.contents
+        if contents.expiring:
+            contents.expire(self.now)
+        if contents.ready and queue.ring.consumers:
+            for consumer, item in queue.ring.deliver(contents):
+                consumer.link.deliver(consumer, queue.as_sent(item))
+            if queue.ring.starved and contents.ready:
                 self.consuming.tell_hungry(queue)
+        if contents.expiring:
+            contents.offered()
+            contents.expire(self.now)
 
     def broadcast(self, id: int, state: Saturation) -> None:
         for link in self.links.values():
-            link.turn.operations.append([bus.FLOW, id, state.saturated, state.epoch])
+            if link.is_acceptor:
+                link.turn.operations.append([bus.FLOW, id, state.saturated, state.epoch])
 
     def weigh(self, queue: QueueState, weight: int) -> None:
         self.weight += weight - queue.weighed
@@ -221,38 +271,32 @@ class ShardCore:
         if any(self.queues[id].lingers for id in ids if id in self.queues):
             batch = bus.taken_home(batch)
         for id in ids:
-            queue = self.queues.get(id)
-            if queue is None:
-                continue
-            if queue.rejects:
-                self.enqueue_or_reject(link, queue, batch, turn, index, first, count)
-            else:
-                queue.contents.enqueue(batch, first, count)
-            self.touch(queue)
+            for refused, size in self.enqueue(id, batch, first, count):
+                if link.is_acceptor:
+                    link.turn.operations.append([bus.REJECTED, turn, index, id, refused, size])
 
-    def enqueue_or_reject(
-        self, link: Link, queue: QueueState, batch: Batch, turn: int, index: int, first: int, count: int
-    ) -> None:
-        """Take what there is room for; consumers make room while it goes on."""
-        end = first + count
-        while first < end:
-            taken = queue.fitting(batch, first, end - first)
-            if taken:
-                queue.contents.enqueue(batch, first, taken)
-                self.deliver(queue)
-                first += taken
-                continue
-            refused, first = first, end if queue.is_full() else first
-            while first < end and not queue.fitting(batch, first, 1):
-                first += 1
-            link.turn.operations.append([bus.REJECTED, turn, index, queue.id, refused, first - refused])
+    def enqueue(self, id: int, batch: Batch, first: int, count: int) -> Refused:
+        """Take messages in for a queue, if there is one; what it refused."""
+        queue = self.queues.get(id)
+        if queue is None:
+            return []
+        self.touch(queue)
+        if queue.rejects:
+            return admit(queue, batch, first, count, self.now, self.deliver, self.oldest_unacked)
+        queue.enqueue(batch, first, count, self.now)
+        return []
+
+    def oldest_unacked(self, queue: QueueState) -> int | None:
+        """The lowest sequence number that anybody has in hand; None if nobody has any."""
+        holders = (c for link in self.links.values() for c in link.consumers.values() if c.queue is queue.contents)
+        return min((holder.outstanding.first() for holder in holders if holder.outstanding), default=None)
 
     def purge(self, link: Link, request: int, queue_id: int) -> None:
         queue = self.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
-        self.settle_down(queue)
+        self.settle_now(queue)
         link.reply(request, queue.contents.purge())
 
     def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> None:
@@ -260,7 +304,7 @@ class ShardCore:
         if queue is None:
             link.reply(request, 0)
             return
-        self.settle_down(queue)
+        self.settle_now(queue)
         if if_unused and queue.ring.consumers:
             link.refuse(request, 406, f"{queue} in use")
         elif if_empty and queue.contents.ready:
@@ -274,7 +318,8 @@ class ShardCore:
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
-        self.settle_down(queue)
+        self.settle_now(queue)
+        queue.used = self.now
         link.reply(request, [queue.contents.ready, len(queue.ring)])
 
     # What follows from them
@@ -293,14 +338,14 @@ class ShardCore:
 
         self.router_requests.append(("queue_delete", {"queue_id": queue.id}, answered))
 
-    def acceptor_died(self, index: int, incarnation: int) -> None:
-        """What a dead acceptor had in hand goes back to its queues."""
-        self.dead_acceptors[index] = max(incarnation, self.dead_acceptors.get(index, 0))
+    def died(self, role: str, index: int, incarnation: int) -> None:
+        """A process died. What an acceptor had in hand goes back to its queues."""
+        self.dead[role, index] = max(incarnation, self.dead.get((role, index), 0))
         for identity in list(self.links):
             life = life_of(identity)
-            if life[0] == index and life[1] <= incarnation:
+            if life[:2] == (role, index) and life[2] <= incarnation:
                 link = self.links.pop(identity)
                 consumers = list(link.consumers.values())
                 for consumer in consumers:
                     self.consuming.remove_consumer(link, consumer, requeue=True)
-                log.info("acceptor gone", acceptor=index, incarnation=life[1], consumers=len(consumers))
+                log.info("peer gone", role=role, index=index, incarnation=life[2], consumers=len(consumers))

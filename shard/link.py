@@ -9,26 +9,34 @@ from penstock import bus
 from shard.queue_cy import Consumer, Group, Range
 
 
-def life_of(identity: bytes) -> tuple[int, int]:
-    """Index and incarnation in `acceptor.INDEX.INCARNATION`."""
-    _, index, incarnation = identity.split(b".")
-    return int(index), int(incarnation)
+def life_of(identity: bytes) -> tuple[str, int, int]:
+    """Role, index and incarnation in `acceptor.INDEX.INCARNATION` or `shard.INDEX.INCARNATION`."""
+    role, index, incarnation = identity.split(b".")
+    return role.decode(), int(index), int(incarnation)
 
 
 class Link:
-    """One life of one acceptor. `waiting` holds turns that are ahead of the shard's topology."""
+    """One life of one acceptor, or of another shard, which only publishes (dead letters) and is told nothing.
 
-    __slots__ = ("acceptor", "consumers", "groups", "identity", "reported", "taken", "turn", "waiting")
+    `waiting` holds turns that are ahead of the shard's topology; `receiver` is the acceptor's index.
+    """
+
+    __slots__ = ("consumers", "groups", "identity", "receiver", "reported", "taken", "turn", "waiting")
 
     def __init__(self, identity: bytes) -> None:
         self.identity = identity
         self.taken = 0
         self.reported = 0
-        self.acceptor, _ = life_of(identity)
-        self.turn = bus.Turn(self.acceptor)
+        role, index, _ = life_of(identity)
+        self.receiver = index if role == "acceptor" else None
+        self.turn = bus.Turn(self.receiver)
         self.waiting: list[tuple[int, int, list[list[Any]], Sequence[Any]]] = []
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[int, Group] = {}
+
+    @property
+    def is_acceptor(self) -> bool:
+        return self.receiver is not None
 
     def group(self, id: int) -> Group:
         """The group of a channel, made on first use."""
@@ -64,5 +72,5 @@ class Link:
             return None
         frames = self.turn.frames(self.taken, 0)
         self.reported = self.taken
-        self.turn = bus.Turn(self.acceptor)
+        self.turn = bus.Turn(self.receiver)
         return self.identity, frames

@@ -7,6 +7,8 @@ refused before it came here.
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
 
 if not cython.compiled:
@@ -16,8 +18,7 @@ if not cython.compiled:
     ENTRY_SIZE = 16
 
 
-
-def property_at(p: object, at: int, end: int, wanted: int) -> int:
+def property_at(p: Any, at: int, end: int, wanted: int) -> int:
     """Where the property with flag `wanted` (priority or expiration) begins in a content header; -1 if it does not."""
     if end - at < 14:
         return -1

@@ -73,6 +73,8 @@ cdef class Queue:
     cdef int stamp(self, Segment segment, uint32_t flags, int64_t now) except -1
     @cython.locals(segment=Segment, before=int64_t, body_bytes=int64_t, flags=uint32_t)
     cpdef bint replace(self, int64_t sequence, Batch batch, int64_t now)
+    cpdef bint is_ready(self, int64_t sequence)
+    cpdef int64_t first_ready(self) except -1
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, segment=Segment)
     cdef Py_ssize_t find(self, int64_t sequence) except -1
     @cython.locals(taken=list)

@@ -158,7 +158,7 @@ class Queue:
 
         The one before counts as dropped.
         """
-        if sequence >= self.next_sequence or not (sequence >= self.cursor or self.requeued.holds(sequence)):
+        if not self.is_ready(sequence):
             return False
         segment = self.segments[self.find(sequence)]
         before = segment.batch.body_bytes(segment.first, 1)
@@ -173,6 +173,14 @@ class Queue:
         self.published += 1
         self.dropped += 1
         return True
+
+    def is_ready(self, sequence: int) -> bool:
+        """Whether a message that was enqueued is still, or again, ready."""
+        return sequence >= self.cursor or self.requeued.holds(sequence)
+
+    def first_ready(self) -> int:
+        """The sequence number of the ready message at the head, or of the next to arrive."""
+        return self.requeued.first() if self.requeued.total else self.cursor
 
     def find(self, sequence: int) -> int:
         """Index of the segment that holds a sequence number."""
@@ -275,7 +283,7 @@ class Queue:
         else:
             sequence = self.cursor
             high = self.next_sequence
-        segment = self.segments[self.find(sequence)]
+        segment: Segment = self.segments[self.find(sequence)]
         offset = sequence - segment.sequence
         count = min(high - sequence, segment.count - offset)
         if sequence >= self.fresh:
@@ -309,8 +317,8 @@ class Queue:
         """When the message at the head expires; NEVER if it does not or there is none."""
         if not self.expiring or self.ready == 0:
             return 1 << 62
-        sequence = self.requeued.first() if self.requeued.total else self.cursor
-        segment = self.segments[self.find(sequence)]
+        sequence = self.first_ready()
+        segment: Segment = self.segments[self.find(sequence)]
         if segment.expiries is None:
             return segment.expiry
         return get64(address_of_bytearray(segment.expiries), 8 * (sequence - segment.sequence))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.batch_cy import Batch
+from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.features import QueueFeatures
 from penstock.watermarks import QueueLimits
+from shard.dead_letters import counted
 from shard.dispatch import Ring
-from shard.queue_cy import UNLIMITED, Consumer, Queue
+from shard.last_value import LastValues
+from shard.priority_cy import PriorityQueue
+from shard.queue_cy import NEVER, UNLIMITED, Consumer, Queue, Range
 from shard.saturation import Saturation
 
 # With so much ready before it, a message waits.
@@ -16,12 +19,13 @@ LINGER_BYTES = 8 * 1024 * 1024
 class QueueState:
     """One queue of this shard: its record from the topology, contents, consumers and flow state.
 
-    `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue.
+    `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue; `used` is when
+    anybody last used it, in microseconds since 1970.
     """
 
     __slots__ = (
-        "auto_delete", "contents", "exclusive_consumer", "features", "fenced", "had_consumers", "id", "limits", "name",
-        "ring", "saturation", "slot", "vhost", "weighed",
+        "auto_delete", "contents", "exclusive_consumer", "features", "fenced", "had_consumers", "id", "last_values",
+        "limits", "name", "ring", "saturation", "slot", "used", "vhost", "weighed",
     )  # fmt: skip
 
     def __init__(
@@ -33,24 +37,67 @@ class QueueState:
         self.vhost = vhost
         self.name = name
         self.auto_delete = auto_delete
-        self.limits = limits
-        self.features = features
-        self.contents = Queue(id, self)
+        self.last_values: LastValues | None = None
+        self.contents = PriorityQueue(id, self, features.max_priority) if features.max_priority else Queue(id, self)
         self.ring = Ring(features.single_active_consumer)
         self.saturation = Saturation(limits.marks, now)
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
         self.fenced = False
         self.weighed = 0
+        self.used = now
+        self.govern(limits, features)
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
     def govern(self, limits: QueueLimits, features: QueueFeatures) -> None:
-        """A policy has changed them: what is in the queue already is judged anew at the end of the turn."""
+        """Take up limits and features, at first and when a policy changes them; `max_priority` stays what it was.
+
+        What is in the queue already is judged anew at the end of the turn, but messages keep the expiry that they have.
+        """
         self.limits = limits
         self.features = features
         self.saturation.marks = limits.marks
+        ttl = -1 if features.message_ttl is None else features.message_ttl * 1000
+        delivery_limit = -1 if features.delivery_limit is None else features.delivery_limit
+        self.contents.configure(ttl, features.dead_letter_exchange is not None, delivery_limit)
+        key = features.last_value_key
+        if limits.overflow != "last-value" or key is None or isinstance(self.contents, PriorityQueue):
+            self.last_values = None
+        elif self.last_values is None or self.last_values.key != key:
+            self.last_values = LastValues(key)
+
+    def enqueue(self, batch: Batch, first: int, count: int, now: int) -> None:
+        """Take in messages."""
+        if self.last_values is None:
+            self.contents.enqueue(batch, first, count, now)
+        else:
+            self.last_values.enqueue(self.contents, batch, first, count, now)
+
+    def as_sent(self, item: Range) -> Range:
+        """What was taken off the queue as its consumer sees it: where there is a delivery limit, with counts."""
+        if not item.redelivered or self.features.delivery_limit is None:
+            return item
+        builder = BatchBuilder()
+        for i in range(item.count):
+            row = item.first + i
+            address, header, body = item.batch.record(row)
+            deliveries = self.contents.delivery_count(item.sequence + i)
+            builder.add(address, counted(header, deliveries), body, item.batch.flags(row) | HAS_HEADERS)
+        return Range(builder.finish(), 0, item.count, item.sequence, True, item.body_bytes)
+
+    def next_event(self) -> int:
+        """When there is something to do here if nothing happens before: what is at the head, or the queue, expires."""
+        when = self.contents.next_expiry() if self.contents.expiring else NEVER
+        if self.features.expires is not None and not self.ring.consumers and not self.fenced:
+            when = min(when, self.used + self.features.expires * 1000)
+        return when
+
+    def is_forgotten(self, now: int) -> bool:
+        """Whether nobody has used the queue for as long as it is to be kept (x-expires)."""
+        expires = self.features.expires
+        return expires is not None and not self.ring.consumers and now >= self.used + expires * 1000
 
     @property
     def depth(self) -> int:
@@ -69,23 +116,31 @@ class QueueState:
     @property
     def rejects(self) -> bool:
         """Whether publishes beyond the limit are refused."""
-        return self.limits.overflow in ("reject-publish", "reject-publish-dlx")
+        return self.limits.overflow in ("reject-publish", "reject-publish-dlx", "ring-strict")
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """Messages and octets that count against a limit: ready ones as in RabbitMQ, in a strict ring all."""
+        if self.limits.overflow == "ring-strict":
+            return self.depth, self.depth_bytes
+        return self.contents.ready, self.contents.ready_bytes
 
     def is_full(self) -> bool:
         """Whether a rejecting queue takes no message, be it an empty one."""
-        return self.limits.max_count is not None and self.contents.ready >= self.limits.max_count
+        return self.limits.max_count is not None and self.counted[0] >= self.limits.max_count
 
     def fitting(self, batch: Batch, first: int, count: int) -> int:
-        """How many messages a rejecting queue takes until one would exceed a limit; RabbitMQ counts ready ones only."""
+        """How many messages a rejecting queue takes until one would exceed a limit."""
+        messages, octets = self.counted
         if self.limits.max_count is not None:
-            count = min(count, max(self.limits.max_count - self.contents.ready, 0))
+            count = min(count, max(self.limits.max_count - messages, 0))
         if self.limits.max_bytes is not None:
-            count = batch.fit(first, count, max(self.limits.max_bytes - self.contents.ready_bytes, 0))
+            count = batch.fit(first, count, max(self.limits.max_bytes - octets, 0))
         return count
 
     def drop_excess(self) -> None:
-        """Keep a drop-head queue within its limit."""
-        if self.limits.overflow == "drop-head":
+        """Keep a queue that drops within its limit."""
+        if self.limits.overflow in ("drop-head", "ring", "last-value"):
             max_count = UNLIMITED if self.limits.max_count is None else self.limits.max_count
             max_bytes = UNLIMITED if self.limits.max_bytes is None else self.limits.max_bytes
             if self.contents.ready > max_count or self.contents.ready_bytes > max_bytes:

@@ -234,7 +234,7 @@ class Shard:
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
         self.core = ShardCore(index, node.gauges, node.settings, node.microseconds())
         self.incarnation = incarnation
-        self.events: deque[tuple[int, int]] = deque()
+        self.events: deque[tuple[str, int, int]] = deque()
         self.changes: deque[tuple[int, list[Any]]] = deque()
         self.replies: deque[tuple[Callable[[Any, Any], None], Any, Any]] = deque()
         self.entered: dict[int, list[bytes]] = defaultdict(list)
@@ -285,6 +285,7 @@ class Node:
         self.gauges.set_topology_version(1)
         self.clients: dict[Connection, Client] = {}
         self.up: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
+        self.across: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
         self.strayed: dict[int, list[tuple[int, list[Any]]]] = defaultdict(list)
         self.shards: list[Shard | None] = [None] * shards
@@ -447,7 +448,14 @@ class Node:
             for acceptor, running in self.running_acceptors():
                 if running.identity == identity and running.meets[index] == life.incarnation:
                     self.down[index, acceptor].append([bytes(frame) for frame in frames])
-        said = bool(turns or life.core.router_requests)
+            for peer, shard in self.running_shards():
+                if identity == b"shard.%d.%d" % (peer, shard.incarnation):
+                    shard.core.peers[index].taken(unpacked(frames)[0])
+        crossing = life.core.peers.close_turns(life.core.version)
+        for peer, frames in crossing:
+            whole = [bytes(frame) for frame in frames]
+            self.across[index, peer].append((b"shard.%d.%d" % (index, life.incarnation), whole))
+        said = bool(turns or crossing or life.core.router_requests or life.core.next_wake() <= self.microseconds())
         self.carry_out(life)
         return said
 
@@ -458,9 +466,20 @@ class Node:
             return False
         identity, frames = line.popleft()
         turn, version, operations, parts = unpacked(frames)
+        life.core.now = self.microseconds()
         life.core.receive(identity, turn, version, operations, parts)
         life.note(identity, turn, operations, parts)
         self.gauges.pair_add_taken(acceptor, shard, sum(map(len, frames)))
+        return True
+
+    def send_across(self, shard: int, peer: int) -> bool:
+        """A shard takes in the next turn of another."""
+        life, line = self.shards[peer], self.across[shard, peer]
+        if life is None or not line:
+            return False
+        identity, frames = line.popleft()
+        life.core.now = self.microseconds()
+        life.core.receive(identity, *unpacked(frames))
         return True
 
     def send_down(self, shard: int, acceptor: int, flow: str = "keep") -> bool:
@@ -489,6 +508,8 @@ class Node:
         """A follower hears the next change of the topology."""
         if not life.changes:
             return False
+        if isinstance(life, Shard):
+            life.core.now = self.microseconds()
         life.core.apply(*life.changes.popleft())
         if isinstance(life, Shard):
             life.look()
@@ -521,7 +542,9 @@ class Node:
         life = self.shards[shard]
         if life is None or not life.events:
             return False
-        life.core.acceptor_died(*life.events.popleft())
+        life.core.now = self.microseconds()
+        role, index, incarnation = life.events.popleft()
+        life.core.died(role, index, incarnation)
         return True
 
     def recheck(self, acceptor: int) -> None:
@@ -545,6 +568,9 @@ class Node:
             moved |= self.finish(index)
         for index, shard_index in [(a, s) for a in range(len(self.acceptors)) for s in range(len(self.shards))]:
             while index != slow and self.send_up(index, shard_index):
+                moved = True
+        for shard_index, peer in [(a, b) for a in range(len(self.shards)) for b in range(len(self.shards))]:
+            while self.send_across(shard_index, peer):
                 moved = True
         for index, _ in self.running_shards():
             moved |= self.finish_shard(index)
@@ -576,6 +602,11 @@ class Node:
         changes = self.snapshot()
         life.core.load(self.version, changes)
         self.shards[index] = life
+        for peer, running in self.running_shards():
+            if peer != index:
+                self.across[peer, index].clear()
+                running.core.peers[index].started()
+                life.core.peers[peer].started()
         for _, acceptor in self.running_acceptors():
             acceptor.events.append(("started", index, incarnation))
 
@@ -584,6 +615,11 @@ class Node:
         life = self.shards[index]
         assert life is not None
         self.shards[index] = None
+        for peer, running_peer in self.running_shards():
+            self.across[index, peer].clear()
+            self.across[peer, index].clear()
+            running_peer.core.peers[index].died()
+            running_peer.events.append(("shard", index, life.incarnation))
         for acceptor, running in self.running_acceptors():
             self.up[acceptor, index].clear()
             line = self.down[index, acceptor]
@@ -613,7 +649,7 @@ class Node:
             del self.clients[client.connection]
         for shard, running in self.running_shards():
             self.down[shard, index].clear()
-            running.events.append((index, life.incarnation))
+            running.events.append(("acceptor", index, life.incarnation))
         self.strayed[index].clear()
         self.router.acceptor_died(index, life.incarnation)
         self.publish_changes()

@@ -1,0 +1,55 @@
+"""What queues that refuse beyond their limit take of a batch: reject-publish, reject-publish-dlx and ring-strict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.batch_cy import Batch
+from shard.priority_cy import PriorityQueue
+from shard.queue_cy import MAXLEN, UNLIMITED, Range
+from shard.queues import QueueState
+
+Refused = list[tuple[int, int]]
+"""(first row, count) of what was not taken."""
+
+
+def admit(
+    queue: QueueState, batch: Batch, first: int, count: int, now: int, deliver: Callable[[QueueState], None],
+    oldest_unacked: Callable[[QueueState], int | None],
+) -> Refused:  # fmt: skip
+    """Enqueue what there is room for; consumers make room while it goes on, which is what `deliver` is for."""
+    refused: Refused = []
+    end = first + count
+    strict = queue.limits.overflow == "ring-strict"
+    while first < end:
+        taken = queue.fitting(batch, first, end - first)
+        if not taken and strict and _make_room(queue, batch, first, oldest_unacked(queue)):
+            taken = 1
+        if taken:
+            queue.enqueue(batch, first, taken, now)
+            deliver(queue)
+            first += taken
+            continue
+        start, first = first, end if queue.is_full() else first + 1
+        while not strict and first < end and not queue.fitting(batch, first, 1):
+            first += 1
+        refused.append((start, first - start))
+    if queue.limits.overflow == "reject-publish-dlx" and queue.features.dead_letter_exchange is not None:
+        for start, size in refused:
+            queue.contents.dead.append((MAXLEN, Range(batch, start, size, -1, False, batch.body_bytes(start, size))))
+    return refused
+
+
+def _make_room(queue: QueueState, batch: Batch, row: int, oldest_unacked: int | None) -> bool:
+    """Drop the oldest messages of a strict ring until another fits; not those that somebody has in hand."""
+    contents = queue.contents
+    if queue.limits.max_bytes is not None and batch.body_bytes(row, 1) > queue.limits.max_bytes:
+        return False
+    while not queue.fitting(batch, row, 1):
+        behind = oldest_unacked is not None and (
+            isinstance(contents, PriorityQueue) or contents.first_ready() > oldest_unacked
+        )
+        if behind or not contents.ready:
+            return False
+        contents.drop_head(contents.ready - 1, UNLIMITED)
+    return True

@@ -1,0 +1,93 @@
+"""What a shard sends to the others: dead letters for queues that live there.
+
+They travel as publishes do, in turns, and are kept until the other shard has taken them in; what it had not when it
+died is sent to its next life. So a dead letter comes at least once, in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from penstock import bus
+from penstock.batch_cy import Batch
+
+# What may be under way to a shard before dead-lettering waits for it, octets.
+HELD_MAX = 8 * 1024 * 1024
+
+
+class Publish(NamedTuple):
+    """Messages of a batch for some queues."""
+
+    queues: tuple[int, ...]
+    batch: Batch
+    octets: int
+
+
+class Peer:
+    """One other shard. `held` is how many octets it has not taken in; `up` is false between its lives."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.number = 0
+        self.held = 0
+        self.next: list[Publish] = []
+        self.sent: deque[tuple[int, list[Publish]]] = deque()
+
+    def publish(self, queues: tuple[int, ...], batch: Batch) -> None:
+        octets = len(batch.contents) + len(batch.entries)
+        self.held += octets
+        self.next.append(Publish(queues, batch, octets))
+
+    def close_turn(self, version: int) -> list[Any] | None:
+        """The multipart to send, if there is anything to say and anybody to say it to."""
+        if not self.up or not self.next:
+            return None
+        turn = bus.Turn()
+        for queues, batch, _ in self.next:
+            turn.operations.append([bus.PUBLISH, queues, turn.place_batch(batch, 0, len(batch)), 0, len(batch)])
+        self.number += 1
+        self.sent.append((self.number, self.next))
+        self.next = []
+        return turn.frames(self.number, version)
+
+    def taken(self, number: int) -> None:
+        """All turns up to that one are the other's."""
+        while self.sent and self.sent[0][0] <= number:
+            self.held -= sum(publish.octets for publish in self.sent.popleft()[1])
+
+    def died(self) -> None:
+        self.up = False
+
+    def started(self) -> None:
+        """A new life: it is sent what the one before had not taken in."""
+        self.next = [publish for _, publishes in self.sent for publish in publishes] + self.next
+        self.sent.clear()
+        self.number = 0
+        self.up = True
+
+
+class Peers:
+    """All other shards of the node, by index."""
+
+    def __init__(self) -> None:
+        self._peers: dict[int, Peer] = {}
+
+    def __getitem__(self, index: int) -> Peer:
+        peer = self._peers.get(index)
+        if peer is None:
+            peer = self._peers[index] = Peer()
+        return peer
+
+    @property
+    def held(self) -> int:
+        """Octets that are kept until others take them in."""
+        return sum(peer.held for peer in self._peers.values())
+
+    def full(self) -> bool:
+        return any(peer.held >= HELD_MAX for peer in self._peers.values())
+
+    def close_turns(self, version: int) -> list[tuple[int, list[Any]]]:
+        """The multiparts to send, each with its shard."""
+        turns = ((index, peer.close_turn(version)) for index, peer in self._peers.items())
+        return [(index, frames) for index, frames in turns if frames is not None]

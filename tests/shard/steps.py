@@ -1,0 +1,55 @@
+"""What tests of a shard do again and again, with the joined cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.frames import Event
+from tests.joined import Client, Node
+
+
+def open_channel(node: Node, acceptor: int = 0, number: int = 1) -> Client:
+    client = node.connect(acceptor)
+    client.call("channel.open", number)
+    return client
+
+
+def publish(client: Client, queue: str, *bodies: bytes, exchange: str = "", **properties: Any) -> None:
+    """All of them in one read: one batch."""
+    for body in bodies:
+        client.publish(1, body, exchange, queue, **properties)
+    client.read()
+    client.node.settle()
+
+
+def get(client: Client, queue: str, no_ack: bool = True) -> Event | None:
+    client.send("basic.get", 1, queue=queue, no_ack=no_ack)
+    client.node.settle()
+    if "basic.get-empty" in client.names(1):
+        client.take("basic.get-empty", 1)
+        return None
+    return client.take("basic.get-ok", 1)
+
+
+def drain(client: Client, queue: str) -> list[bytes]:
+    """Bodies of all that is ready."""
+    bodies = []
+    while (got := get(client, queue)) is not None:
+        bodies.append(got.body)
+    return bodies
+
+
+def pass_ms(node: Node, milliseconds: int) -> None:
+    node.now += milliseconds / 1000
+    node.settle()
+
+
+def recount(node: Node, name: str) -> None:
+    """The gauges of a queue say what is in it, and every message is accounted for."""
+    state = node.state(name)
+    gauge = node.gauges.queue_read(state.slot)
+    assert gauge is not None
+    contents = state.contents
+    assert (gauge.ready, gauge.unacked) == (contents.ready, contents.unacked)
+    assert (gauge.ready_bytes, gauge.unacked_bytes) == (contents.ready_bytes, contents.unacked_bytes)
+    assert contents.published == contents.ready + contents.unacked + contents.acked + contents.dropped
