@@ -46,7 +46,8 @@ def test_an_expired_message(node: Node) -> None:
     assert (got.properties["content_type"], got.properties["delivery_mode"]) == ("text/plain", 2)
     (death,) = headers(got)["x-death"]
     assert death == {
-        "count": 1, "exchange": "", "queue": "q", "reason": "expired", "routing-keys": ["q"], "time": Timestamp(int(node.now)),
+        "count": 1, "exchange": "", "queue": "q", "reason": "expired", "routing-keys": ["q"],
+        "time": Timestamp(int(node.now)),
     }  # fmt: skip
     others = {name: value for name, value in headers(got).items() if name != "x-death"}
     assert others == {
