@@ -1,0 +1,172 @@
+"""What happens beyond a limit: rings, strict rings and last-value queues. The rest is in test_core and
+test_dead_letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.joined import Client, Node
+from tests.shard.steps import drain, get, open_channel, pass_ms, publish, recount
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as node:
+        yield node
+
+
+def nacked(client: Client) -> set[int]:
+    tags: set[int] = set()
+    seen = 0
+    for event in client.events[1]:
+        if event.name in ("basic.ack", "basic.nack"):
+            first = seen + 1 if event.multiple else event.delivery_tag
+            if event.name == "basic.nack":
+                tags |= set(range(first, event.delivery_tag + 1))
+            seen = max(seen, event.delivery_tag)
+    return tags
+
+
+def test_a_ring_drops_the_oldest(node: Node) -> None:
+    node.declare("q", **{"x-max-length": 3, "x-overflow": "ring"})
+    client = open_channel(node)
+    publish(client, "q", *(b"%d" % number for number in range(7)))
+    assert drain(client, "q") == [b"4", b"5", b"6"]
+    recount(node, "q")
+
+
+def test_a_strict_ring_refuses_while_the_oldest_is_in_somebodys_hands(node: Node) -> None:
+    node.declare("q", **{"x-max-length": 3, "x-overflow": "ring-strict"})
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    publish(client, "q", *(b"%d" % number for number in range(5)))
+    assert not nacked(client)
+    held = get(client, "q", no_ack=False)
+    assert held and held.body == b"2"
+    publish(client, "q", b"5", b"6")
+    assert len(nacked(client)) == 2
+    client.send("basic.nack", 1, delivery_tag=held.delivery_tag, requeue=True)
+    publish(client, "q", b"7")
+    assert drain(client, "q") == [b"3", b"4", b"7"]
+    recount(node, "q")
+
+
+def test_a_strict_ring_drops_what_came_back_before_what_is_in_hand(node: Node) -> None:
+    node.declare("q", **{"x-max-length": 3, "x-overflow": "ring-strict"})
+    client = open_channel(node)
+    publish(client, "q", b"0", b"1", b"2")
+    for _ in range(3):
+        get(client, "q", no_ack=False)
+    client.send("basic.nack", 1, delivery_tag=1, requeue=True)
+    publish(client, "q", b"3", b"4")
+    assert drain(client, "q") == [b"3"]
+    client.send("basic.ack", 1, delivery_tag=3, multiple=True)
+    node.settle()
+    assert node.state("q").depth == 0
+
+
+def test_a_strict_ring_of_octets(node: Node) -> None:
+    node.declare("q", **{"x-max-length-bytes": 10, "x-overflow": "ring-strict"})
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    publish(client, "q", b"aaaa", b"bbbb", b"too long for it", b"cccc", b"dd")
+    assert nacked(client) == {3}
+    assert drain(client, "q") == [b"bbbb", b"cccc", b"dd"]
+
+
+def last_value(key: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"x-overflow": "last-value", **({} if key is None else {"x-last-value-key": key}), **more}
+
+
+def keyed(client: Client, body: bytes, key: object, header: str = "k") -> None:
+    publish(client, "q", body, headers={"other": 1, header: key})
+
+
+def test_the_newest_of_a_key_in_the_place_of_the_first(node: Node) -> None:
+    node.declare("q", **last_value("k"))
+    client = open_channel(node)
+    for body, key in ((b"a1", "a"), (b"b1", "b"), (b"a2", "a"), (b"c1", 3), (b"b2", "b"), (b"a3", "a"), (b"c2", 3)):
+        keyed(client, body, key)
+    publish(client, "q", b"no key")
+    publish(client, "q", b"no such key", headers={"x": 1})
+    assert node.state("q").depth == 5
+    recount(node, "q")
+    assert drain(client, "q") == [b"a3", b"b2", b"c2", b"no key", b"no such key"]
+    assert node.state("q").contents.ready_bytes == 0
+
+
+def test_the_default_key(node: Node) -> None:
+    node.declare("q", **last_value())
+    client = open_channel(node)
+    for body in (b"1", b"2"):
+        keyed(client, body, "a", "qpid.LVQ_key")
+    assert drain(client, "q") == [b"2"]
+
+
+def test_what_is_in_hand_is_left_alone(node: Node) -> None:
+    node.declare("q", **{"qpid.last_value_queue_key": "k"})
+    client = open_channel(node)
+    keyed(client, b"1", "a")
+    held = get(client, "q", no_ack=False)
+    assert held
+    keyed(client, b"2", "a")
+    keyed(client, b"3", "a")
+    assert node.state("q").depth == 2
+    client.send("basic.nack", 1, delivery_tag=held.delivery_tag, requeue=True)
+    node.settle()
+    assert drain(client, "q") == [b"1", b"3"]
+    recount(node, "q")
+
+
+def test_a_limit_of_a_last_value_queue_drops_the_oldest(node: Node) -> None:
+    node.declare("q", **last_value("k", **{"x-max-length": 2}))
+    client = open_channel(node)
+    for number in range(5):
+        keyed(client, b"%d" % number, number % 4)
+    assert drain(client, "q") == [b"3", b"4"]
+
+
+def test_a_new_value_has_an_expiry_of_its_own(node: Node) -> None:
+    node.declare("q", **last_value("k", **{"x-message-ttl": 100}))
+    client = open_channel(node)
+    keyed(client, b"1", "a")
+    pass_ms(node, 60)
+    keyed(client, b"2", "a")
+    pass_ms(node, 60)
+    assert drain(client, "q") == [b"2"]
+
+
+def test_keys_of_messages_that_are_gone_are_forgotten(node: Node) -> None:
+    node.declare("q", **last_value("k"))
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q", no_ack=True)
+    for number in range(300):
+        keyed(client, b"x", number)
+    last_values = node.state("q").last_values
+    assert last_values is not None
+    assert len(last_values._latest) < 100
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=20))
+def test_last_values_against_a_model(steps: list[tuple[str, bool]]) -> None:
+    """Publish with a key, or have the oldest delivered."""
+    with Node() as node:
+        node.declare("q", **last_value("k"))
+        client = open_channel(node)
+        line: list[tuple[str, bytes]] = []
+        for number, (key, deliver) in enumerate(steps):
+            if deliver:
+                got = get(client, "q")
+                assert (got.body if got else None) == (line.pop(0)[1] if line else None)
+            body = b"%d" % number
+            keyed(client, body, key)
+            place = next((i for i, (known, _) in enumerate(line) if known == key), len(line))
+            line[place : place + 1] = [(key, body)]
+            recount(node, "q")
+        assert drain(client, "q") == [body for _, body in line]
