@@ -15,6 +15,8 @@ A turn is numbered from 1 per life of the pair. "Taken in" is cumulative: the sh
 turns up to that one, and the acceptor confirms by it. The shard holds a turn back until its own topology is at least
 at the turn's version. A request carries a number of the sender's choice, repeated in its REPLY.
 
+A shard sends another one PUBLISH only (dead letters), in turns of the same kind, and hears back what was taken in.
+
 Acceptor, shard -> router   one frame: [request, name, {argument: value}]
 Router -> them              one frame: [request, topology version, result, None | [reply code, text]]
 Router, to all (PUB)        one frame: [topology version, [change, ...]]
