@@ -75,20 +75,9 @@ class Channel:
             self.park(ParkedMethod(method, arguments, len(frame.payload)))
 
     def take_publishes(self, run: PublishRun) -> None:
-        """Publishes arrived: send what there is room for, park the rest."""
-        if self.closing:
-            return
-        batch = run.batch
-        refused = publishing.refusal(self, run)
-        if refused is not None:
-            self.fail(refused)
-            return
-        tag = self.confirms.number(batch.count) if self.confirms is not None else 0
-        parked = ParkedRun(run.address, run.mandatory, batch, 0, batch.count, tag)
-        if self.running is None and not self.inbox:
-            publishing.forward(self, parked, UNLIMITED)
-        if parked.count and not self.closing:
-            self.park(parked)
+        """Publishes arrived."""
+        if not self.closing:
+            publishing.take(self, run)
 
     def take_settlements(self, run: SettleRun) -> None:
         """Acks, nacks and rejects arrived."""
@@ -192,7 +181,7 @@ class Channel:
         item = self.inbox[0] if self.inbox else None
         if isinstance(item, ParkedRun) and self.gates:
             try:
-                gates = self.core.routes.find(self.access, item.address).gates
+                gates = self.core.routes.find(self.access, item.address, item.further).gates
             except AMQPError:
                 gates = ()
             if any(gate not in gates for gate in self.gates):

@@ -26,17 +26,24 @@ ITEM_OCTETS = 128
 
 
 class ParkedRun:
-    """Publishes that wait for room: rows of a batch, and the confirm tag of the first of them (0 without confirms)."""
+    """Publishes that wait for room: rows of a batch, and the confirm tag of the first of them (0 without confirms).
 
-    __slots__ = ("address", "batch", "count", "first", "mandatory", "octets", "tag")
+    `further` are routing keys beside the one in the address.
+    """
 
-    def __init__(self, address: bytes, mandatory: bool, batch: Batch, first: int, count: int, tag: int) -> None:
+    __slots__ = ("address", "batch", "count", "first", "further", "mandatory", "octets", "tag")
+
+    def __init__(
+        self, address: bytes, mandatory: bool, batch: Batch, first: int, count: int, tag: int,
+        further: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self.address = address
         self.mandatory = mandatory
         self.batch = batch
         self.first = first
         self.count = count
         self.tag = tag
+        self.further = further
         self.octets = len(batch.entries) + len(batch.contents) + ITEM_OCTETS
 
     def advance(self, count: int) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acceptor.confirms import Span
+from acceptor.examined import EXAMINED, examined
 from acceptor.inlet import UNLIMITED
 from acceptor.parked import ParkedRun
 from acceptor.routes import Route
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.properties import decode_properties, headers
+from penstock.amqp.properties import headers
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.spec import BY_NAME
-from penstock.batch_cy import HAS_HEADERS, HAS_USER_ID
-from router.users import IMPERSONATOR
+from penstock.batch_cy import HAS_HEADERS
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -23,33 +23,49 @@ PUBLISH = BY_NAME["basic_publish"]
 NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
 
 
-def refusal(channel: Channel, run: PublishRun) -> AMQPError | None:
-    """Why publishes may not be taken at all."""
+def take(channel: Channel, run: PublishRun) -> None:
+    """Publishes arrived: those that may be taken are. One that may not be ends the channel, or the connection."""
     if run.immediate:
-        return amqp_error(540, "immediate=true", PUBLISH)
-    if run.batch.all_flags(0, run.batch.count) & HAS_USER_ID and not channel.access.has_tag(IMPERSONATOR):
-        user = channel.connection.user
-        for i in range(run.batch.count):
-            claimed = decode_properties(run.batch.record(i)[1][12:]).get("user_id", user)
-            if claimed != user:
-                text = f"user_id property set to '{claimed}' but authenticated user was '{user}'"
-                return amqp_error(406, text, PUBLISH)
-    return None
+        channel.fail(amqp_error(540, "immediate=true", PUBLISH))
+    elif run.batch.all_flags(0, run.batch.count) & EXAMINED:
+        try:
+            for piece in examined(channel, run):
+                accept(channel, piece)
+                if channel.closing:
+                    return
+        except AMQPError as error:
+            refuse(channel, error)
+    else:
+        accept(channel, ParkedRun(run.address, run.mandatory, run.batch, 0, run.batch.count, 0))
+
+
+def accept(channel: Channel, run: ParkedRun) -> None:
+    """Send what there is room for, park the rest."""
+    if channel.confirms is not None:
+        run.tag = channel.confirms.number(run.count)
+    if channel.running is None and not channel.inbox:
+        forward(channel, run, UNLIMITED)
+    if run.count and not channel.closing:
+        channel.park(run)
+
+
+def refuse(channel: Channel, error: AMQPError) -> None:
+    error.class_id, error.method_id = PUBLISH.class_id, PUBLISH.method_id
+    channel.fail(error)
 
 
 def forward(channel: Channel, run: ParkedRun, most: int) -> int:
     """Send what there is room for, at most that many; how many went. `run` keeps the rest."""
     before = run.count
     try:
-        route = channel.core.routes.find(channel.access, run.address)
+        route = channel.core.routes.find(channel.access, run.address, run.further)
         if route.by_headers:
             forward_by_headers(channel, run, route, most)
         else:
             forward_along(channel, run, route, most)
     except AMQPError as error:
-        error.class_id, error.method_id = PUBLISH.class_id, PUBLISH.method_id
         run.count = 0
-        channel.fail(error)
+        refuse(channel, error)
         return before
     return before - run.count
 
@@ -115,7 +131,7 @@ def forward_by_headers(channel: Channel, run: ParkedRun, route: Route, most: int
     while run.count:
         _, header, _ = run.batch.record(run.first)
         found = headers(header[12:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
-        single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag)
+        single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
         forward_along(channel, single, channel.core.routes.by_headers(channel.vhost, route, found), share)
         if single.count:
             return

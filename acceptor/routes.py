@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from acceptor.inlet import Gate, Inlet
 from penstock.amqp.errors import amqp_error
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Routes kept; a producer that makes up routing keys empties the cache, not the memory.
 CACHE_SIZE = 65536
+# Characters that the further routing keys of a cached route have together.
+CACHED_KEYS = 1024
 
 
 class Target:
@@ -30,11 +32,14 @@ class Target:
 class Route:
     """The targets of a publish and the gates it must pass. With `by_headers` each message has a route of its own."""
 
-    __slots__ = ("by_headers", "exchange", "gates", "inlets", "key", "targets")
+    __slots__ = ("by_headers", "exchange", "further", "gates", "inlets", "key", "targets")
 
-    def __init__(self, exchange: str, key: str, by_headers: bool, targets: tuple[Target, ...]) -> None:
+    def __init__(
+        self, exchange: str, key: str, further: tuple[str, ...], by_headers: bool, targets: tuple[Target, ...]
+    ) -> None:
         self.exchange = exchange
         self.key = key
+        self.further = further
         self.by_headers = by_headers
         self.targets = targets
         self.inlets = tuple(inlet for target in targets for inlet in target.inlets)
@@ -48,21 +53,27 @@ class Routes:
         self.topology = topology
         self.links = links
         self.inlets = inlets
-        self.cache: dict[tuple[Access, bytes], Route] = {}
+        self.cache: dict[tuple[Any, ...], Route] = {}
 
     def clear(self) -> None:
         self.cache.clear()
 
-    def find(self, access: Access, address: bytes) -> Route:
-        """The route of an exchange and routing key (two short strings). AMQPError if there is none for that user."""
-        route = self.cache.get((access, address))
+    def find(self, access: Access, address: bytes, further: tuple[str, ...] = ()) -> Route:
+        """The route of an exchange and routing key (two short strings), and of further routing keys.
+
+        AMQPError if there is no such exchange, or the user may not publish to it.
+        """
+        where = (access, address, further) if further else (access, address)
+        route = self.cache.get(where)
         if route is None:
-            if len(self.cache) >= CACHE_SIZE:
-                self.cache.clear()
-            route = self.cache[access, address] = self.make(access, address)
+            route = self.make(access, address, further)
+            if sum(map(len, further)) <= CACHED_KEYS:
+                if len(self.cache) >= CACHE_SIZE:
+                    self.cache.clear()
+                self.cache[where] = route
         return route
 
-    def make(self, access: Access, address: bytes) -> Route:
+    def make(self, access: Access, address: bytes, further: tuple[str, ...]) -> Route:
         exchange, key = names(address)
         vhost = access.vhost
         access.check("write", "exchange", exchange)
@@ -73,13 +84,14 @@ class Routes:
             raise amqp_error(403, f"cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")
         access.check_topic("write", record, key)
         if self.topology.depends_on_headers(vhost, exchange):
-            return Route(exchange, key, True, ())
-        return Route(exchange, key, False, self.targets(self.topology.route(vhost, exchange, key, None)))
+            return Route(exchange, key, further, True, ())
+        queues = self.topology.route(vhost, exchange, key, None, further)
+        return Route(exchange, key, further, False, self.targets(queues))
 
     def by_headers(self, vhost: str, route: Route, headers: dict[str, object]) -> Route:
         """The route of one message that is routed by its headers too."""
-        queues = self.topology.route(vhost, route.exchange, route.key, headers)
-        return Route(route.exchange, route.key, False, self.targets(queues))
+        queues = self.topology.route(vhost, route.exchange, route.key, headers, route.further)
+        return Route(route.exchange, route.key, route.further, False, self.targets(queues))
 
     def targets(self, queues: tuple[Queue, ...]) -> tuple[Target, ...]:
         targets: dict[int, Target] = {}

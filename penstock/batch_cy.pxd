@@ -9,6 +9,9 @@ cdef enum:
     C_HAS_EXPIRATION = 4
     C_HAS_PRIORITY = 8
     C_HAS_USER_ID = 16
+    C_HAS_CC = 32
+    C_HAS_DIRECT_REPLY_TO = 64
+    C_ODD_EXPIRATION = 128
 
 cdef class Batch:
     cdef readonly object entries

@@ -45,6 +45,11 @@ HAS_HEADERS = 2
 HAS_EXPIRATION = 4
 HAS_PRIORITY = 8
 HAS_USER_ID = 16
+# It has further routing keys (headers CC and BCC), or asks for a direct reply.
+HAS_CC = 32
+HAS_DIRECT_REPLY_TO = 64
+# Its expiration is not plainly a number in bounds.
+ODD_EXPIRATION = 128
 
 
 class Batch:

@@ -31,6 +31,7 @@ not stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from router.matching import INDEXES, Tally
@@ -266,11 +267,13 @@ class Topology:
 
     # Routing
 
-    def route(self, vhost: str, exchange: str, routing_key: str, headers: Headers = None) -> tuple[Queue, ...]:
+    def route(
+        self, vhost: str, exchange: str, routing_key: str, headers: Headers = None, further: Collection[str] = ()
+    ) -> tuple[Queue, ...]:
         """The queues a message goes to, each once; none if there is no such exchange.
 
         Each exchange on the way is passed once, so cycles end. What an exchange has no binding for goes to its
-        alternate exchange.
+        alternate exchange. `further` are routing keys beside the first: of the headers CC and BCC (RabbitMQ).
         """
         inside = self._vhosts.get(vhost)
         if inside is None:
@@ -281,13 +284,18 @@ class Topology:
         while waiting:
             name = waiting.pop()
             place = inside.places.get(name)
-            if name == DEFAULT_EXCHANGE and routing_key in inside.queues:
-                found[routing_key] = inside.queues[routing_key]
-            if name == DEFAULT_EXCHANGE or place is None:
+            if name == DEFAULT_EXCHANGE:
+                found |= {key: inside.queues[key] for key in (routing_key, *further) if key in inside.queues}
+                continue
+            if place is None:
                 continue
             if place.by_headers and not isinstance(headers, Mapping):
                 headers = headers() if headers else {}
-            destinations = place.index.match(routing_key, headers if isinstance(headers, Mapping) else {})
+            known = headers if isinstance(headers, Mapping) else {}
+            destinations = place.index.match(routing_key, known)
+            if further:
+                matches = (place.index.match(key, known) for key in further)
+                destinations = dict.fromkeys((*destinations, *chain.from_iterable(matches)))
             for kind, destination in destinations or _alternate(place.exchange):
                 if kind == "queue":
                     found[destination] = inside.queues[destination]

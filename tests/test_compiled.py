@@ -70,7 +70,9 @@ HOT: dict[str, dict[str, str]] = {
         "Scanner.settle_frame": "body",
         "SettleRun.add": "body",
         "content_flags": "body",
-        "valid_table": "body",
+        "asks_for_direct_reply": "body",
+        "plain_number": "body",
+        "table_flags": "body",
         "value_size": "body",
     },
     "penstock.amqp.encode_cy": {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from struct import Struct, error
 
 from penstock.amqp.errors import FrameSyntaxError
-from penstock.amqp.tables_cy import decode_table, encode_table
+from penstock.amqp.tables_cy import decode_table, encode_table, table_spans, table_types
 from penstock.amqp.values import Timestamp
 
 PROPERTIES: tuple[tuple[str, str], ...] = (
@@ -54,6 +54,41 @@ def headers(payload: bytes | bytearray | memoryview) -> dict[str, object]:
     table = _read(bytes(payload), "headers")[0].get("headers", {})
     assert isinstance(table, dict)
     return table
+
+
+def header_types(payload: bytes) -> dict[str, str]:
+    """RabbitMQ's words for the types of the headers as they came. Errors as above."""
+    start, end = _span(payload, "headers")
+    return table_types(payload, start, end)[0] if start < end else {}
+
+
+def without_header(payload: bytes, name: str) -> bytes:
+    """The properties without the headers of that name; every other octet stays as it came."""
+    start, end = _span(payload, "headers")
+    if start == end:
+        return payload
+    kept = b"".join(payload[low:high] for field, low, high in table_spans(payload, start, end) if field != name)
+    return b"%b%b%b%b" % (payload[:start], len(kept).to_bytes(4, "big"), kept, payload[end:])
+
+
+def with_reply_to(payload: bytes, reply_to: str) -> bytes:
+    """The properties with another reply-to in place of the one they have; every other octet stays as it came."""
+    start, end = _span(payload, "reply_to")
+    octets = reply_to.encode("utf-8", "surrogateescape")
+    return b"%b%c%b%b" % (payload[:start], len(octets), octets, payload[end:])
+
+
+def _span(payload: bytes, wanted: str) -> tuple[int, int]:
+    """Where a property begins and ends: the same place twice if it is not there."""
+    (flags,) = _FLAGS.unpack_from(payload)
+    at = _FLAGS.size
+    bit = 1 << 15
+    for name, domain in PROPERTIES:
+        end = _value(payload, at, domain)[1] if flags & bit else at
+        if name == wanted:
+            break
+        at, bit = end, bit >> 1
+    return at, end
 
 
 def _read(data: bytes, last: str) -> tuple[dict[str, object], int]:

@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from penstock.batch_cy cimport (Batch, BatchBuilder, C_HAS_EXPIRATION, C_HAS_HEADERS, C_HAS_PRIORITY, C_HAS_USER_ID,
-                                C_PERSISTENT)
+from penstock.batch_cy cimport (Batch, BatchBuilder, C_HAS_CC, C_HAS_DIRECT_REPLY_TO, C_HAS_EXPIRATION, C_HAS_HEADERS,
+                                C_HAS_PRIORITY, C_HAS_USER_ID, C_ODD_EXPIRATION, C_PERSISTENT)
 from penstock.octets cimport (address, address_of_bytearray, address_of_bytes, equal, load16, load32, load64, put16, put32,
                               put64, resize, take)
 
@@ -96,9 +96,12 @@ cdef class Scanner:
     cdef bint fail(self, int code, str text, int channel=*)
 
 cdef PublishRun again(PublishRun run)
-@cython.locals(bits=uint32_t, flags=int, at=Py_ssize_t, end=Py_ssize_t, bit=int, length=Py_ssize_t)
+@cython.locals(bits=uint32_t, flags=int, at=Py_ssize_t, end=Py_ssize_t, bit=int, length=Py_ssize_t, within=int)
 cdef int content_flags(const unsigned char* p, Py_ssize_t start, Py_ssize_t size) noexcept
-@cython.locals(at=Py_ssize_t, name=Py_ssize_t, size=Py_ssize_t)
-cdef bint valid_table(const unsigned char* p, Py_ssize_t start, Py_ssize_t end, bint named, int depth) noexcept
+cdef bint asks_for_direct_reply(const unsigned char* p, Py_ssize_t at) noexcept
+@cython.locals(size=Py_ssize_t, i=Py_ssize_t)
+cdef bint plain_number(const unsigned char* p, Py_ssize_t at) noexcept
+@cython.locals(at=Py_ssize_t, name=Py_ssize_t, size=Py_ssize_t, flags=int)
+cdef int table_flags(const unsigned char* p, Py_ssize_t start, Py_ssize_t end, bint named, int depth) noexcept
 @cython.locals(kind=int, size=int64_t)
 cdef Py_ssize_t value_size(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int depth) noexcept

@@ -17,10 +17,13 @@ from typing import Any
 import cython
 
 if not cython.compiled:
+    from penstock.batch_cy import HAS_CC as C_HAS_CC
+    from penstock.batch_cy import HAS_DIRECT_REPLY_TO as C_HAS_DIRECT_REPLY_TO
     from penstock.batch_cy import HAS_EXPIRATION as C_HAS_EXPIRATION
     from penstock.batch_cy import HAS_HEADERS as C_HAS_HEADERS
     from penstock.batch_cy import HAS_PRIORITY as C_HAS_PRIORITY
     from penstock.batch_cy import HAS_USER_ID as C_HAS_USER_ID
+    from penstock.batch_cy import ODD_EXPIRATION as C_ODD_EXPIRATION
     from penstock.batch_cy import PERSISTENT as C_PERSISTENT
     from penstock.batch_cy import BatchBuilder
     from penstock.octets import (
@@ -428,9 +431,10 @@ def content_flags(p: Pointer, start: int, size: int) -> int:
                 if end - at < 4:
                     return -1
                 length = load32(p, at)
-                if end - at - 4 < length or not valid_table(p, at + 4, at + 4 + length, True, 0):
+                within = -1 if end - at - 4 < length else table_flags(p, at + 4, at + 4 + length, True, 0)
+                if within < 0:
                     return -1
-                flags |= C_HAS_HEADERS
+                flags |= within | C_HAS_HEADERS
                 at += 4 + length
             elif bit == 12 or bit == 11:
                 if end - at < 1:
@@ -447,8 +451,13 @@ def content_flags(p: Pointer, start: int, size: int) -> int:
             else:
                 if end - at < 1 or end - at - 1 < p[at]:
                     return -1
-                if bit == 8:
+                if bit == 9:
+                    if asks_for_direct_reply(p, at):
+                        flags |= C_HAS_DIRECT_REPLY_TO
+                elif bit == 8:
                     flags |= C_HAS_EXPIRATION
+                    if not plain_number(p, at):
+                        flags |= C_ODD_EXPIRATION
                 elif bit == 4:
                     flags |= C_HAS_USER_ID
                 at += 1 + p[at]
@@ -456,22 +465,49 @@ def content_flags(p: Pointer, start: int, size: int) -> int:
     return flags if at == end else -1
 
 
-def valid_table(p: Pointer, start: int, end: int, named: bool, depth: int) -> bool:
-    """Whether the octets from `start` to `end` are the inside of a field table (`named`) or of an array."""
-    at = start
-    if depth > 64:
+def asks_for_direct_reply(p: Pointer, at: int) -> bool:
+    """Whether the short string at `at` is `amq.rabbitmq.reply-to`, compared four octets at a time."""
+    return (
+        p[at] == 21
+        and load32(p, at + 1) == 0x616D712E
+        and load32(p, at + 5) == 0x72616262
+        and load32(p, at + 9) == 0x69746D71
+        and load32(p, at + 13) == 0x2E726570
+        and load32(p, at + 17) == 0x6C792D74
+        and p[at + 21] == 111
+    )
+
+
+def plain_number(p: Pointer, at: int) -> bool:
+    """Whether the short string at `at` is a number of 1 to 11 digits, and so no longer than a message may live."""
+    size = p[at]
+    if size < 1 or size > 11:
         return False
+    for i in range(at + 1, at + 1 + size):
+        if p[i] < 48 or p[i] > 57:
+            return False
+    return True
+
+
+def table_flags(p: Pointer, start: int, end: int, named: bool, depth: int) -> int:
+    """C_HAS_CC or 0 for the inside of a field table (`named`) or of an array; -1 if it cannot be decoded."""
+    at = start
+    flags = 0
+    if depth > 64:
+        return -1
     while at < end:
         if named:
             name = p[at]
             if end - at < 2 + name:
-                return False
+                return -1
             at += 1 + name
+            if depth == 0 and (name == 2 or (name == 3 and p[at - 3] == 66)) and p[at - 2] == 67 and p[at - 1] == 67:
+                flags = C_HAS_CC
         size = value_size(p, at, end, depth)
         if size < 0:
-            return False
+            return -1
         at += size
-    return True
+    return flags
 
 
 def value_size(p: Pointer, at: int, end: int, depth: int) -> int:
@@ -483,7 +519,7 @@ def value_size(p: Pointer, at: int, end: int, depth: int) -> int:
         size = load32(p, at + 1)
         if end - at - 5 < size:
             return -1
-        if (kind == 70 or kind == 65) and not valid_table(p, at + 5, at + 5 + size, kind == 70, depth + 1):
+        if (kind == 70 or kind == 65) and table_flags(p, at + 5, at + 5 + size, kind == 70, depth + 1) < 0:
             return -1
         size += 5
     elif kind == 116 or kind == 98 or kind == 66:  # t b B

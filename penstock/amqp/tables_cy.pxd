@@ -52,6 +52,8 @@ cdef class TableReader:
 cpdef tuple decode_table(object buffer, Py_ssize_t offset, Py_ssize_t end)
 @cython.locals(reader=TableReader, types=dict, start=Py_ssize_t)
 cpdef tuple table_types(object buffer, Py_ssize_t offset, Py_ssize_t end)
+@cython.locals(reader=TableReader, start=Py_ssize_t, spans=list)
+cpdef list table_spans(object buffer, Py_ssize_t offset, Py_ssize_t end)
 @cython.locals(out=bytearray)
 cpdef bytes encode_table(object table)
 

@@ -50,7 +50,16 @@ if not cython.compiled:
     LONGSTR, BYTES, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32 = b"SxtbBsuIi"
     INT64, INT64_TOO, FLOAT, DOUBLE, DECIMAL, TIMESTAMP, TABLE, ARRAY, VOID = b"lLfdDTFAV"
 
-__all__ = ["ByteArray", "Float32", "Timestamp", "decode_table", "encode_table", "table_types", "type_name"]
+__all__ = [
+    "ByteArray",
+    "Float32",
+    "Timestamp",
+    "decode_table",
+    "encode_table",
+    "table_spans",
+    "table_types",
+    "type_name",
+]
 
 FLOAT32 = Struct(">f")
 FLOAT64 = Struct(">d")
@@ -102,6 +111,19 @@ def table_types(buffer: bytes | bytearray | memoryview, offset: int, end: int) -
         reader.value(end, 0)
         types[name] = WORDS[reader.p[start]]
     return types, reader.at
+
+
+def table_spans(buffer: bytes | bytearray | memoryview, offset: int, end: int) -> list[tuple[str, int, int]]:
+    """The outermost fields of the table at `offset`: name, and where the field with its name begins and ends."""
+    reader = TableReader(buffer, offset, end)
+    end = reader.inside(end, 0)
+    spans = []
+    while reader.at < end:
+        start = reader.at
+        name = reader.name(end)
+        reader.value(end, 0)
+        spans.append((name, start, reader.at))
+    return spans
 
 
 def encode_table(table: Mapping[str, object]) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Names
 from tests.frames import Timestamp, publish_frames
 from tests.outcomes import Confirms, bodies, wait_get
 from tests.raw import Channel, Client
@@ -237,3 +238,28 @@ def test_message_without_body_in_confirm_mode(channel: Channel, queue: str) -> N
         confirms.publish(b"", queue)
     confirms.wait()
     assert bodies(channel, queue) == [b""] * 3
+
+
+def test_further_routing_keys_and_the_hidden_ones(channel: Channel, names: Names) -> None:
+    """RabbitMQ's sender-selected distribution: both headers route, BCC is not delivered."""
+    queues = [names("q") for _ in range(3)]
+    for queue in queues:
+        channel.call("queue.declare", queue=queue, exclusive=True)
+    channel.publish(b"x", queues[0], headers={"CC": [queues[1]], "BCC": [queues[2]], "kept": 1})
+    for queue in queues:
+        assert wait_get(channel, queue).properties == {"headers": {"CC": [queues[1]], "kept": 1}}
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ({"headers": {"CC": "a"}}, 'invalid message: {unacceptable_type_in_header,"CC",longstr}'),
+        ({"expiration": "12abc"}, "invalid expiration '12abc': {leftover_string,\"abc\"}"),
+    ],
+)
+def test_messages_that_may_not_be_taken(channel: Channel, queue: str, properties: dict[str, Any], reason: str) -> None:
+    channel.call("queue.declare", queue=queue, exclusive=True)
+    channel.publish(b"x", queue, **properties)
+    refused = channel.closed()
+    assert (refused.code, refused.text) == (406, f"PRECONDITION_FAILED - {reason}")
+    assert (refused.event.class_id, refused.event.method_id) == (60, 40)

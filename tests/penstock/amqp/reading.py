@@ -6,6 +6,7 @@ notices a mistake as early as can be: by the seven octets at the front of a fram
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,8 +14,17 @@ from types import ModuleType
 from typing import Any
 
 from penstock.amqp.errors import FrameSyntaxError
-from penstock.amqp.properties import decode_properties
-from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, HAS_PRIORITY, HAS_USER_ID, PERSISTENT
+from penstock.amqp.properties import decode_properties, headers
+from penstock.batch_cy import (
+    HAS_CC,
+    HAS_DIRECT_REPLY_TO,
+    HAS_EXPIRATION,
+    HAS_HEADERS,
+    HAS_PRIORITY,
+    HAS_USER_ID,
+    ODD_EXPIRATION,
+    PERSISTENT,
+)
 from tests import frames
 from tests.frames import BODY, HEADER, HEARTBEAT, METHOD
 
@@ -155,7 +165,10 @@ def _flags(header: bytes) -> int:
     ):
         if name in properties:
             flags |= flag
-    return flags
+    flags |= HAS_CC if {"CC", "BCC"} & set(headers(header[12:])) else 0
+    flags |= HAS_DIRECT_REPLY_TO if properties.get("reply_to") == "amq.rabbitmq.reply-to" else 0
+    odd = re.fullmatch(r"[0-9]{1,11}", str(properties.get("expiration", "0"))) is None
+    return flags | (ODD_EXPIRATION if odd else 0)
 
 
 def said(events: list[Any], module: ModuleType) -> list[Event]:

@@ -23,9 +23,13 @@ _properties: Strategy = st.fixed_dictionaries(
             "shortstr": st.text("aé", max_size=5),
             "octet": st.integers(0, 3),
             "timestamp": st.integers(0, 2**64 - 1),
-            "table": st.dictionaries(st.text("ab", max_size=3), st.none() | st.integers(-5, 5), max_size=2),
+            "table": st.dictionaries(st.text("abBC", max_size=3), st.none() | st.integers(-5, 5), max_size=2),
         }[domain]
         for name, domain in PROPERTIES
+    }
+    | {
+        "reply_to": st.sampled_from(["amq.rabbitmq.reply-to", "amq.rabbitmq.reply-tO", "amq.rabbitmq.reply_to", "q"]),
+        "expiration": st.text("019-+ x", max_size=13),
     },
 )
 
