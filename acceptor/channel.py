@@ -18,8 +18,10 @@ from acceptor import methods, publishing
 from acceptor.confirms import Confirms
 from acceptor.consumers import Consumer
 from acceptor.inlet import UNLIMITED, Gate
+from acceptor.methods.asking import AtGates, Until
 from acceptor.parked import OVERTAKES, ParkedMethod, ParkedRun, means
 from acceptor.prefetch import SharedPrefetch
+from acceptor.transaction import Transaction
 from acceptor.unacked_cy import UnackedTags
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
@@ -44,12 +46,14 @@ class Channel:
         self.inbox: deque[ParkedRun | ParkedMethod] = deque()
         self.parked_methods = 0
         self.running: Generator[Any, Any, None] | None = None
+        self.runs_at_gates = False
         self.method: MethodSpec | None = None
         self.gates: list[Gate] = []
         self.held_by: Gate | None = None
         self.held_since = 0.0
         self.told_flow = False
         self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
         self.unacked = UnackedTags()
         self.consumers: dict[str, Consumer] = {}
         self.getters: dict[int, int] = {}
@@ -69,7 +73,9 @@ class Channel:
             elif method.name == "channel_close":
                 self.send("channel_close_ok")
             return
-        if self.running is None and (not self.inbox or self.may_overtake(method, arguments, len(self.inbox))):
+        if self.runs_at_gates and method.name == "channel_close":
+            self.handle(method, arguments)  # what waits for its commit is given up
+        elif self.running is None and (not self.inbox or self.may_overtake(method, arguments, len(self.inbox))):
             self.handle(method, arguments)
         else:
             self.park(ParkedMethod(method, arguments, len(frame.payload)))
@@ -83,7 +89,21 @@ class Channel:
         """Acks, nacks and rejects arrived."""
         if self.closing:
             return
-        unknown = self.unacked.settle(run.rows, run.count, self.core.settling(self.shards))
+        if self.transaction is not None:
+            self.take_in_transaction(run)
+        else:
+            self.settled(run, self.unacked.settle(run.rows, run.count, self.core.settling(self.shards)))
+
+    def take_in_transaction(self, run: SettleRun) -> None:
+        """Settlements wait for the commit, and none of them gets into one that came before it."""
+        if self.running is not None or self.inbox:
+            self.park(ParkedMethod(BY_NAME["basic_ack"], {"run": run}, len(run.rows)))
+            return
+        assert self.transaction is not None
+        self.settled(run, self.transaction.settle(self.unacked, run))
+
+    def settled(self, run: SettleRun, unknown: int) -> None:
+        """Settlements were applied up to one whose tag is unknown, -1 if there is none."""
         self.shared_prefetch.serve()
         if unknown >= 0:
             self.fail(amqp_error(406, f"unknown delivery tag {unknown}", METHODS[BASIC_CLASS, run.method_of(unknown)]))
@@ -128,7 +148,15 @@ class Channel:
             self.running = None
             self.fail(error)
         else:
-            self.core.ask(request, self.resume)
+            if isinstance(request, AtGates):
+                self.runs_at_gates = True
+                for gate in request.gates:
+                    self.wait_at(gate)
+                    gate.waiting.move_to_end(self, last=False)
+            elif isinstance(request, Until):
+                request.start(self.resume)
+            else:
+                self.core.ask(request, self.resume)
 
     def pump(self, most: int) -> None:
         """Go through the inbox until something has to wait, publishing at most that many messages."""
@@ -147,7 +175,7 @@ class Channel:
                 self.unpark()
         if self.gates:
             self.overtake()
-        if not self.inbox and self.held_by is not None:
+        if not self.inbox and not self.gates and self.held_by is not None:
             self.core.throttle.release(self)
 
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
@@ -174,10 +202,17 @@ class Channel:
     def admit(self, most: int) -> None:
         """A gate lets the channel in: it publishes at most that many messages."""
         self.leave_gates()
+        if self.runs_at_gates:
+            self.runs_at_gates = False
+            self.go_on(None)
+            most = UNLIMITED
         self.pump(most)
 
     def reconsider(self) -> None:
         """Routes have changed: wait at no gate that is not on the way any more."""
+        if self.runs_at_gates:
+            self.admit(UNLIMITED)
+            return
         item = self.inbox[0] if self.inbox else None
         if isinstance(item, ParkedRun) and self.gates:
             try:
@@ -256,6 +291,10 @@ class Channel:
         """Stop: requeue what is unacked, forget consumers; publishes that are parked may outlive the channel."""
         self.closing = True
         self.running = None
+        self.runs_at_gates = False
+        if self.transaction is not None:
+            self.transaction.forget()
+            self.transaction = None
         for shard in self.shards:
             self.core.links[shard].end_group(self.group)
         self.shards.clear()

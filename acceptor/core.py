@@ -70,6 +70,7 @@ class AcceptorCore:
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.flush: Callable[[Connection], None] = lambda connection: None
+        self.transaction_octets = 0
         self.published_total = 0
         self.confirmed_total = 0
         self.turns = 0
@@ -281,6 +282,8 @@ class AcceptorCore:
             elif kind == bus.REJECTED:
                 _, turn, index, _, first, count = operation
                 link.rejected(turn, index, first, count)
+            elif kind == bus.REFUSED:
+                link.refused(*operation[1:])
             elif kind == bus.CANCELLED:
                 self.delivery.cancelled(operation[1])
             elif kind == bus.HUNGRY:

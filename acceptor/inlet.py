@@ -41,6 +41,8 @@ class Gate(Protocol):
 
     def room(self) -> tuple[int, int]: ...
 
+    def admits(self, count: int, octets: int) -> bool: ...
+
     def is_saturated(self) -> bool: ...
 
     def serve(self) -> None: ...
@@ -105,6 +107,16 @@ class Inlet:
                 octets = max(octets, 1)
         return max(count, 0), max(octets, 0)
 
+    def admits(self, count: int, octets: int) -> bool:
+        """Whether so much may be sent at once. More than there can ever be room for may once nothing is under way."""
+        room, space = self.room()
+        if count <= room and octets <= space:
+            return True
+        marks = self.limits.marks
+        most = (marks.stop_count + marks.overshoot_count) // self.acceptors if marks.stop_count else UNLIMITED
+        most_octets = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
+        return room > 0 and space > 0 and self.in_flight == 0 and (count > most or octets > most_octets)
+
     def entered(self, count: int, octets: int) -> None:
         self.in_flight += count
         self.in_flight_bytes += octets
@@ -139,3 +151,5 @@ def serve(gate: Gate) -> None:
         session, _ = gate.waiting.popitem(last=False)
         session.admit(max(room // turns, SHARE))
         turns -= 1
+        if turns and next(iter(gate.waiting), None) is session:
+            return  # it needs more than there is, all at once: nobody goes before it

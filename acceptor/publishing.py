@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from acceptor.confirms import Span
@@ -59,7 +60,9 @@ def forward(channel: Channel, run: ParkedRun, most: int) -> int:
     before = run.count
     try:
         route = channel.core.routes.find(channel.access, run.address, run.further)
-        if route.by_headers:
+        if channel.transaction is not None:
+            channel.transaction.publish(run)
+        elif route.by_headers:
             forward_by_headers(channel, run, route, most)
         else:
             forward_along(channel, run, route, most)
@@ -129,13 +132,31 @@ def forward_by_headers(channel: Channel, run: ParkedRun, route: Route, most: int
     """Each message has a route of its own. A share of the room is not kept to: the gates bound it all the same."""
     share = UNLIMITED if most == UNLIMITED else UNLIMITED - 1
     while run.count:
-        _, header, _ = run.batch.record(run.first)
-        found = headers(header[12:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
-        single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
-        forward_along(channel, single, channel.core.routes.by_headers(channel.vhost, route, found), share)
+        single, route_of_it = first_by_headers(channel, run, route)
+        forward_along(channel, single, route_of_it, share)
         if single.count:
             return
         run.advance(1)
+
+
+def first_by_headers(channel: Channel, run: ParkedRun, route: Route) -> tuple[ParkedRun, Route]:
+    """The first message of a run, and the route that its headers give it."""
+    _, header, _ = run.batch.record(run.first)
+    found = headers(header[12:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
+    single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
+    return single, channel.core.routes.by_headers(channel.vhost, route, found)
+
+
+def routed(channel: Channel, run: ParkedRun) -> Iterator[tuple[ParkedRun, Route]]:
+    """A run in pieces that go the same way. AMQPError if there is no such exchange."""
+    route = channel.core.routes.find(channel.vhost, run.address, run.further)
+    if not route.by_headers:
+        yield run, route
+        return
+    rest = ParkedRun(run.address, run.mandatory, run.batch, run.first, run.count, 0, run.further)
+    while rest.count:
+        yield first_by_headers(channel, rest, route)
+        rest.advance(1)
 
 
 def unroutable(channel: Channel, run: ParkedRun) -> None:

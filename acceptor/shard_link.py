@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from acceptor.confirms import Span
 from acceptor.inlet import Inlet, Session, serve
@@ -29,7 +29,7 @@ Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
 class Publish:
     """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own."""
 
-    __slots__ = ("batch", "builder", "count", "first", "operation", "queues", "spans")
+    __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "spans")
 
     def __init__(self, queues: tuple[int, ...]) -> None:
         self.queues = queues
@@ -38,22 +38,80 @@ class Publish:
         self.first = 0
         self.count = 0
         self.spans: list[tuple[int, Span]] = []
+        self.commit: Commit | None = None
         self.operation: list[Any] = [bus.PUBLISH, queues, 0, 0, 0]
+
+    def finish(self) -> None:
+        """Nothing more joins it."""
+        if self.builder is not None:
+            self.batch, self.builder = self.builder.finish(), None
+
+
+class Commit:
+    """One shard's part of a transaction: publishes and settlements, taken in together."""
+
+    __slots__ = ("count", "octets", "operation", "publishes", "settlements", "transaction")
+
+    def __init__(self, transaction: Committing, settlements: Settlements | None) -> None:
+        self.transaction = transaction
+        self.settlements = settlements
+        self.publishes: list[Publish] = []
+        self.count = 0
+        self.octets = 0
+        self.operation: list[Any] = [bus.COMMIT, 0, None]
+
+    def add(self, queues: tuple[int, ...], batch: Batch, first: int, count: int) -> None:
+        """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""
+        rows, contents = batch.slices(first, count)
+        octets = len(rows) + len(contents)
+        self.count += count
+        self.octets += octets
+        last = self.publishes[-1] if self.publishes else None
+        if last is None or last.queues != queues or last.builder is None or octets >= OWN_PARTS:
+            last = Publish(queues)
+            last.commit = self
+            self.publishes.append(last)
+            self.operation[1] += 1
+            if octets >= OWN_PARTS:
+                last.batch, last.first, last.count = batch, first, count
+                return
+            last.builder = BatchBuilder()
+        last.builder.extend(batch, first, count)
+        last.count += count
+        if last.builder.used >= 16 * OWN_PARTS:
+            last.finish()
+
+    def forget_settlements(self) -> None:
+        """They refer to deliveries of a shard that is dead."""
+        self.settlements = None
+        self.operation[2] = None
+
+
+class Committing(Protocol):
+    """A transaction on its way to its shards. `partial`: a queue refused some of it after all."""
+
+    partial: bool
+
+    def refused_by(self, queue: int) -> None: ...
+
+    def taken(self) -> None: ...
 
 
 class Sent:
-    """A turn on its way: its publishes with their spans, what it weighs, and what it has under way for each inlet."""
+    """A turn on its way: its publishes with their spans, transactions, what it weighs and has under way for inlets."""
 
-    __slots__ = ("count", "inlets", "number", "octets", "publishes")
+    __slots__ = ("commits", "count", "inlets", "number", "octets", "publishes")
 
     def __init__(
-        self, number: int, count: int, octets: int, publishes: dict[int, Publish], inlets: dict[Inlet, list[int]]
-    ) -> None:
+        self, number: int, count: int, octets: int, publishes: dict[int, Publish], inlets: dict[Inlet, list[int]],
+        commits: dict[int, Commit],
+    ) -> None:  # fmt: skip
         self.number = number
         self.count = count
         self.octets = octets
         self.publishes = publishes
         self.inlets = inlets
+        self.commits = commits
 
 
 class ShardLink:
@@ -89,6 +147,7 @@ class ShardLink:
         self.publishes: dict[int, Publish] = {}
         self.latest: dict[int, Publish] = {}
         self.inlets: dict[Inlet, list[int]] = {}
+        self.commits: dict[int, Commit] = {}
         self.count = 0
         self.octets = 0
 
@@ -103,6 +162,11 @@ class ShardLink:
         if not self.up or count <= 0 or octets <= 0 or self.gauges.saturated(self.index):
             return 0, 0
         return count, octets
+
+    def admits(self, count: int, octets: int) -> bool:
+        """Whether so much may be sent at once. More than may ever be in flight may once nothing is."""
+        room, space = self.room()
+        return (count <= room and octets <= space) or (room == self.max_count and space > 0)
 
     def serve(self) -> None:
         serve(self)
@@ -152,6 +216,22 @@ class ShardLink:
             self.latest[queue] = publish
         return publish
 
+    def commit(self, commit: Commit) -> None:
+        """Put this shard's part of a transaction into the turn."""
+        self.mark(commit)
+        for publish in commit.publishes:
+            publish.finish()  # nothing else may join it
+            for queue in publish.queues:
+                self.latest[queue] = publish
+            self.publishes[len(self.turn.operations)] = publish
+            self.turn.operations.append(publish.operation)
+        self.count += commit.count
+        self.octets += commit.octets
+
+    def mark(self, commit: Commit) -> None:
+        self.commits[len(self.turn.operations)] = commit
+        self.turn.operations.append(commit.operation)
+
     def under_way(self, inlet: Inlet, count: int, octets: int) -> None:
         """Remember what this turn puts under way for an inlet."""
         known = self.inlets.get(inlet)
@@ -200,20 +280,22 @@ class ShardLink:
         if not self.up or not (self.turn or self.number == 0):
             return None
         for publish in self.publishes.values():
-            if publish.builder is not None:
-                publish.batch, publish.builder = publish.builder.finish(), None
+            publish.finish()
             assert publish.batch is not None
             publish.operation[2] = self.turn.place_batch(publish.batch, publish.first, publish.count)
             publish.operation[4] = publish.count
         if self.settle_operation is not None:
             self.settle_operation[1] = self.turn.place(self.settlements.finish())
+        for commit in self.commits.values():
+            if commit.settlements is not None:
+                commit.operation[2] = self.turn.place(commit.settlements.finish())
         self.number += 1
         frames = self.turn.frames(self.number, version)
         octets = sum(map(len, frames)) + self.turn.lent
         self.in_flight += self.count
         self.in_flight_octets += octets
         self.gauges.pair_add_sent(self.acceptor, self.index, octets)
-        self.sent.append(Sent(self.number, self.count, octets, self.publishes, self.inlets))
+        self.sent.append(Sent(self.number, self.count, octets, self.publishes, self.inlets, self.commits))
         self.begin_turn()
         return frames
 
@@ -223,16 +305,25 @@ class ShardLink:
         """A queue refused `count` rows from `first` of a publish: the spans that they belong to are told."""
         for sent in self.sent:
             if sent.number == turn:
-                spans = sent.publishes[index].spans
-                for start, span in spans:
+                publish = sent.publishes[index]
+                if publish.commit is not None:
+                    publish.commit.transaction.partial = True
+                for start, span in publish.spans:
                     low, high = max(first, start), min(first + count, start + span.count)
                     if low < high:
                         span.reject(low - start, high - low)
                 return
 
+    def refused(self, turn: int, index: int, queue: int) -> None:
+        """A queue had no room for a transaction: the shard took in nothing of it."""
+        for sent in self.sent:
+            if sent.number == turn:
+                sent.commits[index].transaction.refused_by(queue)
+
     def taken(self, number: int) -> None:
         """The shard has taken in all turns up to `number`."""
         served: dict[Inlet, None] = {}
+        commits: list[Commit] = []
         while self.sent and self.sent[0].number <= number:
             sent = self.sent.popleft()
             self.in_flight -= sent.count
@@ -240,9 +331,12 @@ class ShardLink:
             for publish in sent.publishes.values():
                 for _, span in publish.spans:
                     span.settle_one()
+            commits += sent.commits.values()
             for inlet, (count, octets) in sent.inlets.items():
                 inlet.taken(count, octets)
                 served[inlet] = None
+        for commit in commits:
+            commit.transaction.taken()
         for inlet in served:
             if inlet.waiting:
                 inlet.serve()
@@ -266,6 +360,8 @@ class ShardLink:
         Settlements that wait refer to deliveries of the dead shard and are void.
         """
         publishes = [publish for sent in self.sent for publish in sent.publishes.values()]
+        commits = [commit for sent in self.sent for commit in sent.commits.values()]
+        commits += self.commits.values()
         under_way = [sent.inlets for sent in self.sent]
         count = self.count + sum(sent.count for sent in self.sent)
         octets = self.octets + sum(sent.octets for sent in self.sent)
@@ -278,6 +374,9 @@ class ShardLink:
             self.ask(operation, reply)
         self.turn.operations += asked
         for publish in publishes:
+            if publish.commit is not None and publish is publish.commit.publishes[0]:
+                publish.commit.forget_settlements()
+                self.mark(publish.commit)
             self.publishes[len(self.turn.operations)] = publish
             self.turn.operations.append(publish.operation)
         for inlets in under_way:
@@ -287,5 +386,8 @@ class ShardLink:
         self.in_flight = self.in_flight_octets = 0
         self.up = True
         self.gauges.pair_reset_sent(self.acceptor, self.index)
+        for commit in commits:
+            if not commit.publishes:
+                commit.transaction.taken()
         if self.waiting:
             self.serve()

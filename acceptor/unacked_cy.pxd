@@ -22,6 +22,7 @@ cdef class UnackedTags:
     cdef readonly int64_t next_tag
     cdef readonly int64_t total
     cdef readonly int64_t consumed
+    cdef bytearray journal
 
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t, tag=int64_t)
     cpdef int64_t deliver(self, int64_t consumer, int64_t sequence, int64_t count, uint32_t now=*)
@@ -40,6 +41,11 @@ cdef class UnackedTags:
     cpdef list older_than(self, int64_t then)
     @cython.locals(consumer=uint64_t, sequence=uint64_t, builder=Settlements)
     cdef int emit(self, const unsigned char* p, Py_ssize_t at, int64_t offset, uint32_t count, uint32_t kind, list builders) except -1
+    @cython.locals(p=cython.p_uchar, at=Py_ssize_t)
+    cdef int note(self, uint64_t tag, uint64_t consumer, uint64_t sequence, uint32_t count, uint32_t when_and_kind) except -1
+    cpdef settle_noted(self, bytearray settlements, Py_ssize_t count, list builders, bytearray journal)
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, octets=bytes, rows=list, at=Py_ssize_t, count=int64_t)
+    cpdef restore(self, bytearray journal)
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t)
     cdef int insert_after(self, Py_ssize_t index) except -1
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, kept=Py_ssize_t)

@@ -8,10 +8,12 @@ little-endian, stands for a run of deliveries to one consumer:
     8   8  the consumer's id on the bus; its lowest octet is the index of the shard, GETS is set where basic.get took it
     16  8  sequence number of the first message in its queue
     24  4  how many; 0 once they are settled, until the row is trimmed
-    28  4  when, in seconds, times 4
+    28  4  when, in seconds, times 4; in the journal of a transaction with how they were settled
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import cython
 
@@ -76,6 +78,7 @@ class UnackedTags:
         self.next_tag = 1
         self.total = 0
         self.consumed = 0
+        self.journal: Any = None
 
     def __len__(self) -> int:
         return self.total
@@ -224,7 +227,44 @@ class UnackedTags:
         builder.add(consumer, sequence, count, kind)
         if not consumer >> GETS_BIT:
             self.consumed -= count
+        if self.journal is not None:
+            self.note(get64(p, at) + offset, consumer, sequence, count, get32(p, at + 28) >> 2 << 2 | kind)
         return 0
+
+    def note(self, tag: int, consumer: int, sequence: int, count: int, when_and_kind: int) -> int:
+        """Remember in the journal what is settled: it may have to be taken back."""
+        at = len(self.journal)
+        resize(self.journal, at + ROW)
+        p = address_of_bytearray(self.journal)
+        put64(p, at, tag)
+        put64(p, at + 8, consumer)
+        put64(p, at + 16, sequence)
+        put32(p, at + 24, count)
+        put32(p, at + 28, when_and_kind)
+        return 0
+
+    def settle_noted(self, settlements: bytearray, count: int, builders: list[Settlements], journal: bytearray) -> int:
+        """As `settle`, with every range that is settled noted in a journal of rows."""
+        self.journal = journal
+        try:
+            return self.settle(settlements, count, builders)
+        finally:
+            self.journal = None
+
+    def restore(self, journal: bytearray) -> None:
+        """Take back settlements: what a journal holds is unsettled again."""
+        self.compact()
+        p = address_of_bytearray(journal)
+        for row in range(len(journal) // ROW):
+            count = get32(p, row * ROW + 24)
+            self.total += count
+            if not get64(p, row * ROW + 8) >> GETS_BIT:
+                self.consumed += count
+        octets = bytes(self.rows[: self.tail * ROW] + journal)
+        rows = [octets[at : at + ROW] for at in range(0, len(octets), ROW)]
+        rows.sort(key=first_tag)
+        self.rows = bytearray(b"".join(rows))
+        self.tail = len(rows)
 
     def insert_after(self, index: int) -> int:
         """Open a row behind the given one."""
@@ -258,3 +298,7 @@ class UnackedTags:
             self.head = 0
             self.tail = 0
         return 0
+
+
+def first_tag(row: bytes) -> int:
+    return int.from_bytes(row[:8], "little")

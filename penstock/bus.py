@@ -53,6 +53,9 @@ LIMIT = 10
 ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
 GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consumers within this turn
+# [COMMIT, publishes, part | None]: a transaction. The PUBLISH operations that follow, that many, are taken in together
+# with the settlements of the part (as of SETTLE), or none of it where a queue refuses some.
+COMMIT = 13
 
 # Shard to acceptor.
 DELIVER = 1  # [DELIVER, consumer, sequence, part, count, redelivered]
@@ -62,6 +65,7 @@ CANCELLED = 4  # [CANCELLED, consumer]: its queue was deleted, or an exclusive c
 REJECTED = 5  # [REJECTED, turn, index of the PUBLISH in it, queue id, first row, count]
 HUNGRY = 7  # [HUNGRY, group]: messages are ready for its consumers that lack a GRANT; said once until one comes
 SPENT = 8  # [SPENT, group, count]: a GRANT of so many was taken in, its deliveries came before this
+REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
 
 # Parts from this size on are frames of their own.
 IN_HEAD = 4096

@@ -135,6 +135,11 @@ class AmqpSettings(BaseModel):
     consumers_per_channel: int = Field(
         default=0, ge=0, description="most consumers that a channel may have at a time; 0 is no limit"
     )
+    transaction_bytes: Bytes = Field(
+        default=64 * MIB,
+        ge=0,
+        description="contents of publishes that wait for tx.commit, in bytes an acceptor; more close the channel",
+    )
     receive_buffer: Bytes = Field(
         default=256 * KIB,
         ge=0,
@@ -191,6 +196,11 @@ class FlowSettings(BaseModel):
         default=2 * MIB,
         ge=64 * KIB,
         description="deliveries a shard may have under way to a consumer's connection, in bytes",
+    )
+    tx_when_full: Literal["wait", "reject"] = Field(
+        default="wait",
+        description="what a tx.commit does for want of room in a queue: wait for it, or reject: the channel is closed "
+        "and all of it rolled back",
     )
     recheck_seconds: float = Field(
         default=0.1,

@@ -28,6 +28,7 @@ from shard.link import Link, life_of
 from shard.peers import Peers
 from shard.queues import QueueState
 from shard.saturation import Saturation
+from shard.transactions import full_for
 
 log = get_logger()
 
@@ -150,11 +151,20 @@ class ShardCore:
             link.waiting.append((turn, version, operations, parts))
             return
         link.taken = turn
-        for index, operation in enumerate(operations):
+        steps = iter(enumerate(operations))
+        for index, operation in steps:
             if operation[0] == bus.PUBLISH:
                 self.publish(link, parts, turn, index, operation)
             elif operation[0] == bus.SETTLE:
                 self.consuming.settle(link, parts, operation)
+            elif operation[0] == bus.COMMIT:
+                full = full_for(self, parts, operations[index + 1 : index + 1 + operation[1]])
+                if full is not None:
+                    link.turn.operations.append([bus.REFUSED, turn, index, full.id])
+                    for _ in range(operation[1]):
+                        next(steps)
+                elif operation[2] is not None:
+                    self.consuming.settle(link, parts, [bus.SETTLE, operation[2]])
             else:
                 self.operations[operation[0]](link, *operation[1:])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from acceptor.methods import access, basic, channel, confirm, exchange, queue
+from acceptor.methods import access, basic, channel, confirm, exchange, queue, tx
 from acceptor.methods.asking import Handling
 
 Handler = Callable[[Any, dict[str, Any]], Handling | None]
@@ -17,4 +17,5 @@ HANDLERS: dict[str, Handler] = {
     **confirm.HANDLERS,
     **exchange.HANDLERS,
     **queue.HANDLERS,
+    **tx.HANDLERS,
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from acceptor.inlet import Gate
 from penstock.amqp.errors import amqp_error
 
 
@@ -26,6 +27,20 @@ class ToShard:
 
 
 @dataclass(frozen=True, slots=True)
+class AtGates:
+    """Wait until any of these has room, before all others."""
+
+    gates: Sequence[Gate]
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Wait for something of this acceptor: `start` is given what to call, with anything, once it is so."""
+
+    start: Callable[[Callable[[Any], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A result or an error ([reply code, text]); `parts` are what indexes in the result point into."""
 
@@ -34,7 +49,7 @@ class Answer:
     parts: Sequence[Any] = ()
 
 
-Handling = Generator[ToRouter | ToShard, Answer, None]
+Handling = Generator[ToRouter | ToShard | AtGates | Until, Answer, None]
 Asking = Generator[ToRouter | ToShard, Answer, Any]
 
 

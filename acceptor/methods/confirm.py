@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.confirms import Confirms
+from penstock.amqp.errors import amqp_error
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
 
 
 def select(channel: Channel, arguments: dict[str, Any]) -> None:
+    if channel.transaction is not None:
+        raise amqp_error(406, "cannot switch from tx to confirm mode")
     if channel.confirms is None:
         channel.confirms = Confirms()
     if not arguments["nowait"]:

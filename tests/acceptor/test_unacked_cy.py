@@ -71,6 +71,8 @@ class Tags(RuleBasedStateMachine):
         self.model: dict[int, tuple[int, int]] = {}
         self.next_tag = 1
         self.sequences = dict.fromkeys(CONSUMERS, 0)
+        self.journals = {load: bytearray() for load in LOADS}
+        self.noted: dict[int, tuple[int, int]] = {}
 
     def both(self, call: Callable[[Any], Any]) -> Any:
         compiled, plain = (call(tags) for tags in self.tags.values())
@@ -139,6 +141,28 @@ class Tags(RuleBasedStateMachine):
     def settle_one_by_one(self, kind: int, every: int, backwards: bool) -> None:
         tags = sorted(self.model, reverse=backwards)[::every]
         self.settle([(tag, kind, False) for tag in tags])
+
+    @precondition(lambda self: self.model)
+    @rule(choices=st.lists(st.tuples(st.integers(0, 300), kinds, st.booleans()), min_size=1, max_size=4))
+    def settle_in_a_transaction(self, choices: list[tuple[int, int, bool]]) -> None:
+        known = sorted(self.model)
+        settlements = [(known[which % len(known)], kind, multiple) for which, kind, multiple in choices]
+        before = dict(self.model)
+        unknown, _ = self.expect(settlements)
+        for load, tags in self.tags.items():
+            builders = [load(NAME).Settlements() for _ in range(SHARDS)]
+            found = tags.settle_noted(packed(settlements), len(settlements), builders, self.journals[load])
+            assert found == unknown
+        self.noted |= {tag: before[tag] for tag in before.keys() - self.model.keys()}
+
+    @rule()
+    def take_back(self) -> None:
+        """A transaction is rolled back: what it settled is not."""
+        for load, tags in self.tags.items():
+            tags.restore(self.journals[load])
+            self.journals[load].clear()
+        self.model |= self.noted
+        self.noted.clear()
 
     @rule(kind=kinds)
     def settle_all(self, kind: int) -> None:

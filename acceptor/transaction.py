@@ -1,0 +1,166 @@
+"""Transactions: publishes and settlements that wait for tx.commit (AMQP 0-9-1, 1.9).
+
+      collecting ──(tx.commit)──▶ waiting for room ──(all of it fits)──▶ on its way ──(every shard took it in)──▶ done
+          └──(tx.rollback, an error, the end of the channel)──▶ forgotten
+
+What a transaction has for one shard is taken in at once, or not at all. It leaves when every gate on its way has room
+for all of it; what is larger than a queue ever has room for leaves when the queue is open and nothing is under way.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from acceptor import publishing
+from acceptor.inlet import Gate, Inlet
+from acceptor.parked import ParkedRun
+from acceptor.routes import Route
+from acceptor.shard_link import Commit, ShardLink
+from acceptor.unacked_cy import Settlements, UnackedTags
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.core import AcceptorCore
+
+Piece = tuple[ParkedRun, Route]
+
+
+class Transaction:
+    """What a channel has published and settled since its last commit or rollback."""
+
+    def __init__(self, core: AcceptorCore) -> None:
+        self.core = core
+        self.runs: list[ParkedRun] = []
+        self.octets = 0
+        self.settlements = [Settlements() for _ in core.links]
+        self.journal = bytearray()
+
+    def publish(self, run: ParkedRun) -> None:
+        """Keep publishes until the commit; nothing is left in `run`. AMQPError where there is no more room for them."""
+        limit = self.core.settings.amqp.transaction_bytes
+        if self.core.transaction_octets + run.octets > limit:
+            raise amqp_error(406, f"transactions without commit hold more than {limit} bytes (amqp.transaction_bytes)")
+        self.core.transaction_octets += run.octets
+        self.octets += run.octets
+        kept = ParkedRun(run.address, run.mandatory, run.batch, run.first, run.count, 0, run.further)
+        self.runs.append(kept)
+        run.count = 0
+
+    def settle(self, unacked: UnackedTags, run: SettleRun) -> int:
+        """Keep settlements until the commit; the first tag that is unknown, or -1."""
+        unknown: int = unacked.settle_noted(run.rows, run.count, self.settlements, self.journal)
+        return unknown
+
+    def rollback(self, unacked: UnackedTags) -> None:
+        """Publishes are dropped, what was settled is not."""
+        unacked.restore(self.journal)
+        self.forget()
+
+    def forget(self) -> None:
+        self.core.transaction_octets -= self.octets
+        self.octets = 0
+        self.runs.clear()
+
+    def pieces(self, channel: Channel) -> list[Piece]:
+        """The publishes, in pieces that go the same way by the topology of now."""
+        return [piece for run in self.runs for piece in publishing.routed(channel, run)]
+
+    def freed(self, channel: Channel) -> dict[int, int]:
+        """Messages that its settlements take out of queues, by queue id."""
+        queues = {consumer.id: consumer.queue.queue_id for consumer in channel.consumers.values()}
+        queues |= {getter: queue for queue, getter in channel.getters.items()}
+        freed: dict[int, int] = {}
+        for _, consumer, _, count, when_and_kind in struct.iter_unpack("<QQQII", self.journal):
+            queue = queues.get(consumer)
+            if when_and_kind & 3 != SETTLE_REQUEUE and queue is not None:
+                freed[queue] = freed.get(queue, 0) + count
+        return freed
+
+    def closed_gates(self, channel: Channel, pieces: Sequence[Piece]) -> list[Gate]:
+        """The gates that have no room for all of it, beside what its own settlements make."""
+        needs: dict[Gate, list[int]] = {}
+        for run, route in pieces:
+            rows, contents = run.batch.slices(run.first, run.count)
+            for gate in route.gates:
+                link = isinstance(gate, ShardLink)
+                need = needs.setdefault(gate, [0, 0])
+                need[0] += run.count
+                need[1] += len(rows) + len(contents) if link else run.batch.body_bytes(run.first, run.count)
+        freed = self.freed(channel) if self.journal else {}
+        return [
+            gate
+            for gate, (count, octets) in needs.items()
+            if not (isinstance(gate, Inlet) and freed.get(gate.id, 0) >= count) and not gate.admits(count, octets)
+        ]
+
+
+class Committing:
+    """A transaction on its way: `awaited` shards have not taken it in. `full` is the queue that had no room for it."""
+
+    def __init__(self, channel: Channel, transaction: Transaction) -> None:
+        self.channel = channel
+        self.awaited = 0
+        self.refusals = 0
+        self.shards = 0
+        self.full: int | None = None
+        self.partial = False
+        self.commits: dict[int, Commit] = {}
+        self.settlements = transaction.settlements
+        self.done: Callable[[Any], None] = lambda answer: None
+
+    def start(self, done: Callable[[Any], None]) -> None:
+        """`done` is called when every shard has taken in its part."""
+        self.done = done
+        if not self.awaited:
+            done(None)
+
+    def leave(self, pieces: Sequence[Piece]) -> None:
+        """Put it into the turns of its shards; what no queue takes is returned, or dropped."""
+        core = self.channel.core
+        for run, route in pieces:
+            if not route.targets:
+                publishing.unroutable(self.channel, run)
+                continue
+            octets = run.batch.body_bytes(run.first, run.count)
+            for target in route.targets:
+                self.commit(target.link).add(target.queues, run.batch, run.first, run.count)
+                for inlet in target.inlets:
+                    inlet.entered(run.count, octets)
+                    target.link.under_way(inlet, run.count, octets)
+            core.published(run.count)
+        for link, settlements in zip(core.links, self.settlements, strict=True):
+            if settlements:
+                self.commit(link)
+        self.awaited = self.shards = len(self.commits)
+        for index, commit in self.commits.items():
+            core.links[index].commit(commit)
+
+    def commit(self, link: ShardLink) -> Commit:
+        commit = self.commits.get(link.index)
+        if commit is None:
+            settlements = self.settlements[link.index]
+            commit = self.commits[link.index] = Commit(self, settlements or None)
+        return commit
+
+    def refused_by(self, queue: int) -> None:
+        self.full = queue
+        self.refusals += 1
+
+    def taken(self) -> None:
+        """One shard more has taken in its part, or refused it."""
+        self.awaited -= 1
+        if not self.awaited:
+            self.done(None)
+
+    def error(self) -> AMQPError | None:
+        """Why it failed: RabbitMQ's words where some of it is done all the same."""
+        if self.partial or 0 < self.refusals < self.shards:
+            return amqp_error(406, "partial tx completion")
+        if self.full is None:
+            return None
+        queue = self.channel.core.topology.queue_by_id(self.full)
+        return amqp_error(406, f"transaction rolled back: no room in {queue or 'a queue that is gone'}")

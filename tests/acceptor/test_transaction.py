@@ -1,0 +1,339 @@
+"""Transactions among joined cores: nothing before the commit, all of it after; room, refusals, deaths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.frames import Event
+from tests.joined import Client, Node
+
+FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node(shards=2) as node:
+        node.declare("a", 0)
+        node.declare("b", 1)
+        node.declare("full", 0, **FLOW)
+        yield node
+
+
+def channel(node: Node, tx: bool = True) -> Client:
+    client = node.connect()
+    client.call("channel.open", 1)
+    if tx:
+        client.call("tx.select", 1)
+    return client
+
+
+@pytest.fixture
+def client(node: Node) -> Client:
+    return channel(node)
+
+
+def depths(node: Node, *queues: str) -> list[int]:
+    return [node.state(queue).depth for queue in queues]
+
+
+def get(node: Node, client: Client, queue: str) -> Event:
+    node.settle()
+    client.send("basic.get", 1, queue=queue)
+    node.settle()
+    return client.take("basic.get-ok", 1)
+
+
+def test_publishes_wait_for_the_commit(node: Node, client: Client) -> None:
+    for number in range(3):
+        client.publish(1, b"%d" % number, routing_key="ab"[number % 2])
+    node.settle()
+    assert depths(node, "a", "b") == [0, 0]
+    client.call("tx.commit", 1)
+    assert depths(node, "a", "b") == [2, 1]
+    assert node.core(0).transaction_octets == 0
+    assert [get(node, client, "a").body for _ in range(2)] == [b"0", b"2"]
+
+
+def test_after_a_rollback_nothing_was_published_and_nothing_settled(node: Node, client: Client) -> None:
+    other = channel(node, tx=False)
+    for number in range(4):
+        other.publish(1, b"%d" % number, routing_key="a")
+    tags = [get(node, client, "a").delivery_tag for _ in range(3)]
+    client.send("basic.ack", 1, delivery_tag=tags[1], multiple=True)
+    client.send("basic.nack", 1, delivery_tag=tags[2], requeue=True)
+    client.publish(1, b"x", routing_key="b")
+    tags.append(get(node, client, "a").delivery_tag)
+    client.call("tx.rollback", 1)
+    assert depths(node, "a", "b") == [4, 0]
+    assert client.connection.channels[1].unacked.total == 4
+    assert not any(event.name == "basic.deliver" for event in client.events[1])
+    client.send("basic.ack", 1, delivery_tag=tags[0])
+    client.send("basic.ack", 1, delivery_tag=tags[3], multiple=True)
+    client.call("tx.commit", 1)
+    assert depths(node, "a", "b") == [0, 0]
+
+
+def test_settlements_take_effect_with_the_commit(node: Node, client: Client) -> None:
+    channel(node, tx=False).publish(1, b"x", routing_key="a")
+    tag = get(node, client, "a").delivery_tag
+    client.send("basic.ack", 1, delivery_tag=tag)
+    node.settle()
+    assert depths(node, "a") == [1]
+    client.call("tx.commit", 1)
+    assert depths(node, "a") == [0]
+
+
+def test_what_is_settled_in_a_transaction_is_settled(node: Node, client: Client) -> None:
+    channel(node, tx=False).publish(1, b"x", routing_key="a")
+    tag = get(node, client, "a").delivery_tag
+    client.send("basic.ack", 1, delivery_tag=tag)
+    client.send("basic.ack", 1, delivery_tag=tag)
+    node.settle()
+    closed = client.take("channel.close", 1)
+    assert (closed.code, closed.text, closed.method_id) == (
+        406,
+        f"PRECONDITION_FAILED - unknown delivery tag {tag}",
+        80,
+    )
+    assert node.state("a").contents.ready == 1
+
+
+def test_returns_come_before_commit_ok(node: Node, client: Client) -> None:
+    client.publish(1, b"x", "amq.direct", "nowhere", mandatory=True)
+    client.publish(1, b"y", routing_key="a")
+    node.settle()
+    assert not client.names(1)
+    client.send("tx.commit", 1)
+    node.settle()
+    assert client.names(1) == ["basic.return", "tx.commit-ok"]
+
+
+def test_commit_ok_waits_for_every_shard(node: Node, client: Client) -> None:
+    for queue in "ab":
+        client.publish(1, b"x", routing_key=queue)
+    client.send("tx.commit", 1)
+    client.read()
+    node.finish(0)
+    node.send_up(0, 0)
+    node.finish_shard(0)
+    node.send_down(0, 0)
+    node.finish(0)
+    assert not client.names(1)
+    node.settle()
+    assert client.names(1) == ["tx.commit-ok"]
+
+
+def test_a_commit_waits_for_room_and_its_client_is_told(node: Node, client: Client) -> None:
+    other = channel(node, tx=False)
+    for _ in range(5):
+        other.publish(1, b"x", routing_key="full")
+    node.settle(1)
+    for queue in ("a", "full", "full"):
+        client.publish(1, b"y", routing_key=queue)
+    client.send("tx.commit", 1)
+    client.publish(1, b"next", routing_key="a")
+    node.settle(1)
+    assert depths(node, "a", "full") == [0, 5]
+    assert "queue 'full'" in client.take("connection.blocked").reason
+    for _ in range(2):
+        other.send("basic.get", 1, queue="full", no_ack=True)
+    node.settle(2)
+    assert not client.names(1)
+    other.send("basic.get", 1, queue="full", no_ack=True)
+    node.settle(2)
+    client.take("tx.commit-ok", 1)
+    client.take("connection.unblocked")
+    assert depths(node, "a", "full") == [1, 4]
+    client.call("tx.commit", 1)
+    assert depths(node, "a") == [2]
+
+
+def test_nobody_goes_before_a_commit_that_needs_more_room(node: Node, client: Client) -> None:
+    filler, other = channel(node, tx=False), channel(node, tx=False)
+    for _ in range(3):
+        filler.publish(1, b"x", routing_key="full")
+    node.settle()
+    for _ in range(4):
+        client.publish(1, b"y", routing_key="full")
+    client.send("tx.commit", 1)
+    node.settle(1)
+    other.publish(1, b"late", routing_key="full")
+    node.settle(2)
+    assert depths(node, "full") == [3]
+    for _ in range(2):
+        filler.send("basic.get", 1, queue="full", no_ack=True)
+    node.settle(2)
+    client.take("tx.commit-ok", 1)
+    assert depths(node, "full")[0] >= 5
+
+
+def test_what_is_larger_than_the_queue_goes_when_it_is_open(node: Node, client: Client) -> None:
+    for _ in range(50):
+        client.publish(1, b"y", routing_key="full")
+    client.call("tx.commit", 1)
+    assert depths(node, "full") == [50]
+
+
+def test_what_is_larger_than_may_be_in_flight_goes_too() -> None:
+    with Node(flow={"pair_count": 64, "pair_bytes": 65536}) as node:
+        node.declare("a")
+        client = channel(node)
+        for _ in range(200):
+            client.publish(1, bytes(1000), routing_key="a")
+        client.call("tx.commit", 1)
+        assert depths(node, "a") == [200]
+
+
+def test_acks_make_room_for_what_goes_back_to_their_queue(node: Node, client: Client) -> None:
+    other = channel(node, tx=False)
+    for _ in range(5):
+        other.publish(1, b"x", routing_key="full")
+    node.settle(1)
+    tag = get(node, client, "full").delivery_tag
+    client.send("basic.ack", 1, delivery_tag=tag)
+    client.publish(1, b"again", routing_key="full")
+    client.call("tx.commit", 1)
+    assert depths(node, "full") == [5]
+
+
+def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> None:
+    other = channel(node, tx=False)
+    for _ in range(5):
+        other.publish(1, b"x", routing_key="full")
+    node.settle(1)
+    client.publish(1, b"y", routing_key="full")
+    client.send("tx.commit", 1)
+    client.call("channel.close", 1, code=200)
+    assert node.core(0).transaction_octets == 0
+    assert not node.core(0).throttle.held
+    other.send("basic.get", 1, queue="full", no_ack=True)
+    for _ in range(5):
+        other.send("basic.get", 1, queue="full", no_ack=True)
+    node.settle(2)
+    assert depths(node, "full") == [0]
+
+
+def test_instead_of_waiting_it_may_be_rolled_back() -> None:
+    with Node(flow={"tx_when_full": "reject"}) as node:
+        node.declare("full", **FLOW)
+        node.declare("a")
+        other, client = channel(node, tx=False), channel(node)
+        for _ in range(5):
+            other.publish(1, b"x", routing_key="full")
+        node.settle(1)
+        for queue in ("a", "full"):
+            client.publish(1, b"y", routing_key=queue)
+        client.send("tx.commit", 1)
+        node.settle()
+        closed = client.take("channel.close", 1)
+        assert (closed.code, closed.class_id, closed.method_id) == (406, 90, 20)
+        assert "rolled back, no room: queue 'full' in vhost '/': 5 of 4 messages" in closed.text
+        assert depths(node, "a", "full") == [0, 5]
+
+
+def test_a_rejecting_queue_takes_all_or_nothing(node: Node, client: Client) -> None:
+    node.declare("strict", 0, **{"x-max-length": 2, "x-overflow": "reject-publish"})
+    for queue in ("a", "strict", "strict"):
+        client.publish(1, b"1", routing_key=queue)
+    client.call("tx.commit", 1)
+    tag = get(node, client, "a").delivery_tag
+    client.send("basic.ack", 1, delivery_tag=tag)
+    for queue in ("a", "strict"):
+        client.publish(1, b"2", routing_key=queue)
+    client.send("tx.commit", 1)
+    node.settle()
+    closed = client.take("channel.close", 1)
+    reason = "PRECONDITION_FAILED - transaction rolled back: no room in queue 'strict' in vhost '/'"
+    assert (closed.code, closed.text, closed.class_id, closed.method_id) == (406, reason, 90, 20)
+    assert depths(node, "a", "strict") == [1, 2]
+
+
+def test_where_another_shard_has_taken_its_part_it_is_partial(node: Node, client: Client) -> None:
+    node.declare("strict", 0, **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    for queue in ("b", "strict", "strict"):
+        client.publish(1, b"1", routing_key=queue)
+    client.send("tx.commit", 1)
+    node.settle()
+    assert client.take("channel.close", 1).text == "PRECONDITION_FAILED - partial tx completion"
+    assert depths(node, "b", "strict") == [1, 0]
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_shard_that_dies_takes_it_in_its_next_life(node: Node, client: Client, sent: bool) -> None:
+    other = channel(node, tx=False)
+    other.publish(1, b"old", routing_key="b")
+    tag = get(node, client, "b").delivery_tag
+    client.send("basic.ack", 1, delivery_tag=tag)
+    for queue in "abb":
+        client.publish(1, b"x", routing_key=queue)
+    client.send("tx.commit", 1)
+    client.read()
+    if sent:
+        node.finish(0)
+    node.kill_shard(1)
+    node.settle()
+    assert "tx.commit-ok" not in client.names(1)
+    node.start_shard(1)
+    node.settle()
+    client.take("tx.commit-ok", 1)
+    assert depths(node, "a", "b") == [1, 2]
+
+
+def test_a_commit_of_settlements_ends_with_their_shard(node: Node, client: Client) -> None:
+    channel(node, tx=False).publish(1, b"x", routing_key="b")
+    tag = get(node, client, "b").delivery_tag
+    client.send("basic.ack", 1, delivery_tag=tag)
+    client.send("tx.commit", 1)
+    client.read()
+    node.finish(0)
+    node.kill_shard(1)
+    node.start_shard(1)
+    node.settle()
+    client.take("tx.commit-ok", 1)
+
+
+def test_what_is_kept_is_bounded() -> None:
+    with Node(amqp={"transaction_bytes": 10_000}) as node:
+        client = channel(node)
+        for _ in range(2):
+            client.publish(1, bytes(6000), routing_key="q")
+        node.settle()
+        closed = client.take("channel.close", 1)
+        assert (closed.code, closed.method_id) == (406, 40)
+        assert "more than 10000 bytes" in closed.text
+        assert node.core(0).transaction_octets == 0
+
+
+def test_settlements_behind_a_method_belong_to_the_transaction_that_they_came_in(node: Node, client: Client) -> None:
+    channel(node, tx=False).publish(1, b"x", routing_key="a")
+    tag = get(node, client, "a").delivery_tag
+    client.publish(1, b"y", routing_key="b")
+    client.send("tx.commit", 1)
+    client.send("basic.ack", 1, delivery_tag=tag)
+    client.send("tx.rollback", 1)
+    node.settle()
+    client.take("tx.commit-ok", 1)
+    client.take("tx.rollback-ok", 1)
+    assert depths(node, "a", "b") == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("methods", "text", "ids"),
+    [
+        (["tx.commit"], "channel is not transactional", (90, 20)),
+        (["tx.rollback"], "channel is not transactional", (90, 30)),
+        (["tx.select", "confirm.select"], "cannot switch from tx to confirm mode", (85, 10)),
+        (["confirm.select", "tx.select"], "cannot switch from confirm to tx mode", (90, 10)),
+    ],
+)
+def test_refusals(node: Node, methods: list[str], text: str, ids: tuple[int, int]) -> None:
+    client = channel(node, tx=False)
+    for method in methods:
+        client.send(method, 1)
+    node.settle()
+    closed: Any = client.take("channel.close", 1)
+    assert (closed.code, closed.text) == (406, f"PRECONDITION_FAILED - {text}")
+    assert (closed.class_id, closed.method_id) == ids

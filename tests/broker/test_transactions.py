@@ -1,0 +1,91 @@
+"""Class tx over sockets: all of it at the commit, none of it before (specification: class Tx)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import Names
+from tests.outcomes import bodies, wait_depth
+from tests.raw import Channel, Client
+
+pytestmark = pytest.mark.broker
+
+
+def test_publishes_and_acks_take_effect_at_the_commit(channel: Channel, names: Names) -> None:
+    """Over many queues, so that several shards take part."""
+    queues = [names("q") for _ in range(8)]
+    for queue in queues:
+        channel.call("queue.declare", queue=queue, exclusive=True)
+        channel.publish(b"first", queue)
+    channel.call("tx.select")
+    for queue in queues:
+        wait_depth(channel, queue, 1)
+        event = channel.get(queue, no_ack=False)
+        assert event is not None and event.body == b"first"
+        channel.send("basic.ack", delivery_tag=event.delivery_tag)
+        channel.publish(b"second", queue)
+    assert [channel.depth(queue) for queue in queues] == [0] * 8
+    channel.call("tx.commit")
+    assert [channel.depth(queue) for queue in queues] == [1] * 8
+    channel.call("tx.rollback")
+    assert {body for queue in queues for body in bodies(channel, queue)} == {b"second"}
+
+
+def test_rollback(channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, exclusive=True)
+    channel.call("tx.select")
+    channel.publish(b"kept", queue)
+    channel.call("tx.commit")
+    event = channel.get(queue, no_ack=False)
+    assert event is not None
+    channel.send("basic.ack", delivery_tag=event.delivery_tag)
+    channel.publish(b"dropped", queue)
+    channel.call("tx.rollback")
+    channel.call("tx.commit")
+    assert channel.depth(queue) == 0
+    channel.call("basic.recover", requeue=True)
+    wait_depth(channel, queue, 1)
+    assert bodies(channel, queue) == [b"kept"]
+
+
+def test_a_returned_message_comes_before_commit_ok(channel: Channel) -> None:
+    channel.call("tx.select")
+    channel.publish(b"x", "nowhere", "amq.direct", mandatory=True)
+    channel.send("tx.commit")
+    assert [channel.next().name, channel.next().name] == ["basic.return", "tx.commit-ok"]
+
+
+def test_a_commit_that_a_queue_refuses(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
+    writer = connect().channel()
+    writer.call("tx.select")
+    for _ in range(3):
+        writer.publish(b"x", queue)
+    writer.send("tx.commit")
+    refused = writer.closed()
+    assert (refused.code, refused.event.class_id, refused.event.method_id) == (406, 90, 20)
+    assert refused.text == f"PRECONDITION_FAILED - transaction rolled back: no room in queue '{queue}' in vhost '/'"
+    assert channel.depth(queue) == 0
+    channel.call("queue.delete", queue=queue)
+
+
+def test_a_commit_waits_for_a_full_queue(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    marks = {"qpid.flow_stop_count": 10, "qpid.flow_resume_count": 5}
+    channel.call("queue.declare", queue=queue, arguments=marks)
+    channel.call("confirm.select")
+    for _ in range(11):
+        channel.publish(b"x", queue)
+    wait_depth(channel, queue, 11)
+    client = connect()
+    writer = client.channel()
+    writer.call("tx.select")
+    writer.publish(b"y", queue)
+    writer.send("tx.commit")
+    assert f"queue '{queue}'" in client.take("connection.blocked").reason
+    assert channel.depth(queue) == 11
+    channel.call("queue.purge", queue=queue)
+    writer.take("tx.commit-ok")
+    assert channel.depth(queue) == 1
+    channel.call("queue.delete", queue=queue)
