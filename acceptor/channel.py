@@ -14,13 +14,14 @@ from collections.abc import Generator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from acceptor import methods, publishing
+from acceptor import methods, publishing, replies
 from acceptor.confirms import Confirms
 from acceptor.consumers import Consumer
 from acceptor.inlet import UNLIMITED, Gate
 from acceptor.methods.asking import AtGates, Until
 from acceptor.parked import OVERTAKES, ParkedMethod, ParkedRun, means
 from acceptor.prefetch import SharedPrefetch
+from acceptor.replies import ReplyConsumer
 from acceptor.transaction import Transaction
 from acceptor.unacked_cy import UnackedTags
 from penstock.amqp.errors import AMQPError, amqp_error
@@ -56,6 +57,7 @@ class Channel:
         self.transaction: Transaction | None = None
         self.unacked = UnackedTags()
         self.consumers: dict[str, Consumer] = {}
+        self.reply_consumer: ReplyConsumer | None = None
         self.getters: dict[int, int] = {}
         self.shards: set[int] = set()
         self.prefetch = 0
@@ -302,6 +304,7 @@ class Channel:
         for consumer in self.consumers.values():
             self.core.delivery.forget(consumer)
         self.consumers.clear()
+        replies.cancel(self)
         self.unacked = UnackedTags()
         self.leave_gates()
         if self.held_by is not None:

@@ -19,6 +19,7 @@ from acceptor.methods.asking import Answer, ToRouter, ToShard
 from acceptor.parked import ParkedRun
 from acceptor.patience import Patience
 from acceptor.permissions import Permissions
+from acceptor.replies import Replies
 from acceptor.routes import Routes
 from acceptor.shard_link import ShardLink
 from acceptor.throttle import Throttle
@@ -55,12 +56,13 @@ class AcceptorCore:
         self.inlets: dict[int, Inlet] = {}
         self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users)
-        self.routes = Routes(self.topology, self.links, self.inlets)
+        self.routes = Routes(self.topology, self.links, self.inlets, settings.acceptors)
         self.throttle = Throttle(settings.flow.parking_bytes)
         self.arena: Arena | None = None
         self.connections: dict[str, Connection] = {}
         self.delivery = Delivery(self)
         self.patience = Patience(self, settings.amqp.consumer_timeout)
+        self.replies = Replies(self)
         self.dirty: dict[Connection, None] = {}
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
@@ -263,6 +265,7 @@ class AcceptorCore:
         if link.up:
             self.shard_died(shard)
         link.start(self.delivery.attach_again(shard))
+        self.replies.tell_again(shard)
 
     def shard_died(self, shard: int) -> None:
         self.links[shard].died()
@@ -282,6 +285,8 @@ class AcceptorCore:
             elif kind == bus.REJECTED:
                 _, turn, index, _, first, count = operation
                 link.rejected(turn, index, first, count)
+            elif kind == bus.ANSWERS:
+                self.replies.deliver(operation[1], bus.batch_at(parts, operation[2]), operation[3])
             elif kind == bus.REFUSED:
                 link.refused(*operation[1:])
             elif kind == bus.CANCELLED:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, cast
 
 from acceptor.parked import ParkedRun
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.properties import decode_properties, header_types, without_header
+from penstock.amqp.properties import decode_properties, header_types, with_reply_to, without_header
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.values import ByteArray
-from penstock.batch_cy import HAS_CC, HAS_USER_ID, ODD_EXPIRATION, BatchBuilder
+from penstock.batch_cy import HAS_CC, HAS_DIRECT_REPLY_TO, HAS_USER_ID, ODD_EXPIRATION, BatchBuilder
 from router.users import IMPERSONATOR
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
 
-EXAMINED = HAS_USER_ID | HAS_CC | ODD_EXPIRATION
+EXAMINED = HAS_USER_ID | HAS_CC | HAS_DIRECT_REPLY_TO | ODD_EXPIRATION
 # How long a message may live at most: ten years, in milliseconds.
 EXPIRATION_MAX = 315_360_000_000
 # Class, weight and body size stand before the properties in a content header.
@@ -66,11 +66,16 @@ def examine(channel: Channel, header: bytes, flags: int) -> tuple[bytes, tuple[s
     """The header as it is to be delivered, and the further routing keys. AMQPError if the message may not be taken."""
     octets = header[PROPERTIES:]
     properties = decode_properties(octets)
+    if flags & HAS_DIRECT_REPLY_TO and channel.reply_consumer is None:
+        raise amqp_error(406, "fast reply consumer does not exist")
     if flags & HAS_USER_ID and not channel.access.has_tag(IMPERSONATOR):
         check_user(properties["user_id"], channel.connection.user)
     if flags & ODD_EXPIRATION:
         check_expiration(cast(str, properties["expiration"]))
     keys: tuple[str, ...] = ()
+    if flags & HAS_DIRECT_REPLY_TO:
+        assert channel.reply_consumer is not None
+        octets = with_reply_to(octets, channel.reply_consumer.name)
     if flags & HAS_CC:
         keys = further_keys(cast(dict[str, object], properties["headers"]), octets)
         octets = without_header(octets, "BCC")

@@ -27,6 +27,7 @@ CAPABILITIES = (
     "authentication_failure_close",
     "consumer_priorities",
     "per_consumer_qos",
+    "direct_reply_to",
 )
 # A refused login is answered only after this many seconds, so that guessing is slow.
 REFUSAL_SECONDS = 1.0

@@ -149,7 +149,7 @@ def first_by_headers(channel: Channel, run: ParkedRun, route: Route) -> tuple[Pa
 
 def routed(channel: Channel, run: ParkedRun) -> Iterator[tuple[ParkedRun, Route]]:
     """A run in pieces that go the same way. AMQPError if there is no such exchange."""
-    route = channel.core.routes.find(channel.vhost, run.address, run.further)
+    route = channel.core.routes.find(channel.access, run.address, run.further)
     if not route.by_headers:
         yield run, route
         return

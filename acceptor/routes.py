@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.inlet import Gate, Inlet
 from penstock.amqp.errors import amqp_error
+from penstock.replies import carrier, home_of
+from router.records import DEFAULT_EXCHANGE
 from router.topology import Queue, Topology
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class Target:
 
     def __init__(self, link: ShardLink) -> None:
         self.link = link
-        self.queues: tuple[int, ...] = ()
+        self.queues: tuple[int | str, ...] = ()
         self.inlets: tuple[Inlet, ...] = ()
 
 
@@ -49,10 +51,11 @@ class Route:
 class Routes:
     """The route cache of an acceptor. `inlets` holds the gate of every queue with a limit, by queue id."""
 
-    def __init__(self, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet]) -> None:
+    def __init__(self, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet], acceptors: int) -> None:
         self.topology = topology
         self.links = links
         self.inlets = inlets
+        self.acceptors = acceptors
         self.cache: dict[tuple[Any, ...], Route] = {}
 
     def clear(self) -> None:
@@ -86,7 +89,10 @@ class Routes:
         if self.topology.depends_on_headers(vhost, exchange):
             return Route(exchange, key, further, True, ())
         queues = self.topology.route(vhost, exchange, key, None, further)
-        return Route(exchange, key, further, False, self.targets(queues))
+        targets = self.targets(queues)
+        if exchange == DEFAULT_EXCHANGE:
+            targets += self.reply_targets((key, *further))
+        return Route(exchange, key, further, False, targets)
 
     def by_headers(self, vhost: str, route: Route, headers: dict[str, object]) -> Route:
         """The route of one message that is routed by its headers too."""
@@ -104,6 +110,17 @@ class Routes:
             if inlet is not None:
                 target.inlets += (inlet,)
         return tuple(targets.values())
+
+    def reply_targets(self, keys: tuple[str, ...]) -> tuple[Target, ...]:
+        """Where answers to reply consumers go: to shards that pass them on. One that is gone counts as well."""
+        targets = []
+        for key in keys:
+            home = home_of(key)
+            if home is not None and home.acceptor < self.acceptors:
+                target = Target(self.links[carrier(key, len(self.links))])
+                target.queues = (key,)
+                targets.append(target)
+        return tuple(targets)
 
 
 def names(address: bytes) -> tuple[str, str]:

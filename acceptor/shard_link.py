@@ -31,7 +31,7 @@ class Publish:
 
     __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "spans")
 
-    def __init__(self, queues: tuple[int, ...]) -> None:
+    def __init__(self, queues: tuple[int | str, ...]) -> None:
         self.queues = queues
         self.builder: BatchBuilder | None = None
         self.batch: Batch | None = None
@@ -60,7 +60,7 @@ class Commit:
         self.octets = 0
         self.operation: list[Any] = [bus.COMMIT, 0, None]
 
-    def add(self, queues: tuple[int, ...], batch: Batch, first: int, count: int) -> None:
+    def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
         """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""
         rows, contents = batch.slices(first, count)
         octets = len(rows) + len(contents)
@@ -145,7 +145,7 @@ class ShardLink:
         self.settle_operation: list[Any] | None = None
         self.windows: dict[int, int] | None = None
         self.publishes: dict[int, Publish] = {}
-        self.latest: dict[int, Publish] = {}
+        self.latest: dict[int | str, Publish] = {}
         self.inlets: dict[Inlet, list[int]] = {}
         self.commits: dict[int, Commit] = {}
         self.count = 0
@@ -173,7 +173,7 @@ class ShardLink:
 
     # What goes into the turn
 
-    def publish(self, queues: tuple[int, ...], batch: Batch, first: int, count: int, span: Span | None) -> None:
+    def publish(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int, span: Span | None) -> None:
         """Publish `count` messages from row `first` of a batch to queues of this shard."""
         rows, contents = batch.slices(first, count)
         octets = len(rows) + len(contents)
@@ -198,7 +198,7 @@ class ShardLink:
         publish.builder.extend(batch, first, count)
         publish.count += count
 
-    def may_join(self, publish: Publish, queues: tuple[int, ...]) -> bool:
+    def may_join(self, publish: Publish, queues: tuple[int | str, ...]) -> bool:
         """Whether more may join an earlier publish without overtaking another one to any of its queues."""
         return (
             publish.batch is None
@@ -208,7 +208,7 @@ class ShardLink:
             and publish.builder.used < 16 * OWN_PARTS
         )
 
-    def open_publish(self, queues: tuple[int, ...]) -> Publish:
+    def open_publish(self, queues: tuple[int | str, ...]) -> Publish:
         publish = Publish(queues)
         self.publishes[len(self.turn.operations)] = publish
         self.turn.operations.append(publish.operation)

@@ -36,7 +36,7 @@ from penstock.arena import Loan
 from penstock.batch_cy import Batch
 
 # Acceptor to shard. `part` is the index of the first of the operation's parts.
-PUBLISH = 1  # [PUBLISH, [queue id, ...], part, first row, count]
+PUBLISH = 1  # [PUBLISH, [queue id | name of a reply consumer, ...], part, first row, count]
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, each message counting MESSAGE_WEIGHT more}]
 # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority,
@@ -56,6 +56,8 @@ GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consume
 # [COMMIT, publishes, part | None]: a transaction. The PUBLISH operations that follow, that many, are taken in together
 # with the settlements of the part (as of SETTLE), or none of it where a queue refuses some.
 COMMIT = 13
+REPLIES = 15  # [REPLIES, name, there]: a reply consumer comes or goes (see penstock/replies.py)
+REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
 
 # Shard to acceptor.
 DELIVER = 1  # [DELIVER, consumer, sequence, part, count, redelivered]
@@ -65,6 +67,7 @@ CANCELLED = 4  # [CANCELLED, consumer]: its queue was deleted, or an exclusive c
 REJECTED = 5  # [REJECTED, turn, index of the PUBLISH in it, queue id, first row, count]
 HUNGRY = 7  # [HUNGRY, group]: messages are ready for its consumers that lack a GRANT; said once until one comes
 SPENT = 8  # [SPENT, group, count]: a GRANT of so many was taken in, its deliveries came before this
+ANSWERS = 9  # [ANSWERS, name of a reply consumer, part, count]
 REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
 
 # Parts from this size on are frames of their own.

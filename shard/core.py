@@ -27,6 +27,7 @@ from shard.expiry import Alarms
 from shard.link import Link, life_of
 from shard.peers import Peers
 from shard.queues import QueueState
+from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.saturation import Saturation
 from shard.transactions import full_for
 
@@ -66,6 +67,8 @@ class ShardCore:
             bus.PURGE: self.purge,
             bus.DELETE: self.delete,
             bus.STAT: self.stat,
+            bus.REPLIES: reply_consumer,
+            bus.REPLIES_TO: self.reply_consumer_lives,
             **self.consuming.operations,
         }
 
@@ -281,6 +284,9 @@ class ShardCore:
         if any(self.queues[id].lingers for id in ids if id in self.queues):
             batch = bus.taken_home(batch)
         for id in ids:
+            if isinstance(id, str):
+                pass_on(self, id, batch, first, count)
+                continue
             for refused, size in self.enqueue(id, batch, first, count):
                 if link.is_acceptor:
                     link.turn.operations.append([bus.REJECTED, turn, index, id, refused, size])
@@ -300,6 +306,9 @@ class ShardCore:
         """The lowest sequence number that anybody has in hand; None if nobody has any."""
         holders = (c for link in self.links.values() for c in link.consumers.values() if c.queue is queue.contents)
         return min((holder.outstanding.first() for holder in holders if holder.outstanding), default=None)
+
+    def reply_consumer_lives(self, link: Link, request: int, name: str) -> None:
+        link.reply(request, has_reply_consumer(self, name))
 
     def purge(self, link: Link, request: int, queue_id: int) -> None:
         queue = self.queues.get(queue_id)

@@ -21,7 +21,7 @@ class Link:
     `waiting` holds turns that are ahead of the shard's topology; `receiver` is the acceptor's index.
     """
 
-    __slots__ = ("consumers", "groups", "identity", "receiver", "reported", "taken", "turn", "waiting")
+    __slots__ = ("consumers", "groups", "identity", "receiver", "replies", "reported", "taken", "turn", "waiting")
 
     def __init__(self, identity: bytes) -> None:
         self.identity = identity
@@ -33,6 +33,7 @@ class Link:
         self.waiting: list[tuple[int, int, list[list[Any]], Sequence[Any]]] = []
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[int, Group] = {}
+        self.replies: set[str] = set()
 
     @property
     def is_acceptor(self) -> bool:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from acceptor import replies
 from acceptor.consumer_arguments import consumer_priority
 from acceptor.consumers import Consumer
 from acceptor.methods.asking import Answer, Handling, ToShard, ask_shard
@@ -15,6 +16,7 @@ from penstock import bus
 from penstock.amqp.encode_cy import GET_OK
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
+from penstock.replies import PSEUDO_QUEUE
 from router.topology import Queue
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if most and len(channel.consumers) >= most:
         raise amqp_error(530, f"reached maximum ({most}) of consumers per channel")
     name = named(channel, arguments["queue"])
+    if name == PSEUDO_QUEUE:
+        yield from replies.consume(channel, tag, arguments)
+        return
     channel.access.check("read", "queue", name)
     queue = find(channel, name)
     consumer = Consumer(
@@ -72,7 +77,9 @@ def refused(queue: Queue, error: Sequence[Any]) -> AMQPError:
 def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
     tag = arguments["consumer_tag"]
     consumer = channel.consumers.get(tag)
-    if consumer is not None:
+    if channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
+        replies.cancel(channel)
+    elif consumer is not None:
         consumer.leaving = True
         yield from ask_shard(consumer.queue.shard, bus.CANCEL, consumer.id)
         if channel.consumers.pop(tag, None) is not None:

@@ -6,9 +6,11 @@ import base64
 import os
 from typing import TYPE_CHECKING, Any
 
+from acceptor import replies
 from acceptor.methods.asking import Asking, Handling, ask_router, ask_shard
 from penstock import bus
 from penstock.amqp.errors import amqp_error
+from penstock.replies import PSEUDO_QUEUE
 from router.topology import Queue
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ def find(channel: Channel, name: str) -> Queue:
 
 
 def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    if arguments["queue"].startswith(PSEUDO_QUEUE):
+        yield from replies.declare(channel, named(channel, arguments["queue"]), arguments)
+        return
     if arguments["passive"]:
         name = named(channel, arguments["queue"])
         channel.access.check_any("queue", name)
