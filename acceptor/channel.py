@@ -123,7 +123,7 @@ class Channel:
         overtaken, self.method = self.method, method
         try:
             if handler is None:
-                raise amqp_error(503, f"unexpected method {method.amqp_name}", method)
+                raise amqp_error(503, "unimplemented method", method)
             running = handler(self, arguments)
             if running is not None:
                 self.running = running

@@ -76,10 +76,15 @@ class Consuming:
         return list(queue.ring.consumers) if exclusive else []
 
     def cancel(self, link: Link, request: int, id: int) -> None:
+        """Answered when a queue that goes with its last consumer is gone."""
         consumer = link.consumers.get(id)
+        queue: QueueState | None = None
         if consumer is not None and not consumer.cancelled:
-            self.remove_consumer(link, consumer, requeue=False)
-        link.reply(request, None)
+            queue = self.remove_consumer(link, consumer, requeue=False)
+        if queue is None:
+            link.reply(request, None)
+        else:
+            self.core.ask_to_delete(queue, lambda error: link.reply(request, None))
 
     def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> None:
         queue = self.core.queues.get(queue_id)
@@ -176,7 +181,7 @@ class Consuming:
         group = link.groups.pop(id, None)
         if group is not None:
             for consumer in list(group.members):
-                self.remove_consumer(link, consumer, requeue=True)
+                self.end_consumer(link, consumer)
 
     def close_queue(self, link: Link, queue: QueueState) -> None:
         """A queue is gone: its consumers are told, and those of other queues may have what these had in hand."""
@@ -191,8 +196,17 @@ class Consuming:
         for group in groups:
             self.wake_group(group)
 
-    def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> None:
-        """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back."""
+    def end_consumer(self, link: Link, consumer: Consumer) -> None:
+        """Its channel is gone: what it has in hand goes back."""
+        queue = self.remove_consumer(link, consumer, requeue=True)
+        if queue is not None:
+            self.core.ask_to_delete(queue, lambda error: None)
+
+    def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> QueueState | None:
+        """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back.
+
+        Returns its queue if that is to be deleted now, for having had its last consumer.
+        """
         queue: QueueState = consumer.queue.owner
         if requeue:
             consumer.requeue_all()
@@ -200,11 +214,11 @@ class Consuming:
         if requeue or not consumer.outstanding:
             link.forget(consumer)
         if consumer.cancelled:
-            return
+            return None
         consumer.cancelled = True
         queue.ring.remove(consumer)
         queue.used = self.core.now
         if queue.exclusive_consumer is consumer:
             queue.exclusive_consumer = None
-        if queue.auto_delete and not queue.ring.consumers and queue.had_consumers and not queue.fenced:
-            self.core.ask_to_delete(queue, lambda error: None)
+        last = queue.auto_delete and not queue.ring.consumers and queue.had_consumers and not queue.fenced
+        return queue if last else None

@@ -366,5 +366,5 @@ class ShardCore:
                 link = self.links.pop(identity)
                 consumers = list(link.consumers.values())
                 for consumer in consumers:
-                    self.consuming.remove_consumer(link, consumer, requeue=True)
+                    self.consuming.end_consumer(link, consumer)
                 log.info("peer gone", role=role, index=index, incarnation=life[2], consumers=len(consumers))

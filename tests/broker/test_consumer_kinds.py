@@ -154,6 +154,20 @@ def test_a_queue_is_free_when_the_connection_of_its_exclusive_consumer_dies(
     channel.call("basic.consume", queue=queue, exclusive=True)
 
 
+# Auto-delete
+
+
+def test_a_queue_that_goes_with_its_last_consumer_is_gone_when_that_is_cancelled(channel: Channel) -> None:
+    queue = channel.call("queue.declare", auto_delete=True).queue
+    for tag in "a", "b":
+        channel.call("basic.consume", queue=queue, consumer_tag=tag)
+    for tag in "a", "b":
+        channel.call("queue.declare", queue=queue, passive=True)
+        channel.call("basic.cancel", consumer_tag=tag)
+    channel.send("queue.declare", queue=queue, passive=True)
+    assert channel.closed().code == 404
+
+
 # Tags
 
 

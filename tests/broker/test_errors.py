@@ -224,3 +224,13 @@ def test_long_texts_are_cut(client: Client) -> None:
     closed = channel.closed()
     assert closed.text.startswith("NOT_FOUND - no queue 'nnn")
     assert len(closed.text.encode()) <= 255
+
+
+@pytest.mark.parametrize("method", ["basic.consume-ok", "basic.get-empty", "queue.declare-ok", "tx.select-ok"])
+def test_answers_that_nobody_asked_for(connect: Callable[..., Client], method: str) -> None:
+    """Methods that only a server sends."""
+    channel = connect().channel()
+    channel.send(method)
+    closed = channel.closed()
+    assert (closed.event.name, closed.code) == ("connection.close", 503)
+    assert closed.text == "COMMAND_INVALID - unimplemented method"
