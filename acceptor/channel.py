@@ -54,6 +54,7 @@ class Channel:
         self.held_since = 0.0
         self.told_flow = False
         self.confirms: Confirms | None = None
+        self.withheld = 0
         self.transaction: Transaction | None = None
         self.unacked = UnackedTags()
         self.consumers: dict[str, Consumer] = {}
@@ -177,8 +178,7 @@ class Channel:
                 self.unpark()
         if self.gates:
             self.overtake()
-        if not self.inbox and not self.gates and self.held_by is not None:
-            self.core.throttle.release(self)
+        self.release_if_free()
 
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
         """Whether a method may go before the first `end` items of what is parked."""
@@ -251,6 +251,21 @@ class Channel:
         for gate in self.gates:
             gate.waiting.pop(self, None)
         self.gates.clear()
+
+    def release_if_free(self) -> None:
+        """Nothing of it waits any more, neither publishes nor confirms: its client is told."""
+        if self.held_by is not None and not self.inbox and not self.gates and not self.withheld:
+            self.core.throttle.release(self)
+
+    def withheld_at(self, gate: Gate) -> None:
+        """Confirms wait for room at a gate: who waits for them is held, though nothing of it is parked."""
+        self.withheld += 1
+        if not self.closing:
+            self.held_at(gate)
+
+    def no_longer_withheld(self) -> None:
+        self.withheld -= 1
+        self.release_if_free()
 
     def confirmed(self) -> None:
         """Some publishes are complete: tell at the end of the turn."""

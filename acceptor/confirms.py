@@ -6,14 +6,14 @@ queue it went to is saturated, until that queue has room again: withheld confirm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.amqp.encode_cy import Output
 from penstock.ranges_cy import RangeSet
 
 if TYPE_CHECKING:
-    from acceptor.inlet import Inlet
+    from acceptor.inlet import Gate, Inlet
 
 
 class Confirms:
@@ -54,13 +54,23 @@ class Confirms:
             output.acks(channel, up_to, 1, True, False)
 
 
+class Confirmed(Protocol):
+    """The channel that hears of its publishes: it is held while confirms are withheld from it."""
+
+    def confirmed(self) -> None: ...
+
+    def withheld_at(self, gate: Gate) -> None: ...
+
+    def no_longer_withheld(self) -> None: ...
+
+
 class Span:
     """Tags `first` to `first + count - 1`, waiting for `awaited` more shards or queues."""
 
-    __slots__ = ("awaited", "confirms", "count", "first", "inlets", "rejected", "wake")
+    __slots__ = ("awaited", "confirms", "count", "first", "inlets", "rejected", "session", "withheld")
 
     def __init__(
-        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Inlet], wake: Callable[[], None]
+        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Inlet], session: Confirmed
     ) -> None:
         self.confirms = confirms
         self.first = first
@@ -68,7 +78,8 @@ class Span:
         self.awaited = shards
         self.inlets = inlets
         self.rejected: RangeSet | None = None
-        self.wake = wake
+        self.session = session
+        self.withheld = False
 
     def reject(self, offset: int, count: int) -> None:
         """A queue refused some of the publishes, counted from the first of the span."""
@@ -87,8 +98,16 @@ class Span:
             if inlet.is_saturated():
                 inlet.withheld.append(self)
                 self.awaited += 1
+                if not self.withheld:
+                    self.withheld = True
+                    self.session.withheld_at(inlet)
         if not self.awaited:
             self.complete()
+
+    def lose(self) -> None:
+        """A queue that it waited for is gone with its contents: none of it is there any more."""
+        self.reject(0, self.count)
+        self.settle_one()
 
     def complete(self) -> None:
         at, end = self.first, self.first + self.count
@@ -99,4 +118,6 @@ class Span:
             at = high
         if at < end:
             self.confirms.complete(at, end - at, False)
-        self.wake()
+        if self.withheld:
+            self.session.no_longer_withheld()
+        self.session.confirmed()

@@ -268,8 +268,13 @@ class AcceptorCore:
         self.replies.tell_again(shard)
 
     def shard_died(self, shard: int) -> None:
+        """Its queues are empty: publishes whose confirms were withheld are not in them any more."""
         self.links[shard].died()
         self.delivery.shard_died(shard)
+        for inlet in list(self.inlets.values()):
+            queue = self.topology.queue_by_id(inlet.id) if inlet.withheld else None
+            if queue is not None and queue.shard == shard:
+                inlet.lose_withheld()
 
     def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
         """Take in one turn of a shard."""

@@ -96,26 +96,40 @@ class Inlet:
         if self.gauges.saturated(self.slot):
             return 0, 0
         marks = self.limits.marks
+        count, octets = self.share()
+        if self.acceptors > 1:
+            # The depth lacks what the others have under way: together they have no more than twice the overshoot.
+            count = min(count, max(2 * marks.overshoot_count // self.acceptors, 1)) if marks.stop_count else count
+            octets = min(octets, max(2 * marks.overshoot_bytes // self.acceptors, 1)) if marks.stop_bytes else octets
+        count -= self.in_flight if marks.stop_count else 0
+        octets -= self.in_flight_bytes if marks.stop_bytes else 0
+        return max(count, 0), max(octets, 0 if self.in_flight else 1)
+
+    def share(self) -> tuple[int, int]:
+        """This acceptor's share, in messages and octets, of the room that the gauges show and of the overshoot."""
+        marks = self.limits.marks
         count = octets = UNLIMITED
         if marks.stop_count:
-            share = max(marks.stop_count - self.gauges.depth_count(self.slot), 0) + marks.overshoot_count
-            count = max(share // self.acceptors, 1) - self.in_flight
+            count = max(marks.stop_count - self.gauges.depth_count(self.slot), 0) + marks.overshoot_count
+            count = max(count // self.acceptors, 1)
         if marks.stop_bytes:
-            share = max(marks.stop_bytes - self.gauges.depth_bytes(self.slot), 0) + marks.overshoot_bytes
-            octets = max(share // self.acceptors, 1) - self.in_flight_bytes
-            if self.in_flight == 0:
-                octets = max(octets, 1)
-        return max(count, 0), max(octets, 0)
+            octets = max(marks.stop_bytes - self.gauges.depth_bytes(self.slot), 0) + marks.overshoot_bytes
+            octets = max(octets // self.acceptors, 1)
+        return count, octets
 
     def admits(self, count: int, octets: int) -> bool:
         """Whether so much may be sent at once. More than there can ever be room for may once nothing is under way."""
-        room, space = self.room()
-        if count <= room and octets <= space:
+        if self.closed:
             return True
+        if self.gauges.saturated(self.slot):
+            return False
         marks = self.limits.marks
+        room, space = self.share()
+        if count + self.in_flight <= room and octets + self.in_flight_bytes <= space:
+            return True
         most = (marks.stop_count + marks.overshoot_count) // self.acceptors if marks.stop_count else UNLIMITED
         most_octets = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
-        return room > 0 and space > 0 and self.in_flight == 0 and (count > most or octets > most_octets)
+        return self.in_flight == 0 and (count > most or octets > most_octets)
 
     def entered(self, count: int, octets: int) -> None:
         self.in_flight += count
@@ -133,6 +147,12 @@ class Inlet:
         """The queue is gone: nothing waits for its room any more."""
         self.closed = True
         self.release_withheld()
+
+    def lose_withheld(self) -> None:
+        """The queue is empty because its shard died: what waited for its confirms is not in it."""
+        withheld, self.withheld = self.withheld, []
+        for span in withheld:
+            span.lose()
 
     def release_withheld(self) -> None:
         """Confirms that waited for this queue wait for it no longer."""

@@ -117,7 +117,7 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int) -> None
     """Put messages into the turn of every shard of the route."""
     span = None
     if channel.confirms is not None and run.tag:
-        span = Span(channel.confirms, run.tag, count, len(route.targets), route.inlets, channel.confirmed)
+        span = Span(channel.confirms, run.tag, count, len(route.targets), route.inlets, channel)
     octets = run.batch.body_bytes(run.first, count) if route.inlets else 0
     for target in route.targets:
         target.link.publish(target.queues, run.batch, run.first, count, span)

@@ -59,6 +59,23 @@ class Publisher:
         return count
 
 
+class Session:
+    """What a span tells its channel: how often it was complete, and where confirms are withheld now."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+        self.held: list[Inlet] = []
+
+    def confirmed(self) -> None:
+        self.woken += 1
+
+    def withheld_at(self, gate: Inlet) -> None:
+        self.held.append(gate)
+
+    def no_longer_withheld(self) -> None:
+        self.held.pop()
+
+
 class Channel:
     """The confirms of one channel and what they wrote."""
 
@@ -168,16 +185,13 @@ class Spans(RuleBasedStateMachine):
         self.inlets = [inlet(self.gauges, slot) for slot in range(1, QUEUES + 1)]
         self.full: set[int] = set()
         self.channel = Channel(load)
-        self.woken = 0
+        self.session = Session()
         # Per span: the real one, first tag, count, shards that have it still, inlets, tags refused.
         self.spans: list[dict[str, Any]] = []
 
     def teardown(self) -> None:
         if hasattr(self, "entered"):
             self.entered.__exit__(None, None, None)
-
-    def wake(self) -> None:
-        self.woken += 1
 
     def done_with(self, span: dict[str, Any]) -> None:
         """It waits for nobody: that is the truth a publisher may be told."""
@@ -190,7 +204,7 @@ class Spans(RuleBasedStateMachine):
     def publish(self, count: int, shards: int, inlets: set[int]) -> None:
         first = self.channel.publish(count)
         through = [self.inlets[i] for i in sorted(inlets)]
-        made = self.load(NAME).Span(self.channel.confirms, first, count, shards, through, self.wake)
+        made = self.load(NAME).Span(self.channel.confirms, first, count, shards, through, self.session)
         self.spans.append(
             {
                 "span": made, "first": first, "count": count, "shards": shards, "inlets": inlets, "held": set(),
@@ -245,7 +259,7 @@ class Spans(RuleBasedStateMachine):
     @invariant()
     def woken_for_each_that_is_done(self) -> None:
         if hasattr(self, "spans"):
-            assert self.woken == sum(span["done"] for span in self.spans)
+            assert self.session.woken == sum(span["done"] for span in self.spans)
             for slot, each in enumerate(self.inlets):
                 held = [span["span"] for span in self.spans if slot in span["held"]]
                 assert len(each.withheld) == len(held) and all(span in each.withheld for span in held)
@@ -261,26 +275,27 @@ def test_a_confirm_is_withheld_until_the_last_of_its_queues_has_room(load: Load)
         through = [inlet(made, slot) for slot in (1, 2, 3)]
         for slot in 1, 2:
             saturate(made, slot, True)
-        channel, woken = Channel(load), []
-        span = load(NAME).Span(channel.confirms, channel.publish(5), 5, 2, through, lambda: woken.append(1))
+        channel, session = Channel(load), Session()
+        span = load(NAME).Span(channel.confirms, channel.publish(5), 5, 2, through, session)
         span.settle_one()
         assert [len(each.withheld) for each in through] == [0, 0, 0]
         span.settle_one()
         assert [len(each.withheld) for each in through] == [1, 1, 0]
+        assert session.held == [through[0]]
         saturate(made, 3, True)
         through[0].release_withheld()
-        assert not woken and channel.write() == 0
+        assert not session.woken and channel.write() == 0
         through[1].release_withheld()
         through[1].release_withheld()
-        assert woken == [1]
+        assert (session.woken, session.held) == (1, [])
         channel.publisher.done.update(dict.fromkeys(range(1, 6), True))
         assert channel.write() == 1
 
 
 @on_both
 def test_a_confirm_that_waits_for_nobody_is_not_withheld(load: Load) -> None:
-    channel, woken = Channel(load), []
-    span = load(NAME).Span(channel.confirms, channel.publish(2), 2, 1, (), lambda: woken.append(1))
+    channel, session = Channel(load), Session()
+    span = load(NAME).Span(channel.confirms, channel.publish(2), 2, 1, (), session)
     channel.publisher.done.update({1: True, 2: True})
     span.settle_one()
-    assert woken == [1] and channel.write() == 1
+    assert session.woken == 1 and channel.write() == 1

@@ -394,3 +394,38 @@ def test_a_newcomer_overtakes_nobody_with_what_comes_second(node: Node) -> None:
     inlet.in_flight = 0
     second.connection.channels[1].resume(Answer(None, None))
     assert list(inlet.waiting) == [first.connection.channels[1], second.connection.channels[1]]
+
+
+# Withheld confirms
+
+
+def test_who_only_waits_for_withheld_confirms_is_held_and_told(node: Node) -> None:
+    node.declare("q", **FLOW)
+    client = open_channel(node, properties=JAVA)
+    client.call("confirm.select", 1)
+    publish(client, "q", 5)
+    node.settle(1)
+    assert not client.connection.channels[1].inbox
+    assert client.take("channel.flow", 1).active is False
+    assert "queue 'q'" in client.take("connection.blocked").reason
+    assert len(node.core(0).throttle.held) == 1
+    drain(open_channel(node), "q", 5)
+    node.settle(1)
+    assert client.take("channel.flow", 1).active is True
+    client.take("connection.unblocked")
+    assert not node.core(0).throttle.held
+
+
+def test_what_waited_for_its_confirm_is_not_in_a_shard_that_died(node: Node) -> None:
+    node.declare("q", **FLOW)
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    publish(client, "q", 5)
+    node.settle(1)
+    told = {event.delivery_tag for event in client.events[1]}
+    assert 5 not in told
+    node.kill_shard(0)
+    node.start_shard(0)
+    node.settle(1)
+    assert [event.name for event in client.events[1] if event.delivery_tag == 5] == ["basic.nack"]
+    assert not node.core(0).throttle.held

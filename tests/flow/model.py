@@ -451,20 +451,19 @@ class Flow(RuleBasedStateMachine):
     def no_queue_overshoots(self) -> None:
         if not hasattr(self, "node"):
             return
-        acceptors, flow = len(self.node.acceptors), self.node.settings.flow
+        acceptors = len(self.node.acceptors)
         for _, shard in self.node.running_shards():
             for queue in shard.core.queues.values():
                 marks, before = queue.limits.marks, self.changed.get(queue.name, (0, 0))
                 if before is None:
                     continue
+                overshoots = min(acceptors, 2) + self.losses
                 if marks.stop_count:
-                    bound = marks.stop_count + marks.overshoot_count
-                    late = (acceptors - 1 + self.losses) * min(bound // acceptors, flow.pair_count)
-                    assert queue.depth <= max(bound + late + acceptors, before[0])
+                    late = max(overshoots * marks.overshoot_count, acceptors + self.losses)
+                    assert queue.depth <= max(marks.stop_count + late, before[0])
                 if marks.stop_bytes:
-                    bound = marks.stop_bytes + marks.overshoot_bytes
-                    late = (acceptors - 1 + self.losses) * min(bound // acceptors, flow.pair_bytes)
-                    assert queue.depth_bytes <= max(bound + late + acceptors * LARGEST, before[1])
+                    late = overshoots * marks.overshoot_bytes + (acceptors + self.losses) * LARGEST
+                    assert queue.depth_bytes <= max(marks.stop_bytes + late, before[1])
 
     @invariant()
     def nothing_breaks(self) -> None:
@@ -513,7 +512,7 @@ class Flow(RuleBasedStateMachine):
         for channel in [*core.orphans, *(c for p in core.connections.values() for c in p.channels.values())]:
             assert channel.running is None
             if channel.inbox or channel.gates or channel.held_by is not None:
-                assert any(gate.is_saturated() for gate in channel.gates)
+                assert any(gate.is_saturated() for gate in channel.gates) or (channel.withheld and not channel.inbox)
                 assert channel.detached or channel.held_by is not None
 
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
