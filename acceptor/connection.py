@@ -174,6 +174,8 @@ class Connection:
             return
         elif self.expected is not None and channel == 0:
             self.shake_hands(method, arguments)
+        elif method.name == "connection_update_secret" and channel == 0:
+            self.send(0, "connection_update_secret_ok")
         elif method.name not in ("connection_blocked", "connection_unblocked"):
             raise amqp_error(503, f"unexpected method {method.amqp_name} on channel {channel}", method)
 

@@ -248,3 +248,9 @@ def test_handshake_that_stalls_is_dropped(address: Address) -> None:
     started.take("connection.start")
     assert started.hung_up(timeout=15)
     assert silent.hung_up(timeout=15)
+
+
+def test_update_secret(client: Client) -> None:
+    """RabbitMQ's extension, for tokens that are renewed; passwords are not asked for again."""
+    client.call("connection.update-secret", new_secret=b"new", reason="renewed")
+    client.channel()
