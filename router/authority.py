@@ -266,8 +266,11 @@ class Authority:
         self._check_vhost(vhost)
         source = stripped(source)
         check_not_default(source)
-        if self.topology.exchange(vhost, source) and self._destination(vhost, kind, destination, connection):
-            self.ledger.unbind(Binding(vhost, source, kind, destination, key, arguments))
+        binding = Binding(vhost, source, kind, destination, key, arguments)
+        # Whose the queue is counts only if there is something to remove, as with RabbitMQ.
+        if self.topology.exchange(vhost, source) and self.topology.binding(binding):
+            self._destination(vhost, kind, destination, connection)
+            self.ledger.unbind(binding)
 
     def _destination(self, vhost: str, kind: Kind, name: str, connection: str | None) -> Queue | Exchange | None:
         if kind == "exchange":

@@ -54,7 +54,7 @@ def _term(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, bytes)):
-        return f'<<"{shown(value)}">>'
+        return f'<<"{shown(value)}">>' if value else "<<>>"
     if isinstance(value, Mapping):
         inner = (f'{{<<"{name}">>,{type_name(field)},{_term(field)}}}' for name, field in value.items())
         return f"[{','.join(inner)}]"

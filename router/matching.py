@@ -181,7 +181,8 @@ def headers_pattern(arguments: Arguments) -> HeadersPattern:
         kind, value = type_name(mode), shown(mode)
         raise ValueError(f"Invalid x-match field type {kind} (value {value}); expected longstr")
     if mode not in ("all", "any", "all-with-x", "any-with-x"):
-        raise ValueError(f'Invalid x-match field value <<"{mode}">>; expected all, any, all-with-x, or any-with-x')
+        value = f'<<"{mode}">>' if mode else "<<>>"
+        raise ValueError(f"Invalid x-match field value {value}; expected all, any, all-with-x, or any-with-x")
     every = mode.endswith("-with-x")
     wanted = frozenset(
         (name, None if value is None else typed(value))

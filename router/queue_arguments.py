@@ -6,7 +6,6 @@ judge; the other features are checked and kept here, and act elsewhere.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
@@ -73,8 +72,9 @@ def _one_of(reason: str, *words: str) -> Check:
     return check
 
 
-def _max_age(value: object) -> str | None:
-    return _text(value) or (None if re.fullmatch(r"[0-9]+[YMDhms]", shown(value)) else "invalid_max_age")
+def _anything(_value: object) -> str | None:
+    """For what has no effect here."""
+    return None
 
 
 _milliseconds = _integer(_not_negative, _at_most(TEN_YEARS_MS, "value_too_large"))
@@ -85,8 +85,9 @@ _count = _integer(_not_negative, _not_zero)
 
 _CLASSIC = frozenset({"classic"})
 _QUORUM = frozenset({"quorum"})
-_STREAM = frozenset({"stream"})
-_ALL = _CLASSIC | _QUORUM | _STREAM
+_ALL = _CLASSIC | _QUORUM
+_STREAM: frozenset[str] = frozenset()
+"""Streams are refused: what only they know is an argument of another type everywhere."""
 
 
 class _Rule(NamedTuple):
@@ -98,28 +99,31 @@ class _Rule(NamedTuple):
 
 _queue_type = _one_of("\"unsupported queue type '{value}'\"", *sorted(_ALL))
 
-# In the order in which RabbitMQ looks at them. What is about replicas has no effect here and is let pass for all types.
+# In the order in which RabbitMQ looks at them. What is about replicas and memory has no effect here.
 RULES: dict[str, _Rule] = {
     "x-expires": _Rule(_CLASSIC | _QUORUM, _some_milliseconds),
     "x-message-ttl": _Rule(_CLASSIC | _QUORUM, _milliseconds),
     "x-dead-letter-exchange": _Rule(_CLASSIC | _QUORUM, _text),
     "x-dead-letter-routing-key": _Rule(_CLASSIC | _QUORUM, _text),
-    "x-dead-letter-strategy": _Rule(_ALL, _one_of("invalid_dlx_strategy", "at-most-once", "at-least-once")),
+    "x-dead-letter-strategy": _Rule(_QUORUM, _one_of("invalid_dlx_strategy", "at-most-once", "at-least-once")),
     "x-max-length": _Rule(_CLASSIC | _QUORUM),
     "x-max-length-bytes": _Rule(_ALL),
     "x-max-priority": _Rule(_CLASSIC, _priority),
     "x-overflow": _Rule(_CLASSIC | _QUORUM),
     **dict.fromkeys(LAST_VALUE_KEYS, _Rule(_CLASSIC | _QUORUM, _text)),
     "x-queue-mode": _Rule(_CLASSIC, _one_of("\"unsupported queue mode '{value}'\"", "default", "lazy")),
+    "x-queue-master-locator": _Rule(_CLASSIC, _anything),
     "x-queue-version": _Rule(_CLASSIC, _integer(_not_negative, _version)),
     "x-single-active-consumer": _Rule(_CLASSIC | _QUORUM, _of_type("bool")),
     "x-queue-type": _Rule(_ALL, _queue_type),
     "x-delivery-limit": _Rule(_QUORUM, _integer()),
     "x-consumer-timeout": _Rule(_CLASSIC | _QUORUM, _size),
-    "x-max-age": _Rule(_STREAM, _max_age),
-    "x-stream-max-segment-size-bytes": _Rule(_STREAM, _size),
-    "x-initial-cluster-size": _Rule(_ALL, _count),
-    "x-quorum-initial-group-size": _Rule(_ALL, _count),
+    "x-max-age": _Rule(_STREAM, _anything),
+    "x-stream-max-segment-size-bytes": _Rule(_STREAM, _anything),
+    "x-initial-cluster-size": _Rule(_STREAM, _anything),
+    "x-quorum-initial-group-size": _Rule(_QUORUM, _count),
+    "x-max-in-memory-length": _Rule(_QUORUM, _size),
+    "x-max-in-memory-bytes": _Rule(_QUORUM, _size),
     "x-queue-leader-locator": _Rule(
         _ALL, _one_of("invalid_queue_locator_arg", "client-local", "balanced", "random", "least-leaders")
     ),
@@ -130,12 +134,13 @@ FLOW_ARGUMENTS = (
     *("qpid.flow_resume_size", "x-qpid-capacity", "x-qpid-flow-resume-capacity"),
 )
 
-COMPARED = (*(name for name in RULES if name != "x-queue-type"), *FLOW_ARGUMENTS)
+_NOT_COMPARED = {"x-queue-type", "x-quorum-initial-group-size", "x-queue-leader-locator", "x-dead-letter-strategy"}
+COMPARED = (*(name for name in RULES if name not in _NOT_COMPARED), *FLOW_ARGUMENTS)
 """The arguments in which a redeclaration must agree; the queue type has a default and is compared with it."""
 
 
 def queue_type(arguments: Arguments) -> str:
-    """classic, quorum or stream."""
+    """classic or quorum."""
     return str(arguments.get("x-queue-type", "classic"))
 
 
@@ -161,10 +166,10 @@ def check_arguments(subject: object, arguments: Arguments, defaults: FlowDefault
 
 
 def check_properties(subject: object, kind: str, durable: bool, auto_delete: bool, exclusive: bool) -> None:
-    """406 for what quorum queues and streams cannot be."""
+    """406 for what quorum queues cannot be."""
     if kind == "classic":
         return
-    for wrong, word in ((not durable, "non-durable"), (auto_delete, "auto-delete"), (exclusive, "exclusive-owner")):
+    for wrong, word in ((auto_delete, "auto-delete"), (exclusive, "exclusive-owner"), (not durable, "non-durable")):
         if wrong:
             raise amqp_error(406, f"invalid property '{word}' for {subject}")
 

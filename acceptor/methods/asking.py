@@ -59,9 +59,11 @@ def ask_router(request: str, /, **arguments: Any) -> Asking:
     return _result(answer)
 
 
-def ask_shard(shard: int, *operation: Any) -> Asking:
-    """A shard's result. AMQPError where it refuses."""
+def ask_shard(shard: int, *operation: Any, about: str = "") -> Asking:
+    """A shard's result. AMQPError where it refuses; `about` is what its text calls a queue that is gone by then."""
     answer = yield ToShard(shard, [operation[0], 0, *operation[1:]])
+    if about and answer.error is not None and answer.error[0] == 404:
+        raise amqp_error(404, f"no {about}")
     return _result(answer)
 
 

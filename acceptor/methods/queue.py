@@ -11,6 +11,7 @@ from acceptor.methods.asking import Asking, Handling, ask_router, ask_shard
 from penstock import bus
 from penstock.amqp.errors import amqp_error
 from penstock.replies import PSEUDO_QUEUE
+from router.records import described
 from router.topology import Queue
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         yield from replies.declare(channel, named(channel, arguments["queue"]), arguments)
         return
     if arguments["passive"]:
-        name = named(channel, arguments["queue"])
+        name = arguments["queue"].replace("\r", "").replace("\n", "")
         channel.access.check_any("queue", name)
         queue = find(channel, name)
         name, id, shard = queue.name, queue.queue_id, queue.shard
@@ -67,7 +68,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         name, id, shard = found["name"], found["queue_id"], found["shard"]
     channel.last_queue = name
     if not arguments["nowait"]:
-        messages, consumers = yield from ask_shard(shard, bus.STAT, id)
+        messages, consumers = yield from ask_shard(shard, bus.STAT, id, about=described("queue", name, channel.vhost))
         channel.send("queue_declare_ok", queue=name, message_count=messages, consumer_count=consumers)
 
 
@@ -123,7 +124,7 @@ def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
     name = named(channel, arguments["queue"])
     channel.access.check("read", "queue", name)
     queue = find(channel, name)
-    messages = yield from ask_shard(queue.shard, bus.PURGE, queue.queue_id)
+    messages = yield from ask_shard(queue.shard, bus.PURGE, queue.queue_id, about=str(queue))
     if not arguments["nowait"]:
         channel.send("queue_purge_ok", message_count=messages)
 

@@ -38,6 +38,13 @@ DEFAULT = "operation not permitted on the default exchange"
 
 CASES = [
     Case("queue.declare", {"queue": "nope", "passive": True}, 404, NO_QUEUE),
+    Case("queue.declare", {"queue": "", "passive": True}, 404, "no queue '' in vhost '/'"),
+    Case(
+        "queue.declare",
+        {"queue": "s", "durable": True, "arguments": {"x-queue-type": "stream"}},
+        406,
+        "invalid arg 'x-queue-type' for queue 's' in vhost '/': \"unsupported queue type 'stream'\"",
+    ),
     Case("queue.bind", {"queue": "nope", "exchange": "amq.direct"}, 404, NO_QUEUE),
     Case("queue.bind", {"queue": "{q}", "exchange": "nope"}, 404, NO_EXCHANGE),
     Case("queue.purge", {"queue": "nope"}, 404, NO_QUEUE),

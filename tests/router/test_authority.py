@@ -19,6 +19,7 @@ def names(asked: Asked, exchange: str, key: str = "", headers: dict[str, Any] | 
     return sorted(queue.name for queue in asked.topology.route("/", exchange, key, headers))
 
 
+QUORUM_ADDED = "received the value 'quorum' of type 'longstr' but current is none"
 LOCKED = (
     "cannot obtain exclusive access to locked queue 'q' in vhost '/'. It could be originally declared on another "
     "connection or the exclusive property value does not match that of the original declaration."
@@ -94,7 +95,7 @@ DEFAULT = (403, "operation not permitted on the default exchange")
             "queue_declare",
             {"name": "q", "arguments": {"x-queue-type": "quorum"}},
             406,
-            "inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': received 'quorum' but current is 'classic'",
+            f"inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': {QUORUM_ADDED}",
         ),
         (
             "queue_declare",
@@ -200,6 +201,8 @@ def test_exclusive_queue(asked: Asked) -> None:
     assert asked.done("queue_declare", name="q", exclusive=True) == made
     assert asked.done("queue_declare", name="q", passive=True) == made
     assert asked.refused("queue_declare", name="q") == (405, LOCKED)
+    asked.done("queue_unbind", queue="q", source="amq.direct", connection=OTHER)
+    asked.done("queue_bind", queue="q", source="amq.direct")
     for operation, arguments in (
         ("queue_declare", {"name": "q", "passive": True}),
         ("queue_declare", {"name": "q", "exclusive": True}),

@@ -37,11 +37,10 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"x-queue-mode": "x"}, "x-queue-mode", "\"unsupported queue mode 'x'\""),
     ({"x-queue-version": 3}, "x-queue-version", "\"unsupported queue version '3'\""),
     ({"x-queue-version": "1"}, "x-queue-version", '"expected integer, got longstr"'),
-    ({**STREAM, "x-max-age": "7Q"}, "x-max-age", "invalid_max_age"),
-    ({**STREAM, "x-max-age": 5}, "x-max-age", "{unacceptable_type,signedint}"),
-    ({**STREAM, "x-stream-max-segment-size-bytes": -5}, "x-stream-max-segment-size-bytes", "{value_negative,-5}"),
-    ({**STREAM, "x-initial-cluster-size": 0}, "x-initial-cluster-size", "{value_zero,0}"),
-    ({**STREAM, "x-queue-leader-locator": "a"}, "x-queue-leader-locator", "invalid_queue_locator_arg"),
+    (STREAM, "x-queue-type", "\"unsupported queue type 'stream'\""),
+    ({**QUORUM, "x-quorum-initial-group-size": 0}, "x-quorum-initial-group-size", "{value_zero,0}"),
+    ({**QUORUM, "x-max-in-memory-length": -1}, "x-max-in-memory-length", "{value_negative,-1}"),
+    ({"x-queue-leader-locator": "a"}, "x-queue-leader-locator", "invalid_queue_locator_arg"),
     ({**QUORUM, "x-dead-letter-strategy": "a"}, "x-dead-letter-strategy", "invalid_dlx_strategy"),
     ({**QUORUM, "x-delivery-limit": "a"}, "x-delivery-limit", '"expected integer, got longstr"'),
     (
@@ -72,9 +71,11 @@ def test_dead_letter_exchange_of_another_type() -> None:
         ("classic", "x-delivery-limit", 5),
         ("quorum", "x-max-priority", 5),
         ("quorum", "x-queue-mode", "lazy"),
-        ("stream", "x-expires", 5000),
-        ("stream", "x-overflow", "drop-head"),
-        ("stream", "x-single-active-consumer", True),
+        ("quorum", "x-queue-master-locator", "min-masters"),
+        ("quorum", "x-initial-cluster-size", 3),
+        ("classic", "x-dead-letter-strategy", "at-most-once"),
+        ("classic", "x-quorum-initial-group-size", 3),
+        ("classic", "x-max-in-memory-bytes", 3),
     ],
 )
 def test_argument_of_another_type_of_queue(kind: str, argument: str, value: Any) -> None:
@@ -93,7 +94,8 @@ def test_argument_of_another_type_of_queue(kind: str, argument: str, value: Any)
         {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "k", "x-queue-type": "classic"},
         {"x-overflow": "reject-publish-dlx", "x-queue-version": 2, "x-consumer-timeout": 1000},
         {**QUORUM, "x-delivery-limit": -1, "x-quorum-initial-group-size": 3, "x-dead-letter-strategy": "at-least-once"},
-        {**STREAM, "x-max-age": "12h", "x-queue-leader-locator": "balanced", "x-max-length-bytes": 5},
+        {"x-queue-master-locator": "whatever", "x-queue-leader-locator": "balanced", "x-cancel-on-ha-failover": True},
+        {**QUORUM, "x-max-in-memory-length": 5, "x-queue-leader-locator": "client-local"},
     ],
     ids=str,
 )
@@ -110,15 +112,15 @@ def test_limits() -> None:
     assert check_arguments(SUBJECT, {}, FlowDefaults(max_count=7)).max_count == 7
 
 
-@pytest.mark.parametrize("kind", ["quorum", "stream"])
-def test_properties(kind: str) -> None:
-    check_properties(SUBJECT, kind, durable=True, auto_delete=False, exclusive=False)
+def test_properties() -> None:
+    check_properties(SUBJECT, "quorum", durable=True, auto_delete=False, exclusive=False)
     check_properties(SUBJECT, "classic", durable=False, auto_delete=True, exclusive=True)
     for wrong, word in (
         ({"durable": False}, "non-durable"),
-        ({"auto_delete": True}, "auto-delete"),
-        ({"exclusive": True}, "exclusive-owner"),
+        ({"auto_delete": True, "durable": False}, "auto-delete"),
+        ({"exclusive": True, "durable": False}, "exclusive-owner"),
+        ({"exclusive": True, "auto_delete": True}, "auto-delete"),
     ):
         with pytest.raises(SoftError) as refused:
-            check_properties(SUBJECT, kind, **{"durable": True, "auto_delete": False, "exclusive": False, **wrong})
+            check_properties(SUBJECT, "quorum", **{"durable": True, "auto_delete": False, "exclusive": False, **wrong})
         assert refused.value.text == f"invalid property '{word}' for {SUBJECT}"
