@@ -76,6 +76,13 @@ def test_bind_with_empty_queue_and_key_binds_under_its_name(channel: Channel) ->
     assert bodies(channel, name) == [b"x"]
 
 
+def test_a_passive_declare_takes_an_empty_name_as_it_is(channel: Channel) -> None:
+    """As RabbitMQ: everywhere else it means the queue last declared."""
+    channel.call("queue.declare", exclusive=True)
+    channel.send("queue.declare", queue="", passive=True)
+    assert channel.closed().text == "NOT_FOUND - no queue '' in vhost '/'"
+
+
 def test_exclusive_queue_belongs_to_its_connection(connect: Callable[[], Client], channel: Channel, queue: str) -> None:
     owner = connect()
     owners = owner.channel()
