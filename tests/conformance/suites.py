@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("suites.toml")
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Tests that are not run, and why. `tests` are pytest's node ids; `*` stands for anything."""
+    """Tests that are not run, and why. `tests` are pytest's node ids, or whole files; `*` stands for anything."""
 
     tests: tuple[str, ...]
     reason: str

@@ -36,13 +36,20 @@ class Outcomes:
 
     def __init__(self):
         self.tests = {}
-        self.unmatched = []
+        self.patterns = {pattern: re.compile(pattern) for entry in GIVEN["left_out"] for pattern in entry}
+        self.used = set()
+
+    def is_left_out(self, name):
+        matching = [pattern for pattern, regex in self.patterns.items() if regex.fullmatch(name)]
+        self.used.update(matching)
+        return bool(matching)
+
+    def pytest_ignore_collect(self, collection_path, config):
+        """Whole files are left out before they are imported: some cannot be."""
+        return self.is_left_out(collection_path.relative_to(config.rootpath).as_posix()) or None
 
     def pytest_collection_modifyitems(self, config, items):
-        patterns = {pattern: re.compile(pattern) for entry in GIVEN["left_out"] for pattern in entry}
-        used = {p for p, regex in patterns.items() if any(regex.fullmatch(item.nodeid) for item in items)}
-        self.unmatched = sorted(set(patterns) - used)
-        left_out = [item for item in items if any(regex.fullmatch(item.nodeid) for regex in patterns.values())]
+        left_out = [item for item in items if self.is_left_out(item.nodeid)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
@@ -59,7 +66,7 @@ class Outcomes:
 
     def pytest_sessionfinish(self):
         with open(GIVEN["outcomes"], "w") as file:
-            json.dump({"tests": self.tests, "unmatched": self.unmatched}, file)
+            json.dump({"tests": self.tests, "unmatched": sorted(set(self.patterns) - self.used)}, file)
 
 
 def pytest_configure(config):
