@@ -1,0 +1,1 @@
+"""The same methods to penstock and to RabbitMQ: the answers agree."""

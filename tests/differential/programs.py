@@ -1,0 +1,158 @@
+"""Random sequences of methods, valid and invalid, over few names, so that they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+CONNECTIONS = 2
+QUEUES = ["q1", "q2", "q3"]
+EXCHANGES = ["x1", "x2"]
+ANY_QUEUE = [*QUEUES, "q1", "q2", "", "qmissing"]
+ANY_EXCHANGE = [*EXCHANGES, "amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match", "", "xmissing"]
+KEYS = ["", "q1", "q2", "a", "a.b", "a.*", "#", "a.#.b"]
+BINDING_TABLES: list[dict[str, Any]] = [
+    {}, {}, {}, {"x-match": "all", "h": "1"}, {"x-match": "any", "h": "1", "k": 2}, {"x-match": "zz"}, {"x-match": 1},
+]  # fmt: skip
+
+
+class Step(NamedTuple):
+    """A method on the channel of a connection; `pick` chooses among the outstanding deliveries where it settles one."""
+
+    at: int
+    name: str
+    arguments: Mapping[str, Any]
+    pick: int = 0
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items() if value not in (False, ""))
+        return f"{self.at}: {self.name}({given})" + f" #{self.pick}" * ("delivery_tag" in self.arguments)
+
+
+def mostly(value: Any, *others: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from([value] * 4 + list(others))
+
+
+rarely = mostly(False, True)
+queue = st.sampled_from(ANY_QUEUE)
+exchange = st.sampled_from(ANY_EXCHANGE)
+key = st.sampled_from(KEYS)
+binding_table = st.sampled_from(BINDING_TABLES)
+queue_table = mostly(
+    {},
+    {"x-max-length": 2},
+    {"x-max-length": 2, "x-overflow": "reject-publish"},
+    {"x-max-length": -1},
+    {"x-max-length": "2"},
+    {"x-overflow": "spill-over"},
+    {"x-message-ttl": 3_600_000},
+    {"x-message-ttl": -5},
+    {"x-message-ttl": "1"},
+    {"x-expires": 0},
+    {"x-expires": 3_600_000},
+    {"x-max-priority": 3},
+    {"x-max-priority": 300},
+    {"x-dead-letter-exchange": "amq.fanout"},
+    {"x-dead-letter-exchange": 7},
+    {"x-dead-letter-routing-key": "a"},
+    {"x-single-active-consumer": True},
+    {"x-single-active-consumer": "yes"},
+    {"x-queue-type": "classic"},
+    {"x-queue-type": "foo"},
+    {"x-unknown": 1},
+)
+exchange_table = mostly({}, {"alternate-exchange": "amq.fanout"}, {"alternate-exchange": 1}, {"unknown": "x"})
+exchange_type = st.sampled_from(["direct", "direct", "fanout", "topic", "headers", "foo"])
+headers = mostly({}, {"headers": {"h": "1"}}, {"headers": {"h": "1", "k": 2}}, {"headers": {"h": "2"}})
+properties = mostly(
+    {},
+    {"delivery_mode": 2},
+    {"content_type": "text/plain", "priority": 2},
+    {"priority": 9},
+    {"expiration": "3600000"},
+    {"expiration": "soon"},
+    {"expiration": "-1"},
+    {"user_id": "guest"},
+    {"user_id": "bob"},
+    {"reply_to": "nobody", "correlation_id": "1", "message_id": "2", "type": "t", "app_id": "a", "timestamp": 5},
+)
+
+
+def method(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+    at = st.integers(0, CONNECTIONS - 1)
+    return st.builds(Step, at, st.just(name), st.fixed_dictionaries(arguments), st.integers(0, 5))
+
+
+def publish() -> st.SearchStrategy[Step]:
+    arguments = st.builds(
+        lambda exchange, key, mandatory, headers, properties: {
+            "exchange": exchange, "routing_key": key, "mandatory": mandatory, **headers, **properties,
+        },
+        mostly("", *ANY_EXCHANGE), mostly("q1", *KEYS), st.booleans(), headers, properties,
+    )  # fmt: skip
+    return st.builds(Step, st.integers(0, CONNECTIONS - 1), st.just("basic.publish"), arguments)
+
+
+nothing = st.just(0)
+tag = mostly("outstanding", 0, 99)
+
+declare = method(
+    "queue.declare",
+    queue=st.sampled_from([*QUEUES, *QUEUES, "", "amq.reserved", "qmissing"]),
+    passive=rarely, durable=rarely, exclusive=rarely, auto_delete=rarely, nowait=rarely, arguments=queue_table,
+)  # fmt: skip
+consume = method(
+    "basic.consume",
+    queue=queue, consumer_tag=st.sampled_from(["t1", "t2"]), no_ack=st.booleans(), exclusive=rarely, nowait=rarely,
+    arguments=mostly({}, {"x-priority": 5}, {"x-priority": "high"}),
+)  # fmt: skip
+STEPS = st.one_of(
+    declare,
+    declare,
+    publish(),
+    publish(),
+    publish(),
+    consume,
+    method("basic.get", queue=queue, no_ack=st.booleans()),
+    method("basic.ack", delivery_tag=tag, multiple=st.booleans()),
+    method("basic.nack", delivery_tag=tag, multiple=st.booleans(), requeue=st.booleans()),
+    method("basic.reject", delivery_tag=tag, requeue=st.booleans()),
+    method("basic.recover", requeue=mostly(True, False)),
+    method("basic.qos", prefetch_count=st.integers(0, 2), global_=st.booleans(), prefetch_size=mostly(0, 7)),
+    method("basic.cancel", consumer_tag=st.sampled_from(["t1", "t2"]), nowait=rarely),
+    method("queue.bind", queue=queue, exchange=exchange, routing_key=key, nowait=rarely, arguments=binding_table),
+    method("queue.bind", queue=queue, exchange=exchange, routing_key=key, nowait=rarely, arguments=binding_table),
+    method("queue.unbind", queue=queue, exchange=exchange, routing_key=key, arguments=binding_table),
+    method("queue.purge", queue=queue, nowait=rarely),
+    method("queue.delete", queue=queue, if_unused=st.booleans(), if_empty=st.booleans(), nowait=rarely),
+    method(
+        "exchange.declare",
+        exchange=exchange, type=exchange_type, passive=rarely, durable=rarely, auto_delete=rarely, internal=rarely,
+        nowait=rarely, arguments=exchange_table,
+    ),
+    method("exchange.delete", exchange=exchange, if_unused=st.booleans(), nowait=rarely),
+    method("exchange.bind", destination=exchange, source=exchange, routing_key=key, nowait=rarely),
+    method("exchange.unbind", destination=exchange, source=exchange, routing_key=key, nowait=rarely),
+    method("confirm.select", nowait=rarely),
+    method("tx.select"),
+    method("tx.commit"),
+    method("tx.rollback"),
+    method("close channel"),
+    method("close connection"),
+)  # fmt: skip
+
+OPENING = [
+    Step(0, "queue.declare", {"queue": "q1"}),
+    Step(0, "queue.declare", {"queue": "q2"}),
+    Step(1, "exchange.declare", {"exchange": "x1", "type": "topic"}),
+    Step(1, "queue.bind", {"queue": "q1", "exchange": "x1", "routing_key": "a.#"}),
+    Step(0, "basic.consume", {"queue": "q2", "consumer_tag": "t1", "no_ack": False}),
+]
+"""Most programs begin with some of this, or nearly all they do would fail for want of a queue."""
+PROGRAMS = st.builds(
+    lambda opening, steps: OPENING[:opening] + steps,
+    st.integers(0, len(OPENING)),
+    st.lists(STEPS, min_size=5, max_size=25),
+)
