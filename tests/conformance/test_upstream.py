@@ -79,7 +79,7 @@ def places(start: Callable[[Path], containers.Node], tmp_path: Path) -> Iterator
 
 
 @pytest.mark.parametrize("suite", load(), ids=lambda suite: suite.name)
-@pytest.mark.timeout(FETCHING_SECONDS + 1800)
+@pytest.mark.timeout(FETCHING_SECONDS + 4500)
 def test_suite(suite: Suite, places: Callable[[Suite], dict[str, str]], tmp_path: Path) -> None:
     fetched = fetch(suite)
     outcomes = run(suite, fetched, places(suite), tmp_path)
