@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
+from shard.consumer_cy import Consumer, Group, settle_rows
 from shard.link import Link
-from shard.queue_cy import Consumer, Group, Range, settle_rows
+from shard.queue_cy import Range
 from shard.queues import QueueState
 
 if TYPE_CHECKING:

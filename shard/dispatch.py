@@ -15,7 +15,8 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from shard.queue_cy import Consumer, Queue, Range
+from shard.consumer_cy import Consumer
+from shard.queue_cy import Queue, Range
 
 # Up to this many ready messages the consumers alternate message by message; above it each gets its share in one piece.
 ALTERNATE = 16

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock import bus
-from shard.queue_cy import Consumer, Group, Range
+from shard.consumer_cy import Consumer, Group
+from shard.queue_cy import Range
 
 
 def life_of(identity: bytes) -> tuple[str, int, int]:

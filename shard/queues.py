@@ -5,11 +5,12 @@ from __future__ import annotations
 from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.features import QueueFeatures
 from penstock.watermarks import QueueLimits
+from shard.consumer_cy import Consumer
 from shard.dead_letters import counted
 from shard.dispatch import Ring
 from shard.last_value import LastValues
 from shard.priority_cy import PriorityQueue
-from shard.queue_cy import NEVER, UNLIMITED, Consumer, Queue, Range
+from shard.queue_cy import NEVER, UNLIMITED, Queue, Range
 from shard.saturation import Saturation
 
 # With so much ready before it, a message waits.

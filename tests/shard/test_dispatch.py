@@ -25,8 +25,8 @@ class Line:
     """A queue of messages without bodies, and its ring."""
 
     def __init__(self, load: Load, single: bool = False) -> None:
-        self.module = load(NAME)
-        self.queue = self.module.Queue(0, None)
+        self.module = load("shard.consumer_cy")
+        self.queue = load(NAME).Queue(0, None)
         self.ring = Ring(single)
         self.builder = load("penstock.batch_cy").BatchBuilder
 

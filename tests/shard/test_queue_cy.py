@@ -162,8 +162,8 @@ class Real:
 
     def __init__(self, load: Load) -> None:
         self.load = load
-        self.module = load(NAME)
-        self.queues = [self.module.Queue(id, f"owner {id}") for id in range(2)]
+        self.module = load("shard.consumer_cy")
+        self.queues = [load(NAME).Queue(id, f"owner {id}") for id in range(2)]
         self.groups = [self.module.Group(limit) for limit in GROUPS]
         self.consumers = {
             t.id: self.module.Consumer(t.id, self.queues[t.queue], t.no_ack, t.prefetch, self.groups[t.group], "link")
@@ -446,6 +446,6 @@ def test_many_batches_pass_through(load: Load, count: int) -> None:
 
 @both_ways
 def test_settlements_that_say_nothing(load: Load) -> None:
-    module = load(NAME)
+    module = load("shard.consumer_cy")
     assert module.settle_rows(b"", {}) == {}
     assert module.settle_rows(row(2**40, 0, 5, ACK), {}) == {}

@@ -1,0 +1,51 @@
+import cython
+from libc.stdint cimport int64_t
+from penstock.octets cimport address_readonly, get32, get64
+from penstock.ranges_cy cimport RangeSet
+from shard.queue_cy cimport Queue, Range
+
+cdef enum:
+    C_ACK = 0
+    C_REQUEUE = 1
+    C_REJECT = 2
+    SETTLED_ROW = 24
+    MESSAGE_WEIGHT = 64
+
+cdef class Group:
+    cdef readonly int64_t id
+    cdef public int64_t limit
+    cdef public int64_t outstanding
+    cdef public int64_t granted
+    cdef public bint hungry
+    cdef readonly set members
+    cdef readonly dict sleepers
+
+cdef class Consumer:
+    cdef readonly int64_t id
+    cdef readonly Queue queue
+    cdef readonly bint no_ack
+    cdef readonly RangeSet outstanding
+    cdef public int64_t prefetch
+    cdef public Group group
+    cdef public int64_t window
+    cdef public bint active
+    cdef public object link
+    cdef public bint cancelled
+    cdef public Group channel
+    cdef public int64_t priority
+    cdef public object level
+    cdef public bint again
+
+    @cython.locals(room=int64_t)
+    cpdef int64_t credit(self)
+    cpdef bint lacks_grant(self)
+    cpdef hold(self, Range item)
+    @cython.locals(taken=list, item=Range)
+    cpdef list take(self, int64_t count)
+    @cython.locals(settled=int64_t, low=int64_t, part=int64_t)
+    cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
+
+
+@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, settled=int64_t,
+               touched=dict)
+cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)

@@ -1,0 +1,143 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""Who takes from a queue: what they have in hand, what they may still be sent, and how it is settled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from shard.queue_cy import UNLIMITED
+
+if not cython.compiled:
+    from penstock.octets import address_readonly, get32, get64
+    from penstock.ranges_cy import RangeSet
+    from shard.queue_cy import Queue, Range
+
+    C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
+    SETTLED_ROW = 24
+    MESSAGE_WEIGHT = 64
+
+
+class Group:
+    """The consumers and gets of a channel, and the prefetch limit they share (basic.qos with global); 0 is no limit.
+
+    Below 0 the limit is the acceptor's to keep, since other shards take part: what may be sent is `granted`, for a turn
+    at a time. A group is `hungry` from when its acceptor is told that more could be sent until it grants something.
+    `sleepers` are consumers that the limit may keep from being served, in the order in which they fell asleep.
+    """
+
+    def __init__(self, limit: int, id: int = 0) -> None:
+        self.id = id
+        self.limit = limit
+        self.outstanding = 0
+        self.granted = 0
+        self.hungry = False
+        self.members: set[Consumer] = set()
+        self.sleepers: dict[Consumer, None] = {}
+
+
+class Consumer:
+    """Who takes from a queue: a consumer, or the gets of a channel.
+
+    `window` is how many octets of bodies may still be sent before its acceptor reports that some were written to the
+    socket (each message counts MESSAGE_WEIGHT more); `prefetch` 0 is no limit; `link` is its acceptor's. A `cancelled`
+    one gets nothing more but may have deliveries in hand; the gets of a channel are one from the start. `channel` is
+    the group it belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` are the
+    dispatch's; one that came `again` was there in the shard's last life.
+    """
+
+    def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
+        self.id = id
+        self.queue = queue
+        self.no_ack = no_ack
+        self.prefetch = prefetch
+        self.group = group
+        self.outstanding = RangeSet()
+        self.window = 0
+        self.active = True
+        self.link = link
+        self.cancelled = False
+        self.channel = group
+        self.priority = 0
+        self.level: Any = None
+        self.again = False
+
+    def credit(self) -> int:
+        """How many messages it may be sent now."""
+        if not self.active or self.window <= 0:
+            return 0
+        if self.no_ack:
+            return UNLIMITED
+        room = UNLIMITED
+        if self.prefetch:
+            room = self.prefetch - self.outstanding.total
+        if self.group.limit > 0:
+            room = min(room, self.group.limit - self.group.outstanding)
+        elif self.group.limit < 0:
+            room = min(room, self.group.granted)
+        return max(room, 0)
+
+    def lacks_grant(self) -> bool:
+        """Whether it could be sent more if only its acceptor granted it."""
+        if self.no_ack or not self.active or self.window <= 0 or self.group.limit >= 0 or self.group.granted > 0:
+            return False
+        return self.prefetch == 0 or self.outstanding.total < self.prefetch
+
+    def take(self, count: int) -> list[Range]:
+        """Take from the queue within the window."""
+        taken = self.queue.take(min(count, self.window // MESSAGE_WEIGHT + 1), self.window, self.no_ack)
+        for item in taken:
+            self.window -= item.body_bytes + MESSAGE_WEIGHT * item.count
+            if not self.no_ack:
+                self.hold(item)
+        return taken
+
+    def hold(self, item: Range) -> None:
+        """Deliveries that were taken off the queue for this consumer are outstanding with it."""
+        self.outstanding.add(item.sequence, item.count)
+        self.group.outstanding += item.count
+        if self.group.limit < 0:
+            self.group.granted -= item.count
+
+    def settle(self, sequence: int, count: int, kind: int) -> int:
+        """Settle deliveries of this consumer; how many of the range were its own."""
+        settled = 0
+        for low, part in self.outstanding.remove(sequence, count):
+            settled += part
+            if kind == C_REQUEUE:
+                self.queue.requeue(low, part)
+            elif kind == C_REJECT:
+                self.queue.reject(low, part)
+            else:
+                self.queue.settle(low, part)
+        self.group.outstanding -= settled
+        return settled
+
+    def requeue_all(self) -> int:
+        """Put everything outstanding back; how many messages."""
+        requeued = self.outstanding.total
+        for low, high in self.outstanding.ranges():
+            self.queue.requeue(low, high - low)
+        self.outstanding.clear()
+        self.group.outstanding -= requeued
+        return requeued
+
+
+def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
+    """Apply settlements: rows of consumer id (8 octets), sequence (8), count (4) and kind (4), little-endian.
+
+    Rows for consumers that are gone are skipped. Returns the consumers that were touched, in their order.
+    """
+    touched: dict[Consumer, None] = {}
+    p = address_readonly(rows)
+    size = len(rows)
+    at = 0
+    while at + SETTLED_ROW <= size:
+        consumer = consumers.get(get64(p, at))
+        if consumer is not None:
+            settled = consumer.settle(get64(p, at + 8), get32(p, at + 16), get32(p, at + 20))
+            if settled:
+                touched[consumer] = None
+        at += SETTLED_ROW
+    return touched
