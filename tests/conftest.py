@@ -11,6 +11,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import hypothesis
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -19,6 +20,10 @@ from tests.broker import Broker
 from tests.raw import Address, Channel, Client, Closed
 
 Names = Callable[[str], str]
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("penstock", deadline=None)
+hypothesis.settings.load_profile("penstock")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

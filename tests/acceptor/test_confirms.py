@@ -101,7 +101,6 @@ class Channel:
         return heard
 
 
-@settings(deadline=None)
 @given(
     spans=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=25),
     order=st.randoms(use_true_random=False),
@@ -266,7 +265,7 @@ class Spans(RuleBasedStateMachine):
 
 
 TestSpans = Spans.TestCase
-TestSpans.settings = settings(deadline=None, max_examples=40, stateful_step_count=30)
+TestSpans.settings = settings(max_examples=40, stateful_step_count=30)
 
 
 @on_both

@@ -215,7 +215,7 @@ def test_a_shard_that_dies_takes_no_room_with_it() -> None:
         assert limited.got == 10
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 32), limit=st.integers(1, 4), prefetch=st.sampled_from([0, 0, 1, 2]))
 def test_whatever_the_order_of_events(seed: int, limit: int, prefetch: int) -> None:
     """At no time is more outstanding than the limit; once all has settled nothing waits while there is room."""

@@ -180,7 +180,7 @@ class Tags(RuleBasedStateMachine):
 
 
 TestTags = Tags.TestCase
-TestTags.settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+TestTags.settings = settings(max_examples=60, stateful_step_count=30)
 
 
 @both_ways

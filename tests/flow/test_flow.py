@@ -10,7 +10,6 @@ from tests.flow.model import Flow
 from tests.flow.schedule import run
 
 EXAMPLES = settings(
-    deadline=None,
     max_examples=25,
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow],

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twins import both_ways, load_compiled, load_plain
@@ -50,7 +50,6 @@ def part(count: int, at: int, size: int) -> tuple[int, int]:
     return first, size % (count - first + 1)
 
 
-@settings(deadline=None)
 @given(content=messages, at=st.integers(0, 50), size=st.integers(0, 50), limit=st.integers(-5, 500))
 @both_ways
 def test_a_batch_is_a_list_of_messages(load: Load, content: list[Message], at: int, size: int, limit: int) -> None:
@@ -70,7 +69,6 @@ def test_a_batch_is_a_list_of_messages(load: Load, content: list[Message], at: i
     assert fitting == count or batch.body_bytes(first, fitting + 1) > limit
 
 
-@settings(deadline=None)
 @given(content=messages.filter(bool), cuts=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=4))
 @both_ways
 def test_a_slice_of_a_batch_is_a_batch(load: Load, content: list[Message], cuts: list[tuple[int, int]]) -> None:
@@ -89,7 +87,6 @@ def test_a_slice_of_a_batch_is_a_batch(load: Load, content: list[Message], cuts:
         assert batch.slices(0, count) == (entries, contents)
 
 
-@settings(deadline=None)
 @given(
     sources=st.lists(messages, min_size=1, max_size=4),
     parts=st.lists(

@@ -122,7 +122,7 @@ def test_records_do_not_overlap() -> None:
         assert all(offset % 8 == 0 and offset + 8 <= size for offset in offsets)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(acceptors=st.integers(1, 300), shards=st.integers(1, 300), queues=st.integers(1, 2**24))
 def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, queues: int) -> None:
     path = directory / "areas.gauges"
@@ -371,7 +371,6 @@ def pair(directory: Path) -> Iterator[tuple[Gauges, Gauges]]:
         yield one, other
 
 
-@settings(deadline=None)
 @given(vhost=names, name=names, id=words, since=words, depth=st.tuples(*[depths] * 4), rest=st.tuples(*[words] * 13))
 def test_queue_round_trip(
     pair: tuple[Gauges, Gauges],
@@ -393,7 +392,6 @@ def test_queue_round_trip(
     assert (other.depth_count(40), other.depth_bytes(40)) == (depth[0] + depth[1], depth[2] + depth[3])
 
 
-@settings(deadline=None)
 @given(role=st.sampled_from(["supervisor", "router", "shard", "acceptor"]), life=st.tuples(*[words] * 5))
 def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, life: tuple[int, ...]) -> None:
     one, other = pair
@@ -402,7 +400,6 @@ def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, life: tuple
     assert other.process_read(role, 0) == (role, 0, *life, False)
 
 
-@settings(deadline=None)
 @given(numbers=st.tuples(*[words] * 10))
 def test_counters_round_trip(pair: tuple[Gauges, Gauges], numbers: tuple[int, ...]) -> None:
     one, other = pair
@@ -444,7 +441,6 @@ def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     assert (gauges.queue_id(5), gauges.depth_count(5), gauges.saturated(5), gauges.flow_epoch(5)) == (0, 0, False, 10)
 
 
-@settings(deadline=None)
 @given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 1000))))
 def test_in_flight_is_what_was_sent_and_not_taken(
     directory: Path, pair: tuple[Gauges, Gauges], steps: list[tuple[bool, int]]
@@ -516,7 +512,7 @@ class Slots(RuleBasedStateMachine):
 
 
 TestSlots = Slots.TestCase
-TestSlots.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestSlots.settings = settings(max_examples=20, stateful_step_count=20)
 
 
 # Torn reads.

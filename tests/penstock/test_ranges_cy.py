@@ -86,7 +86,7 @@ class Ranges(RuleBasedStateMachine):
 
 
 TestRanges = Ranges.TestCase
-TestRanges.settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+TestRanges.settings = settings(max_examples=60, stateful_step_count=30)
 
 
 @both_ways

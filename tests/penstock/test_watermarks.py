@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.watermarks import NUMBER_MAX, OVERFLOWS, ArgumentError, FlowDefaults, Marks, QueueLimits
@@ -80,7 +80,6 @@ def test_either_dimension_stops_and_both_resume() -> None:
     assert not both.saturated(True, 5, 500)
 
 
-@settings(deadline=None)
 @given(marks=marks, was=st.booleans(), count=numbers, octets=numbers)
 def test_saturation_is_hysteresis(marks: Marks, was: bool, count: int, octets: int) -> None:
     bounded = [
@@ -303,7 +302,6 @@ def taken_or_refused(arguments: dict[str, object], defaults: FlowDefaults) -> Qu
         return refusal
 
 
-@settings(deadline=None)
 @given(arguments=declarations, defaults=flow_defaults)
 def test_declarations_are_taken_or_refused_and_survive_the_bus(
     arguments: dict[str, object], defaults: FlowDefaults
@@ -335,7 +333,6 @@ def test_marks_that_do_not_go_with_the_rest_are_adapted(arguments: dict[str, obj
     assert QueueLimits.from_arguments(spelled, NO_DEFAULTS, adapt=True) == adapted
 
 
-@settings(deadline=None)
 @given(
     arguments=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 20), max_size=6),
     overflow=st.sampled_from([None, *OVERFLOWS]),
@@ -350,7 +347,6 @@ def test_adapting_refuses_no_number_and_changes_nothing_that_was_right(
     assert isinstance(taken, ArgumentError) or adapted == taken
 
 
-@settings(deadline=None)
 @given(limit=st.integers(0, NUMBER_MAX), percent=percents)
 def test_marks_from_percentages_fit_the_limit(limit: int, percent: list[int]) -> None:
     defaults = FlowDefaults(stop_percent=percent[1], resume_percent=percent[0])

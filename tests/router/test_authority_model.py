@@ -163,4 +163,4 @@ def contents(topology: Topology) -> set[Any]:
 
 
 TestRequests = Requests.TestCase
-TestRequests.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestRequests.settings = settings(max_examples=60, stateful_step_count=40)

@@ -174,7 +174,7 @@ def test_only_what_is_durable_waits_for_the_disk(path: Path) -> None:
     store.close()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(max_size=3), field_values, max_size=4), st.text(max_size=5), st.binary(max_size=5))
 def test_any_arguments_and_keys(
     tmp_path_factory: pytest.TempPathFactory, arguments: dict[str, Any], key: str, octets: bytes

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shard.dispatch import ALTERNATE, Ring
@@ -266,7 +266,6 @@ def test_who_was_not_active_can_leave(load: Load) -> None:
     assert line.deliver() == [1]
 
 
-@settings(deadline=None)
 @given(
     consumers=st.lists(
         st.tuples(
@@ -306,7 +305,6 @@ def test_all_that_can_be_delivered_is(
     assert served[0] == served[1]
 
 
-@settings(deadline=None)
 @given(count=st.integers(2, 5), publishes=st.lists(st.integers(1, ALTERNATE), min_size=1, max_size=12))
 def test_equals_get_equal_shares(count: int, publishes: list[int]) -> None:
     """However the messages trickle in, nobody is ever more than one ahead."""

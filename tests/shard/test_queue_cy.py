@@ -328,7 +328,7 @@ class Queues(RuleBasedStateMachine):
 
 
 TestQueues = Queues.TestCase
-TestQueues.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+TestQueues.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 class Octets(bytearray):

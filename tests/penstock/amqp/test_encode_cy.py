@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.encode_cy import DELIVER, GET_OK, RETURN
@@ -87,7 +87,6 @@ def cut_as_late_as_can_be(found: list[Frame], frame_max: int) -> bool:
     )
 
 
-@settings(deadline=None)
 @given(
     content=messages,
     channel=st.integers(1, 65535),
@@ -167,7 +166,6 @@ def test_large_bodies_are_lent_and_not_copied(load: Load, size: int, frame_max: 
     assert [carried for _, _, carried in read] == [b"first", body, b"last"]
 
 
-@settings(deadline=None)
 @given(
     first=st.integers(1, 2**62), count=st.integers(1, 20), multiple=st.booleans(), negative=st.booleans(),
     channel=st.integers(1, 65535),
@@ -185,7 +183,6 @@ def test_confirms(load: Load, first: int, count: int, multiple: bool, negative: 
     assert not any(event.arguments.get("requeue") for event in events)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 40_000) | st.binary(max_size=3000), max_size=12))
 def test_what_is_written_leaves_in_order(parts: list[int | bytes]) -> None:
     """A number is a message with a body of that size; a body that is lent comes between what is copied."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.errors import AMQPError, FrameSyntaxError, HardError, SoftError, amqp_error
@@ -58,7 +58,6 @@ def test_a_long_text_is_cut_between_characters() -> None:
     assert len(text.encode()) == 254
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(REPLY_NAMES)), st.text(max_size=300) | st.text(st.characters(categories=["Cs"])))
 def test_every_reply_text_is_a_short_string(code: int, text: str) -> None:
     reply_text = AMQPError(code, text).reply_text

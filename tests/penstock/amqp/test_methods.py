@@ -8,7 +8,7 @@ from typing import Any
 
 import pika.spec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.errors import FrameSyntaxError
@@ -44,7 +44,6 @@ def outcome(read: Callable[[bytes], Any], octets: bytes) -> Any:
         return error
 
 
-@settings(deadline=None)
 @given(any_method)
 def test_what_was_written_is_read_back(method: tuple[MethodSpec, dict[str, Any]]) -> None:
     spec, fields = method
@@ -175,7 +174,6 @@ def test_octets_at_the_limits(octets: bytes, code: int | None) -> None:
         assert (caught.value.class_id, caught.value.method_id) == ids
 
 
-@settings(deadline=None)
 @given(any_payload, st.data())
 def test_a_method_cut_short_ends_in_the_documented_error(payload: bytes, data: st.DataObject) -> None:
     cut = payload[: data.draw(st.integers(0, len(payload) - 1))]
@@ -184,7 +182,6 @@ def test_a_method_cut_short_ends_in_the_documented_error(payload: bytes, data: s
     assert caught.value.code in (501, 502)
 
 
-@settings(deadline=None)
 @given(any_payload, st.binary(min_size=1, max_size=4))
 def test_a_method_followed_by_more_is_a_frame_error(payload: bytes, more: bytes) -> None:
     with pytest.raises(FrameSyntaxError) as caught:
@@ -195,7 +192,6 @@ def test_a_method_followed_by_more_is_a_frame_error(payload: bytes, more: bytes)
 known_ids = st.sampled_from([class_id << 16 | method_id for class_id, method_id in METHODS])
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=80),

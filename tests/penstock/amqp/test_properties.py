@@ -7,7 +7,7 @@ from typing import Any
 
 import pika
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.errors import FrameSyntaxError
@@ -35,7 +35,6 @@ def outcome(read: Callable[[bytes], Any], octets: bytes) -> Any:
         return error
 
 
-@settings(deadline=None)
 @given(any_properties)
 def test_what_was_written_is_read_back(properties: dict[str, Any]) -> None:
     encoded = encode_properties(properties)
@@ -113,7 +112,6 @@ flags_and_more = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=80),
@@ -131,7 +129,6 @@ def test_any_octets_are_read_or_end_in_the_documented_error(octets: bytes) -> No
         assert repr(headers(octets)) == repr(properties.get("headers", {}))
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         flags_and_more,
@@ -147,7 +144,6 @@ def test_what_the_scanner_lets_in_can_be_read(octets: bytes) -> None:
     assert let_in == isinstance(outcome(decode_properties, octets), dict)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=80) | flags_and_more)
 def test_headers_are_read_or_end_in_the_documented_error(octets: bytes) -> None:
     table = outcome(headers, octets)

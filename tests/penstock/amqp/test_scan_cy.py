@@ -35,7 +35,6 @@ def in_every_way(octets: bytes, cuts: list[int]) -> list[Event]:
     return whole
 
 
-@settings(deadline=None)
 @given(streams.valid, cuts)
 def test_however_a_stream_comes_it_says_the_same(stream: list[bytes], cuts: list[int]) -> None:
     octets = b"".join(stream)
@@ -44,7 +43,7 @@ def test_however_a_stream_comes_it_says_the_same(stream: list[bytes], cuts: list
     assert "failure" not in {event[0] for event in events}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(streams.hostile(KEPT), cuts)
 def test_whatever_comes_is_taken_or_refused_as_the_specification_says(octets: bytes, cuts: list[int]) -> None:
     events = in_every_way(octets, cuts)
@@ -59,7 +58,6 @@ def test_octets_at_the_limits(octets: bytes, code: int | None) -> None:
     assert [event[1] for event in events if event[0] == "failure"] == ([] if code is None else [code])
 
 
-@settings(deadline=None)
 @given(streams.valid, st.integers(20, 120))
 def test_what_was_scanned_is_written_as_it_came(stream: list[bytes], frame_max: int) -> None:
     """A publish is laid out like what `Output.contents` writes, so the whole path is its own mirror."""

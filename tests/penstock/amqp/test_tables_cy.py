@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.errors import FrameSyntaxError
@@ -218,7 +218,6 @@ def test_octets_at_the_limits(tables: ModuleType, octets: bytes, code: int | Non
     assert code or isinstance(result[0], dict)
 
 
-@settings(deadline=None)
 @given(strategies.tables)
 def test_what_was_written_is_read_back(table: dict[str, object]) -> None:
     encoded = COMPILED.encode_table(table)
@@ -227,7 +226,6 @@ def test_what_was_written_is_read_back(table: dict[str, object]) -> None:
         assert outcome(tables.decode_table, encoded, 0, len(encoded)) == (exact(table), len(encoded))
 
 
-@settings(deadline=None)
 @given(strategies.wire_tables)
 def test_every_well_formed_table_is_read_and_can_be_written_again(octets: bytes) -> None:
     table, at = COMPILED.decode_table(octets, 0, len(octets))
@@ -238,7 +236,6 @@ def test_every_well_formed_table_is_read_and_can_be_written_again(octets: bytes)
     assert PLAIN.encode_table(table) == again
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=80),
