@@ -185,7 +185,7 @@ class Consuming:
                 self.end_consumer(link, consumer)
 
     def close_queue(self, link: Link, queue: QueueState) -> None:
-        """A queue is gone: its consumers are told, and those of other queues may have what these had in hand."""
+        """A queue is gone: its consumers are to be told, and those of other queues may have what these had in hand."""
         groups: dict[Group, None] = {}
         for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
             consumer.requeue_all()
@@ -193,9 +193,15 @@ class Consuming:
             consumer.group.sleepers.pop(consumer, None)
             groups[consumer.group] = None
             if not consumer.cancelled:
-                link.turn.operations.append([bus.CANCELLED, consumer.id])
+                queue.bereft.append(consumer)
         for group in groups:
             self.wake_group(group)
+
+    def tell_cancelled(self, queue: QueueState) -> None:
+        """The acceptors of those who consumed from a queue hear that it is gone."""
+        bereft, queue.bereft = queue.bereft, []
+        for consumer in bereft:
+            consumer.link.turn.operations.append([bus.CANCELLED, consumer.id])
 
     def end_consumer(self, link: Link, consumer: Consumer) -> None:
         """Its channel is gone: what it has in hand goes back."""

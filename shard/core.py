@@ -132,6 +132,8 @@ class ShardCore:
         for link in self.links.values():
             self.consuming.close_queue(link, queue)
         queue.fenced = True
+        if not queue.deleters:
+            self.consuming.tell_cancelled(queue)
 
     # Turns
 
@@ -344,16 +346,27 @@ class ShardCore:
     # What follows from them
 
     def ask_to_delete(self, queue: QueueState, done: Callable[[Any], None]) -> None:
-        """The router decides what exists; until it has, nobody new may consume."""
+        """The router decides what exists; until it has, nobody new may consume.
+
+        All who ask meanwhile get its answer before consumers are told that the queue has gone: so it is with RabbitMQ,
+        and clients drop a consumer when they see delete-ok. The change that the router publishes may come before its
+        answer, but does not stand for it: only then acceptors can know that they have to take that change in.
+        """
+        queue.deleters.append(done)
+        if len(queue.deleters) > 1:
+            return
         queue.fenced = True
 
         def answered(result: Any, error: Any) -> None:
-            if error is not None:
+            deleters, queue.deleters = queue.deleters, []
+            for done in deleters:
+                done(error)
+            if error is None:
+                self.close_queue(queue.id)
+            elif queue.id in self.queues:
                 queue.fenced = False
                 log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
-            else:
-                self.close_queue(queue.id)
-            done(error)
+            self.consuming.tell_cancelled(queue)
 
         self.router_requests.append(("queue_delete", {"queue_id": queue.id}, answered))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.features import QueueFeatures
 from penstock.watermarks import QueueLimits
@@ -20,13 +23,14 @@ LINGER_BYTES = 8 * 1024 * 1024
 class QueueState:
     """One queue of this shard: its record from the topology, contents, consumers and flow state.
 
-    `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue; `used` is when
-    anybody last used it, in microseconds since 1970.
+    `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue, and `deleters` are
+    those who wait for its answer; `bereft` are consumers that are still to be told that the queue has gone; `used` is
+    when anybody last used it, in microseconds since 1970.
     """
 
     __slots__ = (
-        "auto_delete", "contents", "exclusive_consumer", "features", "fenced", "had_consumers", "id", "last_values",
-        "limits", "name", "ring", "saturation", "slot", "used", "vhost", "weighed",
+        "auto_delete", "bereft", "contents", "deleters", "exclusive_consumer", "features", "fenced", "had_consumers",
+        "id", "last_values", "limits", "name", "ring", "saturation", "slot", "used", "vhost", "weighed",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +49,8 @@ class QueueState:
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
         self.fenced = False
+        self.deleters: list[Callable[[Any], None]] = []
+        self.bereft: list[Consumer] = []
         self.weighed = 0
         self.used = now
         self.govern(limits, features)

@@ -233,6 +233,15 @@ def test_consumer_is_told_when_its_queue_goes(connect: Callable[[], Client], cha
     assert consumer.take("basic.cancel").consumer_tag == "c"
 
 
+def test_who_deletes_a_queue_that_it_consumes_from_is_answered_before_it_is_told(channel: Channel, queue: str) -> None:
+    """As with RabbitMQ: some clients drop the consumer when they see delete-ok."""
+    for _ in range(20):
+        channel.call("queue.declare", queue=queue)
+        channel.call("basic.consume", queue=queue, consumer_tag="c")
+        channel.send("queue.delete", queue=queue)
+        assert [channel.next().name for _ in range(2)] == ["queue.delete-ok", "basic.cancel"]
+
+
 def test_cancel_ok_of_a_client_is_accepted(broker: Broker, queue: str) -> None:
     """Some clients answer the broker's basic.cancel; RabbitMQ minds that until 4.3."""
     with Client.connect(broker.address) as client:
