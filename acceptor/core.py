@@ -368,7 +368,7 @@ class AcceptorCore:
         self.gauges.counters_write(
             "acceptor", self.index, len(self.connections),
             sum(len(connection.channels) for connection in self.connections.values()),
-            len(self.throttle.held), self.throttle.parked_octets, len(self.throttle.paused), 0,
+            len(self.throttle.held), self.throttle.parked_octets, len(self.throttle.paused),
             self.published_total, self.delivery.delivered_total, self.confirmed_total, self.turns,
         )  # fmt: skip
 

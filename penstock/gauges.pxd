@@ -11,8 +11,8 @@ cdef enum:
 
     P_PID = 1, P_INCARNATION, P_STATE, P_STARTED, P_RESTARTS, P_WORDS
 
-    C_CONNECTIONS = 1, C_CHANNELS, C_HELD, C_PARKED, C_PAUSED, C_CONTENT, C_PUBLISHED, C_DELIVERED, C_CONFIRMED
-    C_TURNS, C_WORDS
+    C_CONNECTIONS = 1, C_CHANNELS, C_HELD, C_PARKED, C_PAUSED, C_PUBLISHED, C_DELIVERED, C_CONFIRMED, C_TURNS
+    C_WORDS
 
     # The first cache line is what acceptors read for every publish.
     Q_OPEN = 1, Q_ID, Q_SINCE, Q_EPOCH, Q_SATURATED, Q_DEPTH_COUNT, Q_DEPTH_BYTES
@@ -59,7 +59,6 @@ cdef class Gauges:
     cpdef pair_add_taken(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count)
     cpdef int64_t pair_in_flight(self, Py_ssize_t acceptor, Py_ssize_t shard) except -1
     cpdef pair_reset_sent(self, Py_ssize_t acceptor, Py_ssize_t shard)
-    cpdef pair_reset_taken(self, Py_ssize_t acceptor, Py_ssize_t shard)
 
     cpdef queue_write(
         self, Py_ssize_t slot, uint64_t ready, uint64_t unacked, uint64_t ready_bytes, uint64_t unacked_bytes,
@@ -70,4 +69,3 @@ cdef class Gauges:
     cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF
     cpdef uint64_t depth_count(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF
     cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF
-    cpdef uint64_t queue_id(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF

@@ -15,7 +15,6 @@ UNSTARTED: Final[int]
 STARTING: Final[int]
 READY: Final[int]
 DEAD: Final[int]
-STOPPED: Final[int]
 STATE_NAMES: Final[tuple[str, ...]]
 
 class Process(NamedTuple):
@@ -34,7 +33,6 @@ class Counters(NamedTuple):
     held_sessions: int
     parked_bytes: int
     paused_connections: int
-    content_bytes: int
     published: int
     delivered: int
     confirmed: int
@@ -119,7 +117,6 @@ class Gauges:
         held_sessions: int,
         parked_bytes: int,
         paused_connections: int,
-        content_bytes: int,
         published: int,
         delivered: int,
         confirmed: int,
@@ -130,7 +127,6 @@ class Gauges:
     def pair_add_taken(self, acceptor: int, shard: int, count: int) -> None: ...
     def pair_in_flight(self, acceptor: int, shard: int) -> int: ...
     def pair_reset_sent(self, acceptor: int, shard: int) -> None: ...
-    def pair_reset_taken(self, acceptor: int, shard: int) -> None: ...
     def queue_open(self, slot: int, queue_id: int, vhost: str, name: str, since_us: int) -> None: ...
     def queue_close(self, slot: int) -> None: ...
     def queue_write(
@@ -160,6 +156,5 @@ class Gauges:
     def flow_epoch(self, slot: int) -> int: ...
     def depth_count(self, slot: int) -> int: ...
     def depth_bytes(self, slot: int) -> int: ...
-    def queue_id(self, slot: int) -> int: ...
 
 def remove_stale(directory: Path = ...) -> list[Path]: ...

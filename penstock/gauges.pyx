@@ -47,19 +47,18 @@ cdef extern from *:
     const unsigned char* empty_slot
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
 penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
 a node makes its file anew at every start."""
 
-UNSTARTED, STARTING, READY, DEAD, STOPPED = range(5)
-STATE_NAMES = ("unstarted", "starting", "ready", "dead", "stopped")
+UNSTARTED, STARTING, READY, DEAD = range(4)
+STATE_NAMES = ("unstarted", "starting", "ready", "dead")
 
 Process = namedtuple("Process", "role index pid incarnation state started_us restarts torn")
 Counters = namedtuple(
     "Counters",
-    "connections channels held_sessions parked_bytes paused_connections content_bytes published delivered confirmed"
-    " loop_turns torn",
+    "connections channels held_sessions parked_bytes paused_connections published delivered confirmed loop_turns torn",
 )
 QueueGauge = namedtuple(
     "QueueGauge",
@@ -81,8 +80,8 @@ LAYOUT = {
         restarts=P_RESTARTS),
     "counters": _offsets(
         sequence=SEQUENCE, connections=C_CONNECTIONS, channels=C_CHANNELS, held_sessions=C_HELD, parked_bytes=C_PARKED,
-        paused_connections=C_PAUSED, content_bytes=C_CONTENT, published=C_PUBLISHED, delivered=C_DELIVERED,
-        confirmed=C_CONFIRMED, loop_turns=C_TURNS),
+        paused_connections=C_PAUSED, published=C_PUBLISHED, delivered=C_DELIVERED, confirmed=C_CONFIRMED,
+        loop_turns=C_TURNS),
     "queue": _offsets(
         sequence=SEQUENCE, open=Q_OPEN, queue_id=Q_ID, since_us=Q_SINCE, flow_epoch=Q_EPOCH, saturated=Q_SATURATED,
         depth_count=Q_DEPTH_COUNT, depth_bytes=Q_DEPTH_BYTES, ready=Q_READY, unacked=Q_UNACKED,
@@ -166,7 +165,7 @@ cdef class Gauges:
 
     def process_write(self, str role, Py_ssize_t index, *, uint64_t pid, uint64_t incarnation, uint64_t state,
                       uint64_t started_us, uint64_t restarts):
-        """The supervisor alone: the life of a process. `state` is STARTING, READY, DEAD or STOPPED."""
+        """The supervisor alone: the life of a process. `state` is STARTING, READY or DEAD."""
         cdef unsigned char* block = to_write(self) + process_at(self, role, index)
         begin_block(block)
         store_plain(block, P_PID, pid)
@@ -185,9 +184,8 @@ cdef class Gauges:
 
     def counters_write(self, str role, Py_ssize_t index, uint64_t connections, uint64_t channels,
                        uint64_t held_sessions, uint64_t parked_bytes, uint64_t paused_connections,
-                       uint64_t content_bytes, uint64_t published, uint64_t delivered, uint64_t confirmed,
-                       uint64_t loop_turns):
-        """The process itself: what it holds and has done since it started; what does not apply to its role is 0."""
+                       uint64_t published, uint64_t delivered, uint64_t confirmed, uint64_t loop_turns):
+        """The process itself: what it holds and has done since it started. Acceptors do."""
         cdef unsigned char* block = to_write(self) + process_at(self, role, index) + COUNTERS_AT
         begin_block(block)
         store_plain(block, C_CONNECTIONS, connections)
@@ -195,7 +193,6 @@ cdef class Gauges:
         store_plain(block, C_HELD, held_sessions)
         store_plain(block, C_PARKED, parked_bytes)
         store_plain(block, C_PAUSED, paused_connections)
-        store_plain(block, C_CONTENT, content_bytes)
         store_plain(block, C_PUBLISHED, published)
         store_plain(block, C_DELIVERED, delivered)
         store_plain(block, C_CONFIRMED, confirmed)
@@ -208,21 +205,20 @@ cdef class Gauges:
         cdef const unsigned char* block = to_read(self) + process_at(self, role, index) + COUNTERS_AT
         cdef bint whole = snapshot(self, block, C_WORDS, copy, NULL, 0, NULL)
         return Counters(copy[C_CONNECTIONS], copy[C_CHANNELS], copy[C_HELD], copy[C_PARKED], copy[C_PAUSED],
-                        copy[C_CONTENT], copy[C_PUBLISHED], copy[C_DELIVERED], copy[C_CONFIRMED], copy[C_TURNS],
-                        not whole)
+                        copy[C_PUBLISHED], copy[C_DELIVERED], copy[C_CONFIRMED], copy[C_TURNS], not whole)
 
     cpdef pair_add_sent(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count):
-        """The acceptor alone, before it sends `count` bytes of contents to the shard."""
+        """The acceptor alone, before it sends a turn of `count` octets to the shard."""
         cdef unsigned char* word = to_write(self) + sent_at(self, acceptor, shard)
         store_word(word, 0, load_plain(word, 0) + count)
 
     cpdef pair_add_taken(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count):
-        """The shard alone, once bytes of the acceptor's present incarnation count in the depth of their queues."""
+        """The shard alone, once it has taken in a turn of `count` octets of the acceptor."""
         cdef unsigned char* word = to_write(self) + taken_at(self, acceptor, shard)
         store_word(word, 0, load_plain(word, 0) + count)
 
     cpdef int64_t pair_in_flight(self, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
-        """Bytes sent and not yet taken, never below 0."""
+        """Octets sent and not yet taken, never below 0."""
         cdef const unsigned char* base = to_read(self)
         # Taken first: what was taken had been sent, so the later load of sent covers it.
         cdef uint64_t taken = load_word(base + taken_at(self, acceptor, shard), 0)
@@ -233,11 +229,6 @@ cdef class Gauges:
         """The acceptor alone, when it begins with an incarnation of the shard: nothing is in flight."""
         cdef unsigned char* base = to_write(self)
         store_word(base + sent_at(self, acceptor, shard), 0, load_word(base + taken_at(self, acceptor, shard), 0))
-
-    cpdef pair_reset_taken(self, Py_ssize_t acceptor, Py_ssize_t shard):
-        """The shard alone, when it begins with an incarnation of the acceptor: nothing is in flight."""
-        cdef unsigned char* base = to_write(self)
-        store_word(base + taken_at(self, acceptor, shard), 0, load_word(base + sent_at(self, acceptor, shard), 0))
 
     def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us):
         """The owning shard: begin a queue's record, all numbers 0, also over one that is open.
@@ -351,10 +342,6 @@ cdef class Gauges:
     cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
         """Bytes of messages ready and unacked."""
         return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
-
-    cpdef uint64_t queue_id(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
-        """The queue of the slot, 0 if it is not open. Unchanged after other reads, those were of this queue."""
-        return load_word(readable_slot(self, slot), Q_ID)
 
 
 def remove_stale(directory=Path("/dev/shm")):

@@ -17,7 +17,7 @@ import zmq
 
 from penstock import logs, process
 from penstock.endpoint import Endpoint, open_socket
-from penstock.gauges import DEAD, STOPPED, UNSTARTED, Gauges
+from penstock.gauges import DEAD, UNSTARTED, Gauges
 from penstock.node import Node
 from penstock.watermarks import FlowDefaults
 from router.authority import Authority
@@ -97,7 +97,7 @@ class Router:
             acceptor = self.gauges.process_read("acceptor", index)
             if acceptor.torn or acceptor.state == UNSTARTED:
                 continue
-            ended = acceptor.state in (DEAD, STOPPED)
+            ended = acceptor.state == DEAD
             self.core.acceptor_died(index, acceptor.incarnation if ended else acceptor.incarnation - 1)
         self.finish_turn()
 

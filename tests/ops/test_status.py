@@ -20,7 +20,7 @@ def fill(gauges: Gauges) -> None:
     gauges.queue_open(first, 71, "/", "orders [eu]", now)
     gauges.queue_write(first, 90, 10, 9000, 1000, 500, 400, 390, 2, 0, 3, 7, 1, now - 5_000_000, 80, 70, 0, 0)
     gauges.queue_open(first + 5, 72, "a", "idle", now)
-    gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11, 12)
+    gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11)
     gauges.pair_add_sent(1, 0, 4096)
     gauges.set_topology_version(33)
 
