@@ -6,8 +6,9 @@ next call fails, Node's amqplib loses the connection, Bunny's reader dies.
 connection alive. py-amqp's kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after
 3 s, the Go client after 15 s, Bunny after 30 s; the others wait. A closed window opens again only when a segment
 (64 KiB on a loopback device) and a sixteenth of the receive buffer are free.
-`receive_buffer`: for clients that wait only a few drips the kernel's receive buffer is kept to so many octets (the
-kernel takes twice as many), so that one drip empties it and opens the window; 0 leaves it.
+`receive_buffer`: for clients that give up within seconds the kernel's receive buffer is set to so many octets (it takes
+twice as many, a good part of them for its own accounts), so that one drip empties it, or nearly, and opens the window;
+0 leaves the listening socket's (`amqp.receive_buffer`).
 `impatient`: without drips the connection is lost, so they go on whatever is parked already.
 """
 

@@ -1,8 +1,8 @@
 """How a producer is held back, and let go: tell it, park what it sends on, read it slowly.
 
       free ──(a publish needs a saturated queue)──▶ held: told once, publishes are parked
-      held ──(parked octets reach the budget)──▶ paused: read by the drip
-      paused ──(half of them are gone)──▶ held ──(nothing is parked)──▶ free: told again
+      held ──(parked octets exceed the budget)──▶ paused: read by the drip
+      paused ──(at most half of the parking budget is parked)──▶ held ──(nothing is parked)──▶ free: told again
 
 Told means Channel.Flow to a client known to honour it (never while its socket is not read: a publisher stuck in the
 write would stop its reader), and connection.blocked to one that declared the capability. The pause is a drip: a small

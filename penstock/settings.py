@@ -195,7 +195,8 @@ class FlowSettings(BaseModel):
     consumer_window_bytes: Bytes = Field(
         default=2 * MIB,
         ge=64 * KIB,
-        description="deliveries a shard may have under way to a consumer's connection, in bytes",
+        description="deliveries a shard may have under way to a consumer, in bytes of bodies and 64 for each message; "
+        "what is handed out at once may exceed it: to about twice as much if messages are small, and by one large one",
     )
     tx_when_full: Literal["wait", "reject"] = Field(
         default="wait",
