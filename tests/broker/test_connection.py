@@ -19,6 +19,7 @@ def test_server_properties(client: Client) -> None:
     expected = {
         *("publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify"),
         *("connection.blocked", "authentication_failure_close", "per_consumer_qos", "consumer_priorities"),
+        "direct_reply_to",
     }
     assert expected <= {name for name, active in properties["capabilities"].items() if active is True}
 
