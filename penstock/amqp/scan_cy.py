@@ -49,6 +49,8 @@ if not cython.compiled:
     C_AT_ONCE = 131072
     # From this size on a body goes into the arena; a run that has used that much of its block begins another.
     C_LARGE, C_BLOCK_USED = 16384, 262144
+    # A run that begins with that much left of the read goes there too.
+    C_MANY = 65536
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
 
 # What a settlement does with its deliveries.
@@ -220,6 +222,8 @@ class Scanner:
             run = self.open_run(p, pos, size, channel)
             if run is None:
                 return pos
+            if end - pos >= C_MANY and self.arena is not None:
+                self.use_arena(run, 0)
         elif run.builder.block is not None and run.builder.used > C_BLOCK_USED:
             run = again(run)
         whole = self.whole_content(p, pos + size + 8, end, channel, run)

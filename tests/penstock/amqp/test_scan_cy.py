@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.amqp.encode_cy import Output
+from penstock.arena import BLOCK_OCTETS, Arena, Loan
 from tests import frames
 from tests.frames import BODY, HEADER, header_frame, method_frame, publish_frames
 from tests.penstock.amqp import corpus, streams
@@ -248,3 +249,34 @@ def test_octets_left_behind_are_those_of_the_frame_that_is_not_whole(load: Load)
         assert octets[:cut].endswith(rest)
         reads.feed(octets[cut:])
         assert reads.rest == b""
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("sizes", "lent"),
+    [
+        ([100] * 2000, True),
+        ([100] * 20, False),
+        ([16_384, 65_536, 100_000, 100_000, 100_000, 16_384], True),
+        ([300_000], True),
+        ([BLOCK_OCTETS], False),
+        ([100, *[100_000] * 8], True),
+    ],
+)
+def test_large_contents_and_long_runs_are_built_in_the_arena(load: Load, sizes: list[int], lent: bool) -> None:
+    """As long as there are free blocks; the contents are the same without."""
+    bodies = [bytes([i % 256]) * size for i, size in enumerate(sizes)]
+    octets = b"".join(publish_frames(1, body, routing_key="q", frame_max=131072) for body in bodies)
+    for arena in (Arena(16 * BLOCK_OCTETS, 1, 1), Arena(BLOCK_OCTETS, 1, 1), None):
+        scanner = load(SCAN).Scanner(131072, 2**20, arena)
+        batches, left = [], b""
+        for start in range(0, len(octets), 262144):
+            events: list[Any] = []
+            piece = bytearray(left + octets[start : start + 262144])
+            used = scanner.scan(piece, 0, len(piece), events)
+            left = bytes(piece[used:])
+            batches += [event.batch for event in events]
+        assert [batch.record(i)[2] for batch in batches for i in range(batch.count)] == bodies
+        if arena is not None:
+            found = any(isinstance(getattr(batch.contents, "obj", None), Loan) for batch in batches)
+            assert found is lent
