@@ -117,8 +117,8 @@ class Broker:
         return [pid for _, pid in sorted(found)]
 
     def kill(self, role: str, index: int = 0) -> int:
-        """SIGKILL a child and return the process id it had."""
-        pid = self.children(role)[index]
+        """SIGKILL a child, as soon as there is one of that place, and return the process id it had."""
+        (pid,) = wait_for(lambda: self.children(role)[index : index + 1], START_SECONDS, f"{role} {index}")
         os.kill(pid, signal.SIGKILL)
         return pid
 
