@@ -83,6 +83,14 @@ class Acceptor:
             log.warning("no memory for an arena", octets=octets, error=str(error))
             return None
 
+    def renew_arena(self) -> None:
+        """A process died with what it had borrowed. Without memory for a new arena those blocks stay lent."""
+        if self.core.arena is not None:
+            try:
+                self.core.arena.begin()
+            except OSError as error:
+                log.warning("no memory for a new arena", error=str(error))
+
     # The other processes
 
     def connect_shard(self, shard: int, incarnation: int) -> None:
@@ -107,8 +115,8 @@ class Acceptor:
 
     def on_process_event(self, frames: list[bytes]) -> None:
         event, role, index, incarnation, _ = bus.unpack(frames[0])
-        if event == "died" and self.core.arena is not None:
-            self.core.arena.begin()
+        if event == "died":
+            self.renew_arena()
         if role == "shard" and event == "died":
             self.core.shard_died(index)
             self.schedule_finish()

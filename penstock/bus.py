@@ -149,18 +149,19 @@ class Turn:
         """The multipart: the head, then the parts that are too large for it and cannot be lent."""
         places: list[Any] = []
         apart: list[Any] = []
-        lent = 0
+        large = 0
         for part in self.parts:
             if len(part) < IN_HEAD:
                 places.append(part)
-            elif self.receiver is not None and (loan := loan_of(part)) is not None:
+                continue
+            large += 1
+            if self.receiver is not None and (loan := loan_of(part)) is not None:
                 places.append(loan.lend(part, self.receiver))
                 self.lent += len(part)
-                lent += 1
             else:
                 places.append(None)
                 apart.append(part)
-        return [pack([turn, version, self.operations, places, len(apart) + lent]), *apart]
+        return [pack([turn, version, self.operations, places, large]), *apart]
 
 
 def batch_at(parts: Sequence[Any], part: int) -> Batch:
