@@ -260,12 +260,11 @@ class AcceptorCore:
     # Shards
 
     def shard_started(self, shard: int) -> None:
-        """A (new) life of a shard."""
+        """A (new) life of a shard is to be greeted."""
         link = self.links[shard]
         if link.up:
             self.shard_died(shard)
-        link.start(self.delivery.attach_again(shard))
-        self.replies.tell_again(shard)
+        link.start()
 
     def shard_died(self, shard: int) -> None:
         """Its queues are empty: publishes whose confirms were withheld are not in them any more."""
@@ -301,6 +300,9 @@ class AcceptorCore:
             elif kind == bus.SPENT:
                 self.delivery.spent(shard, operation[1], operation[2])
         link.taken(taken)
+        if link.awaits:
+            link.go_on(self.delivery.attach_again(shard))
+            self.replies.tell_again(shard)
 
     def flow(self, id: int) -> None:
         """A shard's broadcast: a queue, or (id below 0) its own memory, is saturated or has room again."""

@@ -57,6 +57,7 @@ class Acceptor:
         self.buffer = bytearray(READ_OCTETS + node.settings.amqp.frame_max + 64)
         self.context: zmq.Context[Any] = zmq.Context()
         self.shards: list[TurnEndpoint | None] = [None] * node.shards
+        self.met = [0] * node.shards
         identity = f"acceptor.{index}.{incarnation}"
         self.identity = identity.encode()
         events = open_socket(self.context, zmq.SUB)
@@ -95,6 +96,9 @@ class Acceptor:
 
     def connect_shard(self, shard: int, incarnation: int) -> None:
         """Meet a life of a shard; what was meant for an earlier one is dropped."""
+        if self.met[shard] == incarnation:
+            return
+        self.met[shard] = incarnation
         endpoint = self.shards[shard]
         if endpoint is not None:
             endpoint.close()
@@ -103,8 +107,9 @@ class Acceptor:
         dealer.connect(self.node.shard(shard, incarnation))
 
         def on_turn(
-            identity: bytes, turn: int, version: int, operations: list[list[Any]], parts: list[Any], octets: int
-        ) -> None:
+            identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
+            octets: int,
+        ) -> None:  # fmt: skip
             self.core.receive(shard, turn, operations, parts)
 
         self.shards[shard] = TurnEndpoint(

@@ -1,4 +1,4 @@
-"""The acceptor's side of one shard: the turn being written, and what of earlier ones the shard has not taken in.
+"""The acceptor's side of one shard: the turn being written, and what of earlier ones is not safe there.
 
 Publishes of a turn that go to the same queues leave as one batch where that keeps their order: many small writers
 then cost what one big writer costs.
@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from acceptor.confirms import Span
 from acceptor.inlet import Inlet, Session, serve
+from acceptor.sent import OWN_PARTS, Commit, Publish, Sent
 from acceptor.unacked_cy import Settlements
 from penstock import bus
 from penstock.batch_cy import Batch, BatchBuilder
 from penstock.gauges import Gauges
-
-# From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
-OWN_PARTS = 16384
 
 # Where requests that leave something with their channel's group name it.
 GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2}
@@ -26,98 +24,11 @@ GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2}
 Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
 
 
-class Publish:
-    """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own."""
-
-    __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "spans")
-
-    def __init__(self, queues: tuple[int | str, ...]) -> None:
-        self.queues = queues
-        self.builder: BatchBuilder | None = None
-        self.batch: Batch | None = None
-        self.first = 0
-        self.count = 0
-        self.spans: list[tuple[int, Span]] = []
-        self.commit: Commit | None = None
-        self.operation: list[Any] = [bus.PUBLISH, queues, 0, 0, 0]
-
-    def finish(self) -> None:
-        """Nothing more joins it."""
-        if self.builder is not None:
-            self.batch, self.builder = self.builder.finish(), None
-
-
-class Commit:
-    """One shard's part of a transaction: publishes and settlements, taken in together."""
-
-    __slots__ = ("count", "octets", "operation", "publishes", "settlements", "transaction")
-
-    def __init__(self, transaction: Committing, settlements: Settlements | None) -> None:
-        self.transaction = transaction
-        self.settlements = settlements
-        self.publishes: list[Publish] = []
-        self.count = 0
-        self.octets = 0
-        self.operation: list[Any] = [bus.COMMIT, 0, None]
-
-    def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
-        """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""
-        rows, contents = batch.slices(first, count)
-        octets = len(rows) + len(contents)
-        self.count += count
-        self.octets += octets
-        last = self.publishes[-1] if self.publishes else None
-        if last is None or last.queues != queues or last.builder is None or octets >= OWN_PARTS:
-            last = Publish(queues)
-            last.commit = self
-            self.publishes.append(last)
-            self.operation[1] += 1
-            if octets >= OWN_PARTS:
-                last.batch, last.first, last.count = batch, first, count
-                return
-            last.builder = BatchBuilder()
-        last.builder.extend(batch, first, count)
-        last.count += count
-        if last.builder.used >= 16 * OWN_PARTS:
-            last.finish()
-
-    def forget_settlements(self) -> None:
-        """They refer to deliveries of a shard that is dead."""
-        self.settlements = None
-        self.operation[2] = None
-
-
-class Committing(Protocol):
-    """A transaction on its way to its shards. `partial`: a queue refused some of it after all."""
-
-    partial: bool
-
-    def refused_by(self, queue: int) -> None: ...
-
-    def taken(self) -> None: ...
-
-
-class Sent:
-    """A turn on its way: its publishes with their spans, transactions, what it weighs and has under way for inlets."""
-
-    __slots__ = ("commits", "count", "inlets", "number", "octets", "publishes")
-
-    def __init__(
-        self, number: int, count: int, octets: int, publishes: dict[int, Publish], inlets: dict[Inlet, list[int]],
-        commits: dict[int, Commit],
-    ) -> None:  # fmt: skip
-        self.number = number
-        self.count = count
-        self.octets = octets
-        self.publishes = publishes
-        self.inlets = inlets
-        self.commits = commits
-
-
 class ShardLink:
     """One shard as an acceptor sees it. It is a gate as well: all that is in flight to the shard is bounded.
 
-    `up` is false between the death of a shard and the start of the next: operations wait in the turn.
+    A new life of the shard is first sent a hello (`greets` until then, `awaits` until that is answered); then it is
+    `up`. Before that operations wait in the turn. `heard` is the last report, of any life.
     """
 
     def __init__(self, index: int, gauges: Gauges, acceptor: int, max_count: int, max_octets: int) -> None:
@@ -127,7 +38,10 @@ class ShardLink:
         self.max_count = max_count
         self.max_octets = max_octets
         self.up = False
+        self.greets = False
+        self.awaits = False
         self.number = 0
+        self.heard = 0
         self.in_flight = 0
         self.in_flight_octets = 0
         self.sent: deque[Sent] = deque()
@@ -273,11 +187,10 @@ class ShardLink:
         self.tell(bus.GONE, group)
 
     def close_turn(self, version: int) -> list[Any] | None:
-        """The multipart to send, if there is anything to say and anybody to say it to.
-
-        The first of a life is sent though it be empty: only whom the shard knows hears its broadcasts.
-        """
-        if not self.up or not (self.turn or self.number == 0):
+        """The multipart to send, if there is anything to say and anybody to say it to."""
+        if self.greets:
+            return self.hello(version)
+        if not self.up or not self.turn:
             return None
         for publish in self.publishes.values():
             publish.finish()
@@ -290,13 +203,19 @@ class ShardLink:
             if commit.settlements is not None:
                 commit.operation[2] = self.turn.place(commit.settlements.finish())
         self.number += 1
-        frames = self.turn.frames(self.number, version)
+        frames = self.turn.frames(self.number, version, self.heard)
         octets = sum(map(len, frames)) + self.turn.lent
         self.in_flight += self.count
         self.in_flight_octets += octets
         self.gauges.pair_add_sent(self.acceptor, self.index, octets)
         self.sent.append(Sent(self.number, self.count, octets, self.publishes, self.inlets, self.commits))
         self.begin_turn()
+        return frames
+
+    def hello(self, version: int) -> list[Any]:
+        self.greets = False
+        frames = bus.Turn().frames(bus.HELLO, version)
+        self.gauges.pair_add_sent(self.acceptor, self.index, len(frames[0]))
         return frames
 
     # What comes back
@@ -321,7 +240,8 @@ class ShardLink:
                 sent.commits[index].transaction.refused_by(queue)
 
     def taken(self, number: int) -> None:
-        """The shard has taken in all turns up to `number`."""
+        """The shard reports that all turns up to `number` are safe."""
+        self.heard = max(self.heard, number)
         served: dict[Inlet, None] = {}
         commits: list[Commit] = []
         while self.sent and self.sent[0].number <= number:
@@ -349,13 +269,16 @@ class ShardLink:
             reply(result, error, parts)
 
     def died(self) -> None:
-        """The shard is gone with what it had. What it had not taken in is kept, and sent to its next life."""
-        self.up = False
-        self.in_flight = self.in_flight_octets = 0
-        self.number = 0
+        """The shard is gone. What was not safe is kept, and what of it its next life does not know is sent again."""
+        self.up = self.greets = self.awaits = False
 
-    def start(self, consumers: list[tuple[list[Any], Reply]]) -> None:
-        """A new life: attach the consumers, ask again what has no answer, send again what was not taken in.
+    def start(self) -> None:
+        """A new life of the shard: it has to say what is safe before it is told anything."""
+        self.greets = self.awaits = True
+        self.gauges.pair_reset_sent(self.acceptor, self.index)
+
+    def go_on(self, consumers: list[tuple[list[Any], Reply]]) -> None:
+        """It has: attach the consumers, ask again what has no answer, send again what is not safe.
 
         Settlements that wait refer to deliveries of the dead shard and are void.
         """
@@ -384,8 +307,8 @@ class ShardLink:
                 self.under_way(inlet, count, size)
         self.latest, self.count, self.octets = latest, count, octets
         self.in_flight = self.in_flight_octets = 0
+        self.awaits = False
         self.up = True
-        self.gauges.pair_reset_sent(self.acceptor, self.index)
         for commit in commits:
             if not commit.publishes:
                 commit.transaction.taken()

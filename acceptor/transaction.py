@@ -17,7 +17,8 @@ from acceptor import publishing
 from acceptor.inlet import Gate, Inlet
 from acceptor.parked import ParkedRun
 from acceptor.routes import Route
-from acceptor.shard_link import Commit, ShardLink
+from acceptor.sent import Commit
+from acceptor.shard_link import ShardLink
 from acceptor.unacked_cy import Settlements, UnackedTags
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun

@@ -6,16 +6,22 @@ one is a frame of its own, and None in the head; one that lies in an arena is le
 parts, its rows and its contents (see batch_cy). Nothing in the head is per message: a run of publishes, a range of
 deliveries or a run of settlements is one operation.
 
-    head = [turn, version, [operation, ...], [part | None | reference, ...], number of parts that are not in the head]
+    head = [turn, version, heard, [operation, ...], [part | None | reference, ...], number of parts not in the head]
 
-    acceptor -> shard   turn: its number; version: of the topology that it was routed by
-    shard -> acceptor   turn: the last one taken in; version: 0
+    acceptor -> shard   turn: its number; version: of the topology that it was routed by; heard: the last report
+    shard -> acceptor   turn: the report, that is the last turn that is safe; version, heard: 0
 
-A turn is numbered from 1 per life of the pair. "Taken in" is cumulative: the shard is responsible for what came in
-turns up to that one, and the acceptor confirms by it. The shard holds a turn back until its own topology is at least
-at the turn's version. A request carries a number of the sender's choice, repeated in its REPLY.
+The turns of an acceptor are numbered from 1, through all lives of the shard. A turn is *safe* once a later life of the
+shard would know what it did; reports are cumulative, and the acceptor confirms by them. What a report comes with
+(REJECTED, REFUSED) is kept by the shard, in its store as well, until the acceptor says that it has heard the report.
 
-A shard sends another one PUBLISH only (dead letters), in turns of the same kind, and hears back what was taken in.
+The first that an acceptor says to a life of a shard is turn 0, *hello*, which has no operations. The answer is the last
+of its turns that is safe, and only then it goes on: it sends again what came after that one, under new numbers.
+
+The shard holds a turn back until its own topology is at least at the turn's version. A request carries a number of the
+sender's choice, repeated in its REPLY.
+
+A shard sends another one PUBLISH only (dead letters), in turns of the same kind, and hears back what is safe.
 
 Acceptor, shard -> router   one frame: [request, name, {argument: value}]
 Router -> them              one frame: [request, topology version, result, None | [reply code, text]]
@@ -70,6 +76,8 @@ SPENT = 8  # [SPENT, group, count]: a GRANT of so many was taken in, its deliver
 ANSWERS = 9  # [ANSWERS, name of a reply consumer, part, count]
 REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
 
+# The turn that an acceptor or a shard greets each life of another shard with.
+HELLO = 0
 # Parts from this size on are frames of their own.
 IN_HEAD = 4096
 # Octets that every message counts in a consumer's window beside its body.
@@ -145,7 +153,7 @@ class Turn:
         self.placed[key] = (part, batch)
         return part
 
-    def frames(self, turn: int, version: int) -> list[Any]:
+    def frames(self, turn: int, version: int, heard: int = 0) -> list[Any]:
         """The multipart: the head, then the parts that are too large for it and cannot be lent."""
         places: list[Any] = []
         apart: list[Any] = []
@@ -161,7 +169,7 @@ class Turn:
             else:
                 places.append(None)
                 apart.append(part)
-        return [pack([turn, version, self.operations, places, large]), *apart]
+        return [pack([turn, version, heard, self.operations, places, large]), *apart]
 
 
 def batch_at(parts: Sequence[Any], part: int) -> Batch:

@@ -97,15 +97,15 @@ class Endpoint:
 
 class TurnEndpoint(Endpoint):
     """One socket of turns (see `penstock.bus`). `on_turn` takes the identity of the sender (empty where the socket
-    names none), turn, version, operations, parts, and how many octets all of it was. What was lent is borrowed by
-    `borrower`.
+    names none), turn, version, heard, operations, parts, and how many octets all of it was. What was lent is borrowed
+    by `borrower`.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         socket: zmq.Socket[bytes],
-        on_turn: Callable[[bytes, int, int, list[list[Any]], list[Any], int], None],
+        on_turn: Callable[[bytes, int, int, int, list[list[Any]], list[Any], int], None],
         on_drained: Callable[[], None],
         borrower: Borrower,
         *,
@@ -119,7 +119,7 @@ class TurnEndpoint(Endpoint):
     def receive(self) -> None:
         identity = self.socket.recv(_NOBLOCK) if self.names_sender else b""
         head = self.socket.recv(_NOBLOCK)
-        turn, version, operations, parts, large = bus.unpack(head)
+        turn, version, heard, operations, parts, large = bus.unpack(head)
         octets = len(head)
         if large:
             for i, part in enumerate(parts):
@@ -133,7 +133,7 @@ class TurnEndpoint(Endpoint):
                         self.skip()
                         return
                 octets += len(parts[i])
-        self.on_turn(identity, turn, version, operations, parts, octets)
+        self.on_turn(identity, turn, version, heard, operations, parts, octets)
 
     def skip(self) -> None:
         """Let go of what is left of a message."""

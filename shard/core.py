@@ -49,6 +49,7 @@ class ShardCore:
         self.queues: dict[int, QueueState] = {}
         self.touched: dict[int, QueueState] = {}
         self.links: dict[bytes, Link] = {}
+        self.records: dict[bytes, bytes] = {}
         self.dead: dict[tuple[str, int], int] = {}
         self.alarms = Alarms()
         self.peers = Peers()
@@ -137,8 +138,12 @@ class ShardCore:
 
     # Turns
 
+    def recover_links(self, records: dict[bytes, bytes]) -> None:
+        """Before anything is received: what `Link.record` gave in an earlier life of this run, by identity."""
+        self.records = records
+
     def receive(
-        self, identity: bytes, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
+        self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
         """Take in one turn of an acceptor, or of another shard."""
         link = self.links.get(identity)
@@ -146,7 +151,11 @@ class ShardCore:
             role, index, incarnation = life_of(identity)
             if incarnation <= self.dead.get((role, index), 0):
                 return  # the news of its death was quicker than its last words
-            link = self.links[identity] = Link(identity)
+            link = self.links[identity] = Link(identity, self.records.pop(identity, None))
+        if turn == bus.HELLO:
+            link.greet()
+            return
+        link.hear(heard)
         self.receive_on(link, turn, version, operations, parts)
 
     def receive_on(
@@ -165,7 +174,7 @@ class ShardCore:
             elif operation[0] == bus.COMMIT:
                 full = full_for(self, parts, operations[index + 1 : index + 1 + operation[1]])
                 if full is not None:
-                    link.turn.operations.append([bus.REFUSED, turn, index, full.id])
+                    link.verdicts.append([bus.REFUSED, turn, index, full.id])
                     for _ in range(operation[1]):
                         next(steps)
                 elif operation[2] is not None:
@@ -187,7 +196,14 @@ class ShardCore:
         if self.consuming.grants:
             self.consuming.end_grants()
         self.weigh_all(now)
+        self.make_safe()
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
+
+    def make_safe(self) -> None:
+        """What was taken in has taken effect, and is reported."""
+        for link in self.links.values():
+            if link.safe != link.taken:
+                link.make_safe(link.taken)
 
     def finish_touched(self) -> None:
         touched, self.touched = self.touched, {}
@@ -291,7 +307,7 @@ class ShardCore:
                 continue
             for refused, size in self.enqueue(id, batch, first, count):
                 if link.is_acceptor:
-                    link.turn.operations.append([bus.REJECTED, turn, index, id, refused, size])
+                    link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])
 
     def enqueue(self, id: int, batch: Batch, first: int, count: int) -> Refused:
         """Take messages in for a queue, if there is one; what it refused."""
@@ -372,6 +388,9 @@ class ShardCore:
 
     def died(self, role: str, index: int, incarnation: int) -> None:
         """A process died. What an acceptor had in hand goes back to its queues."""
+        for identity in [known for known in self.records if life_of(known)[:2] == (role, index)]:
+            if life_of(identity)[2] <= incarnation:
+                del self.records[identity]
         self.dead[role, index] = max(incarnation, self.dead.get((role, index), 0))
         for identity in list(self.links):
             life = life_of(identity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,15 +20,28 @@ def life_of(identity: bytes) -> tuple[str, int, int]:
 class Link:
     """One life of one acceptor, or of another shard, which only publishes (dead letters) and is told nothing.
 
-    `waiting` holds turns that are ahead of the shard's topology; `receiver` is the acceptor's index.
+    `taken` is its last turn that was taken in, `safe` the last one whose effects outlive the shard, `reported` the last
+    one that it was told to be so. `verdicts` are the operations that say what of its publishes was refused, in the
+    order of their turns; each leaves with the report of its turn and is kept until that is heard.
+
+    `greeted` is set from the other's hello until it is answered; `waiting` holds turns that are ahead of the shard's
+    topology; `receiver` is the acceptor's index.
     """
 
-    __slots__ = ("consumers", "groups", "identity", "receiver", "replies", "reported", "taken", "turn", "waiting")
+    __slots__ = (
+        "consumers", "greeted", "groups", "identity", "receiver", "replies", "reported", "safe", "taken", "turn",
+        "verdicts", "waiting",
+    )  # fmt: skip
 
-    def __init__(self, identity: bytes) -> None:
+    def __init__(self, identity: bytes, record: bytes | None = None) -> None:
         self.identity = identity
         self.taken = 0
-        self.reported = 0
+        self.verdicts: deque[list[Any]] = deque()
+        if record is not None:
+            self.taken, verdicts = bus.unpack(record)
+            self.verdicts.extend(verdicts)
+        self.safe = self.reported = self.taken
+        self.greeted = False
         role, index, _ = life_of(identity)
         self.receiver = index if role == "acceptor" else None
         self.turn = bus.Turn(self.receiver)
@@ -68,11 +82,35 @@ class Link:
     def refuse(self, request: int, code: int, text: str) -> None:
         self.reply(request, None, [code, text])
 
+    # What is safe
+
+    def greet(self) -> None:
+        """The other asks what is safe of its turns; it may never have heard what is known of those."""
+        self.greeted = True
+        self.turn.operations += self.verdicts
+
+    def record(self) -> bytes:
+        """What the next life of the shard has to know to answer a hello, once all that was taken in is safe."""
+        return bus.pack([self.taken, list(self.verdicts)])
+
+    def make_safe(self, turn: int) -> None:
+        """All turns up to that one are safe: this is reported, and what became of them."""
+        for verdict in self.verdicts:
+            if self.safe < verdict[1] <= turn:
+                self.turn.operations.append(verdict)
+        self.safe = turn
+
+    def hear(self, heard: int) -> None:
+        """The other has heard that report."""
+        while self.verdicts and self.verdicts[0][1] <= heard:
+            self.verdicts.popleft()
+
     def close_turn(self) -> tuple[bytes, list[Any]] | None:
         """The multipart to send, if there is anything to say."""
-        if not self.turn and self.taken == self.reported:
+        if not self.turn and self.safe == self.reported and not self.greeted:
             return None
-        frames = self.turn.frames(self.taken, 0)
-        self.reported = self.taken
+        frames = self.turn.frames(self.safe, 0)
+        self.reported = self.safe
+        self.greeted = False
         self.turn = bus.Turn(self.receiver)
         return self.identity, frames

@@ -1,7 +1,7 @@
 """What a shard sends to the others: dead letters for queues that live there.
 
-They travel as publishes do, in turns, and are kept until the other shard has taken them in; what it had not when it
-died is sent to its next life. So a dead letter comes at least once, in order.
+They travel as publishes do, in turns, and are kept until they are safe with the other shard; what was not when it died
+is sent to its next life, which says so itself when it is greeted. So a dead letter comes at least once, in order.
 """
 
 from __future__ import annotations
@@ -25,10 +25,15 @@ class Publish(NamedTuple):
 
 
 class Peer:
-    """One other shard. `held` is how many octets it has not taken in; `up` is false between its lives."""
+    """One other shard. `held` is how many octets are not safe with it.
+
+    A new life of it is first sent a hello (`greets` until then, `awaits` until that is answered); then it is `up`.
+    """
 
     def __init__(self) -> None:
         self.up = False
+        self.greets = False
+        self.awaits = False
         self.number = 0
         self.held = 0
         self.next: list[Publish] = []
@@ -41,6 +46,9 @@ class Peer:
 
     def close_turn(self, version: int) -> list[Any] | None:
         """The multipart to send, if there is anything to say and anybody to say it to."""
+        if self.greets:
+            self.greets = False
+            return bus.Turn().frames(bus.HELLO, version)
         if not self.up or not self.next:
             return None
         turn = bus.Turn()
@@ -51,20 +59,23 @@ class Peer:
         self.next = []
         return turn.frames(self.number, version)
 
-    def taken(self, number: int) -> None:
-        """All turns up to that one are the other's."""
+    def made_safe(self, number: int) -> None:
+        """All turns up to that one are safe with the other. Where this answers the hello, the rest is sent again."""
         while self.sent and self.sent[0][0] <= number:
             self.held -= sum(publish.octets for publish in self.sent.popleft()[1])
+        if self.awaits:
+            self.next = [publish for _, publishes in self.sent for publish in publishes] + self.next
+            self.sent.clear()
+            self.awaits = False
+            self.up = True
 
     def died(self) -> None:
-        self.up = False
+        self.up = self.greets = self.awaits = False
 
     def started(self) -> None:
-        """A new life: it is sent what the one before had not taken in."""
-        self.next = [publish for _, publishes in self.sent for publish in publishes] + self.next
-        self.sent.clear()
-        self.number = 0
-        self.up = True
+        """A new life is to be greeted."""
+        self.up = False
+        self.greets = self.awaits = True
 
 
 class Peers:
@@ -81,7 +92,7 @@ class Peers:
 
     @property
     def held(self) -> int:
-        """Octets that are kept until others take them in."""
+        """Octets that are kept until they are safe with others."""
         return sum(peer.held for peer in self._peers.values())
 
     def full(self) -> bool:

@@ -71,9 +71,10 @@ class Shard:
         dealer.connect(self.node.shard(peer, incarnation))
 
         def on_turn(
-            identity: bytes, turn: int, version: int, operations: list[list[Any]], parts: list[Any], octets: int
-        ) -> None:
-            self.core.peers[peer].taken(turn)
+            identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
+            octets: int,
+        ) -> None:  # fmt: skip
+            self.core.peers[peer].made_safe(turn)
 
         self.peers[peer] = TurnEndpoint(self.loop, dealer, on_turn, self.finish_turn, self.borrower, names_sender=False)
         self.core.peers[peer].started()
@@ -92,10 +93,11 @@ class Shard:
         self.finish_turn()
 
     def on_turn(
-        self, identity: bytes, turn: int, version: int, operations: list[list[Any]], parts: list[Any], octets: int
-    ) -> None:
+        self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
+        octets: int,
+    ) -> None:  # fmt: skip
         self.core.now = now_us()
-        self.core.receive(identity, turn, version, operations, parts)
+        self.core.receive(identity, turn, version, heard, operations, parts)
         role, index, _ = life_of(identity)
         if role == "acceptor":
             self.gauges.pair_add_taken(index, self.index, octets)

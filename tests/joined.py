@@ -442,7 +442,7 @@ class Node:
         turns = life.core.finish_turn(self.microseconds())
         life.look()
         for identity, frames in turns:
-            for kind, *operation in unpacked(frames)[2]:
+            for kind, *operation in unpacked(frames)[3]:
                 if kind == bus.REJECTED:
                     life.rejected[operation[2]] += operation[4]
             for acceptor, running in self.running_acceptors():
@@ -450,7 +450,7 @@ class Node:
                     self.down[index, acceptor].append([bytes(frame) for frame in frames])
             for peer, shard in self.running_shards():
                 if identity == b"shard.%d.%d" % (peer, shard.incarnation):
-                    shard.core.peers[index].taken(unpacked(frames)[0])
+                    shard.core.peers[index].made_safe(unpacked(frames)[0])
         crossing = life.core.peers.close_turns(life.core.version)
         for peer, frames in crossing:
             whole = [bytes(frame) for frame in frames]
@@ -465,9 +465,9 @@ class Node:
         if life is None or not line:
             return False
         identity, frames = line.popleft()
-        turn, version, operations, parts = unpacked(frames)
+        turn, version, heard, operations, parts = unpacked(frames)
         life.core.now = self.microseconds()
-        life.core.receive(identity, turn, version, operations, parts)
+        life.core.receive(identity, turn, version, heard, operations, parts)
         life.note(identity, turn, operations, parts)
         self.gauges.pair_add_taken(acceptor, shard, sum(map(len, frames)))
         return True
@@ -487,7 +487,7 @@ class Node:
         life, line = self.acceptors[acceptor], self.down[shard, acceptor]
         if life is None or not line:
             return False
-        turn, _, operations, parts = unpacked(line.popleft())
+        turn, _, _, operations, parts = unpacked(line.popleft())
         broadcasts = [operation for operation in operations if operation[0] == bus.FLOW]
         if flow in ("late", "again"):
             self.strayed[acceptor] += [(shard, operation) for operation in broadcasts]
@@ -501,8 +501,8 @@ class Node:
         """A broadcast that was late arrives."""
         line = self.strayed[acceptor]
         if line:
-            shard, operation = line[which % len(line)] if keep else line.pop(which % len(line))
-            self.core(acceptor).receive(shard, 0, [operation], [])
+            _, operation = line[which % len(line)] if keep else line.pop(which % len(line))
+            self.core(acceptor).flow(operation[1])
 
     def change(self, life: Acceptor | Shard) -> bool:
         """A follower hears the next change of the topology."""
@@ -664,12 +664,12 @@ class Node:
             yield from life.core.orphans
 
 
-def unpacked(frames: Frames) -> tuple[int, int, list[list[Any]], list[Any]]:
-    """Turn, version, operations and parts of a multipart."""
-    turn, version, operations, parts, apart = bus.unpack(frames[0])
+def unpacked(frames: Frames) -> tuple[int, int, int, list[list[Any]], list[Any]]:
+    """Turn, version, last report heard, operations and parts of a multipart."""
+    turn, version, heard, operations, parts, apart = bus.unpack(frames[0])
     following = iter(frames[1:])
     assert apart == len(frames) - 1
-    return turn, version, operations, [next(following) if part is None else part for part in parts]
+    return turn, version, heard, operations, [next(following) if part is None else part for part in parts]
 
 
 def parked(channel: Channel) -> list[tuple[bytes, bytes]]:

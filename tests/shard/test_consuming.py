@@ -61,7 +61,7 @@ def test_a_newcomer_cannot_be_exclusive_beside_those_who_come_back(node: Node) -
     node.start_shard(0)
     quick.send("basic.consume", 1, queue="q", consumer_tag="quick", exclusive=True)
     quick.read()
-    while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0):
+    while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0) or node.send_down(0, 1):
         pass
     node.settle()
     assert quick.names(1) == ["basic.consume-ok", "basic.cancel"]

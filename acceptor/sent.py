@@ -1,0 +1,102 @@
+"""What is on its way to a shard: publishes, transactions and settlements, kept until they are safe there."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from acceptor.confirms import Span
+from acceptor.inlet import Inlet
+from acceptor.unacked_cy import Settlements
+from penstock import bus
+from penstock.batch_cy import Batch, BatchBuilder
+
+# From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
+OWN_PARTS = 16384
+
+
+class Publish:
+    """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own."""
+
+    __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "spans")
+
+    def __init__(self, queues: tuple[int | str, ...]) -> None:
+        self.queues = queues
+        self.builder: BatchBuilder | None = None
+        self.batch: Batch | None = None
+        self.first = 0
+        self.count = 0
+        self.spans: list[tuple[int, Span]] = []
+        self.commit: Commit | None = None
+        self.operation: list[Any] = [bus.PUBLISH, queues, 0, 0, 0]
+
+    def finish(self) -> None:
+        """Nothing more joins it."""
+        if self.builder is not None:
+            self.batch, self.builder = self.builder.finish(), None
+
+
+class Commit:
+    """One shard's part of a transaction: publishes and settlements, taken in together."""
+
+    __slots__ = ("count", "octets", "operation", "publishes", "settlements", "transaction")
+
+    def __init__(self, transaction: Committing, settlements: Settlements | None) -> None:
+        self.transaction = transaction
+        self.settlements = settlements
+        self.publishes: list[Publish] = []
+        self.count = 0
+        self.octets = 0
+        self.operation: list[Any] = [bus.COMMIT, 0, None]
+
+    def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
+        """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""
+        rows, contents = batch.slices(first, count)
+        octets = len(rows) + len(contents)
+        self.count += count
+        self.octets += octets
+        last = self.publishes[-1] if self.publishes else None
+        if last is None or last.queues != queues or last.builder is None or octets >= OWN_PARTS:
+            last = Publish(queues)
+            last.commit = self
+            self.publishes.append(last)
+            self.operation[1] += 1
+            if octets >= OWN_PARTS:
+                last.batch, last.first, last.count = batch, first, count
+                return
+            last.builder = BatchBuilder()
+        last.builder.extend(batch, first, count)
+        last.count += count
+        if last.builder.used >= 16 * OWN_PARTS:
+            last.finish()
+
+    def forget_settlements(self) -> None:
+        """They refer to deliveries of a shard that is dead."""
+        self.settlements = None
+        self.operation[2] = None
+
+
+class Committing(Protocol):
+    """A transaction on its way to its shards. `partial`: a queue refused some of it after all."""
+
+    partial: bool
+
+    def refused_by(self, queue: int) -> None: ...
+
+    def taken(self) -> None: ...
+
+
+class Sent:
+    """A turn on its way: its publishes with their spans, transactions, what it weighs and has under way for inlets."""
+
+    __slots__ = ("commits", "count", "inlets", "number", "octets", "publishes")
+
+    def __init__(
+        self, number: int, count: int, octets: int, publishes: dict[int, Publish], inlets: dict[Inlet, list[int]],
+        commits: dict[int, Commit],
+    ) -> None:  # fmt: skip
+        self.number = number
+        self.count = count
+        self.octets = octets
+        self.publishes = publishes
+        self.inlets = inlets
+        self.commits = commits
