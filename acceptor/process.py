@@ -7,6 +7,7 @@ import contextlib
 import os
 import select
 import socket
+import struct
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +33,9 @@ READ_OCTETS = 256 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
 WRITE_HIGH_OCTETS = 1024 * 1024
 DRAIN_SECONDS = 2.0
+# getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
+SO_MEMINFO = 55
+MEMINFO = struct.Struct("=II")
 
 
 class Acceptor:
@@ -357,6 +361,14 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def limit_receive_buffer(self, octets: int) -> None:
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
+
+    def is_overfull(self) -> bool:
+        """Whether the kernel holds more for it than the receive buffer's limit, by its own accounts (sock_diag(7))."""
+        if self.stalled or self.transport.is_closing():
+            return False
+        client = self.transport.get_extra_info("socket")
+        held, limit = MEMINFO.unpack(client.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO.size))
+        return bool(held > limit)
 
     def close(self) -> None:
         self.transport.close()

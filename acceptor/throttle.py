@@ -4,6 +4,10 @@
       held ──(parked octets exceed the budget)──▶ paused: read by the drip
       paused ──(at most half of the parking budget is parked)──▶ held ──(nothing is parked)──▶ free: told again
 
+A paused socket whose receive buffer the client has overfilled is read once more, to give back what it was offered: with
+segments dropped at its edge the kernel takes neither data nor acknowledgements, both sides' timers back off, and
+heartbeats arrive too late in either direction.
+
 Told means Channel.Flow to a client known to honour it (never while its socket is not read: a publisher stuck in the
 write would stop its reader), and connection.blocked to one that declared the capability. The pause is a drip: a small
 read, often enough that the client's connection survives (`acceptor.clients`).
@@ -24,6 +28,10 @@ log = get_logger()
 
 # A client that is not known to need the drip gets it until so many times the parking budget is parked.
 DRIPS_AT_MOST = 4
+# An overfilled receive buffer is relieved until so many times the parking budget is parked, and by so much at once:
+# it may hold a segment (64 KiB on loopback) too much, and its window opens again for no less than another.
+RELIEVED_AT_MOST = 8
+RELIEF_OCTETS = 192 * 1024
 # Parking budgets of a connection that consumes as well.
 SETTLING_BUDGETS = 16
 # What is read at each re-check from a paused connection that consumes as well.
@@ -36,6 +44,7 @@ class Throttle:
     def __init__(self, parking_octets: int) -> None:
         self.parking_octets = parking_octets
         self.most_parked = DRIPS_AT_MOST * parking_octets
+        self.most_relieved = RELIEVED_AT_MOST * parking_octets
         self.held: dict[Channel, None] = {}
         self.paused: dict[Connection, float] = {}
         self.hung_up: set[Connection] = set()
@@ -102,9 +111,9 @@ class Throttle:
     def drip(self, now: float) -> None:
         """Read a little from every paused connection that needs it.
 
-        That is one whose client would not wait longer; and always one that consumes: its acks stand behind its
-        publishes, and another held client may be waiting for the room they make. One whose peer has closed its side is
-        read to the end as well.
+        That is one whose client would not wait longer, or has overfilled its socket; and always one that consumes: its
+        acks stand behind its publishes, and another held client may be waiting for the room they make. One whose peer
+        has closed its side is read to the end as well.
         """
         for connection, due in list(self.paused.items()):
             if connection.settles() or connection in self.hung_up:
@@ -112,3 +121,5 @@ class Throttle:
             elif now >= due and (connection.traits.impatient or connection.parked_octets < self.most_parked):
                 self.paused[connection] = now + connection.traits.drip_seconds
                 connection.drip(connection.traits.drip_octets)
+            elif connection.parked_octets < self.most_relieved and connection.transport.is_overfull():
+                connection.drip(RELIEF_OCTETS)

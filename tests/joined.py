@@ -55,6 +55,7 @@ class Socket:
         self.drips = 0
         self.pauses = 0
         self.receive_buffer = 0
+        self.overfull = False
         self.closed = False
 
     def pause_reading(self) -> None:
@@ -70,6 +71,9 @@ class Socket:
 
     def limit_receive_buffer(self, octets: int) -> None:
         self.receive_buffer = octets
+
+    def is_overfull(self) -> bool:
+        return self.overfull
 
     def close(self) -> None:
         self.closed = True

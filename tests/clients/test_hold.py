@@ -90,7 +90,6 @@ def hold(broker: Broker, names: Callable[[str], str], directory: Path, seconds: 
                 producer.process.wait()
 
 
-@pytest.mark.slow
 def test_producers_survive_being_held(broker: Broker, names: Callable[[str], str], tmp_path: Path) -> None:
     hold(broker, names, tmp_path, seconds=15)
 

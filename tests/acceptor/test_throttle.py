@@ -1,0 +1,37 @@
+"""What is read from a paused socket, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from acceptor.throttle import RELIEF_OCTETS
+from tests.joined import Client, Node
+
+PARKING = 1024
+PIKA = {"product": "Pika Python Client Library"}
+
+
+def paused(node: Node, parked: int) -> Client:
+    """A client whose socket is paused with about so many parked octets."""
+    node.declare("full", **{"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0})
+    client = node.connect(properties=PIKA)
+    client.call("channel.open", 1)
+    for _ in range(2):
+        client.publish(1, b"", routing_key="full")
+    node.settle(1)
+    client.publish(1, bytes(parked), routing_key="full")
+    node.settle(1)
+    assert not client.socket.reads
+    return client
+
+
+@pytest.mark.parametrize(
+    ("parked", "overfull", "octets"),
+    [(2 * PARKING, False, 0), (2 * PARKING, True, RELIEF_OCTETS), (9 * PARKING, True, 0)],
+)
+def test_a_receive_buffer_that_is_overfull_is_relieved_within_a_bound(parked: int, overfull: bool, octets: int) -> None:
+    with Node(flow={"parking_bytes": PARKING}) as node:
+        client = paused(node, parked)
+        client.socket.overfull = overfull
+        node.core(0).throttle.drip(node.core(0).now)
+        assert client.socket.drips == octets
