@@ -35,6 +35,8 @@ cdef class Batch:
     cpdef Py_ssize_t fit(self, Py_ssize_t first, Py_ssize_t count, int64_t limit)
     @cython.locals(i=Py_ssize_t, flags=uint32_t)
     cpdef uint32_t all_flags(self, Py_ssize_t first, Py_ssize_t count)
+    @cython.locals(i=Py_ssize_t, flags=uint32_t)
+    cpdef uint32_t common_flags(self, Py_ssize_t first, Py_ssize_t count)
 
 cdef class BatchBuilder:
     cdef readonly bytearray entries

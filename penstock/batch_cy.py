@@ -97,6 +97,13 @@ class Batch:
             flags |= get16(self.entry, i * ENTRY_SIZE + 6)
         return flags
 
+    def common_flags(self, first: int, count: int) -> int:
+        """The flags that all of the messages (at least one) have."""
+        flags = 0xFFFF
+        for i in range(first, first + count):
+            flags &= get16(self.entry, i * ENTRY_SIZE + 6)
+        return flags
+
     def survey(self, first: int, count: int) -> tuple[int, int]:
         """`body_bytes` and `all_flags` in one pass."""
         total = 0

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from penstock.batch_cy import Batch
 from shard.priority_cy import PriorityQueue
-from shard.queue_cy import MAXLEN, UNLIMITED, Range
+from shard.queue_cy import MAXLEN, UNLIMITED
 from shard.queues import QueueState
+from shard.segment_cy import Range
 
 Refused = list[tuple[int, int]]
 """(first row, count) of what was not taken."""

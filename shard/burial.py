@@ -16,8 +16,9 @@ from penstock.bus import MESSAGE_WEIGHT
 from router.records import Queue
 from shard.dead_letters import REASONS, DeadLetter, Death, dead_letter
 from shard.peers import Peers
-from shard.queue_cy import REJECTED, Range
+from shard.queue_cy import REJECTED
 from shard.queues import QueueState
+from shard.segment_cy import Range
 
 if TYPE_CHECKING:
     from shard.core import ShardCore
@@ -55,6 +56,7 @@ class Burial:
             queue, reason, item = self.waiting[0]
             count = min(item.count - self.done, self.budget)
             self.bury(queue, reason, item, self.done, count)
+            queue.contents.buried(item, self.done, count)
             self.done += count
             self.budget -= count
             if self.done == item.count:

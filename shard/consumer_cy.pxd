@@ -2,7 +2,8 @@ import cython
 from libc.stdint cimport int64_t
 from penstock.octets cimport address_readonly, get32, get64
 from penstock.ranges_cy cimport RangeSet
-from shard.queue_cy cimport Queue, Range
+from shard.queue_cy cimport Queue
+from shard.segment_cy cimport Range
 
 cdef enum:
     C_ACK = 0

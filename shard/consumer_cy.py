@@ -12,7 +12,8 @@ from shard.queue_cy import UNLIMITED
 if not cython.compiled:
     from penstock.octets import address_readonly, get32, get64
     from penstock.ranges_cy import RangeSet
-    from shard.queue_cy import Queue, Range
+    from shard.queue_cy import Queue
+    from shard.segment_cy import Range
 
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
     SETTLED_ROW = 24

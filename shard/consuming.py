@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from penstock import bus
 from shard.consumer_cy import Consumer, Group, settle_rows
 from shard.link import Link
-from shard.queue_cy import Range
 from shard.queues import QueueState
+from shard.segment_cy import Range
 
 if TYPE_CHECKING:
     from shard.core import ShardCore

@@ -24,14 +24,20 @@ from shard.admission import Refused, admit
 from shard.burial import SLICE, Burial
 from shard.consuming import Consuming
 from shard.expiry import Alarms
+from shard.journal import Commit, Journal
 from shard.link import Link, life_of
 from shard.peers import Peers
 from shard.queues import QueueState
+from shard.recovered import Recovered
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.saturation import Saturation
 from shard.transactions import full_for
 
 log = get_logger()
+
+# Messages of a queue in one life of the shard, and how many lives there may be until numbers come again.
+LIFE_BITS = 36
+LIVES = 4096
 
 
 class ShardCore:
@@ -40,8 +46,15 @@ class ShardCore:
     `now` is the time of what is being taken in, microseconds since 1970.
     """
 
-    def __init__(self, index: int, gauges: Gauges, settings: Settings, now: int) -> None:
+    def __init__(
+        self, index: int, gauges: Gauges, settings: Settings, now: int, life: int = 0, journal: Journal | None = None,
+        recovered: Recovered | None = None,
+    ) -> None:  # fmt: skip
         self.index = index
+        self.journal = journal
+        self.recovered = recovered
+        self.base = (life % LIVES) << LIFE_BITS
+        self.committing: list[tuple[Link, int]] | None = None
         self.gauges = gauges
         self.now = now
         self.version = -1
@@ -83,6 +96,9 @@ class ShardCore:
         self.topology.reset()
         for change in changes:
             self.change(change)
+        if self.recovered is not None:
+            self.recovered.forget_others()
+            self.recovered = None
         self.advance(version)
 
     def apply(self, version: int, changes: list[list[Any]]) -> None:
@@ -106,9 +122,10 @@ class ShardCore:
         limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
         queue = self.queues.get(record.queue_id)
         if queue is None:
-            queue = self.queues[record.queue_id] = QueueState(
-                record.queue_id, record.slot, record.vhost, record.name, record.auto_delete, limits, features, self.now
-            )
+            journal = self.journal if record.durable else None
+            queue = self.queues[record.queue_id] = QueueState(record, self.now, self.base, journal)
+            if self.recovered is not None:
+                self.recovered.give(queue)
             self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, self.now)
             queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
             self.touch(queue)
@@ -130,6 +147,7 @@ class ShardCore:
         self.touched.pop(id, None)
         self.weigh(queue, 0)
         self.gauges.queue_close(queue.slot)
+        queue.contents.close()
         for link in self.links.values():
             self.consuming.close_queue(link, queue)
         queue.fenced = True
@@ -242,6 +260,19 @@ class ShardCore:
             self.broadcast(-1 - self.index, self.memory)
             log.warning("memory limit reached" if self.memory.saturated else "memory has room again",
                         octets=self.weight, limit=self.memory.marks.stop_bytes)  # fmt: skip
+
+    # The store
+
+    def take_commit(self) -> Commit | None:
+        """What is to be written now, if anything; nothing while the commit before is under way."""
+        if self.journal is None or self.committing is not None or not self.journal:
+            return None
+        self.committing = [(link, link.taken) for link in self.links.values()]
+        return self.journal.hand_over()
+
+    def committed(self) -> None:
+        """What was handed over is in the store."""
+        self.committing = None
 
     def touch(self, queue: QueueState) -> None:
         self.touched[queue.id] = queue

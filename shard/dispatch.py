@@ -16,7 +16,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from shard.consumer_cy import Consumer
-from shard.queue_cy import Queue, Range
+from shard.queue_cy import Queue
+from shard.segment_cy import Range
 
 # Up to this many ready messages the consumers alternate message by message; above it each gets its share in one piece.
 ALTERNATE = 16

@@ -32,6 +32,12 @@ class LastValues:
             ready = {value: place for value, place in self._latest.items() if contents.is_ready(place)}
             self._latest = ready
 
+    def recall(self, contents: Queue, sequence: int) -> None:
+        """A recovered message is the newest of its key: each was enqueued alone."""
+        value = self._value(contents.batch_of(sequence))
+        if value is not None:
+            self._latest[value] = sequence
+
     def _value(self, single: Batch) -> bytes | None:
         """Type and octets of the key header of a batch of one."""
         if not single.flags(0) & HAS_HEADERS:

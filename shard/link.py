@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock import bus
 from shard.consumer_cy import Consumer, Group
-from shard.queue_cy import Range
+from shard.segment_cy import Range
 
 
 def life_of(identity: bytes) -> tuple[str, int, int]:

@@ -2,7 +2,8 @@ import cython
 from libc.stdint cimport int64_t
 from penstock.batch_cy cimport Batch, BatchBuilder
 from shard.properties_cy cimport priority_of
-from shard.queue_cy cimport Queue, Range
+from shard.queue_cy cimport Queue
+from shard.segment_cy cimport Range, Segment
 
 cdef enum:
     C_HAS_PRIORITY = 8
@@ -15,6 +16,14 @@ cdef class PriorityQueue(Queue):
 
     @cython.locals(line=Queue)
     cdef Queue line(self, int64_t priority)
+    @cython.locals(by_line=dict, segment=Segment, line=Queue, part=list)
+    cpdef recover(self, list segments, dict delivered_to)
+    @cython.locals(line=Queue, claimed=list)
+    cpdef list claim(self, int64_t sequence, int64_t count)
+    @cython.locals(line=Queue)
+    cpdef note_position(self)
+    @cython.locals(line=Queue)
+    cpdef close(self)
     cdef Queue line_of(self, int64_t sequence)
     cdef int count(self, Queue line, int sign) except -1
     @cython.locals(line=Queue)

@@ -14,7 +14,8 @@ import cython
 if not cython.compiled:
     from penstock.batch_cy import Batch, BatchBuilder
     from shard.properties_cy import priority_of
-    from shard.queue_cy import Queue, Range
+    from shard.queue_cy import Queue
+    from shard.segment_cy import Range, Segment
 
     C_HAS_PRIORITY = 8
     LINE_BITS = 48
@@ -23,8 +24,9 @@ if not cython.compiled:
 class PriorityQueue(Queue):
     """`Queue` for messages of priorities 0 to `max_priority`; a higher one counts as that, none as 0."""
 
-    def __init__(self, id: int, owner: Any, max_priority: int) -> None:
-        Queue.__init__(self, id, owner)
+    def __init__(self, id: int, owner: Any, max_priority: int, base: int = 0, journal: Any = None) -> None:
+        """`base` is the first sequence number of the line of priority 0; it must be below 2**48."""
+        Queue.__init__(self, id, owner, base, journal)
         self.max_priority = max_priority
         self.lines: dict[int, Queue] = {}
         self.order: list[Any] = []
@@ -33,7 +35,7 @@ class PriorityQueue(Queue):
         """The line of a priority, made on first use."""
         line = self.lines.get(priority)
         if line is None:
-            line = Queue(self.id, self.owner, priority << LINE_BITS)
+            line = Queue(self.id, self.owner, (priority << LINE_BITS) + self.base, self.journal)
             line.dead = self.dead
             line.configure(self.ttl, self.keeps_dead, self.delivery_limit)
             self.lines[priority] = line
@@ -171,6 +173,39 @@ class PriorityQueue(Queue):
         self.count(line, -1)
         line.requeue(sequence, count)
         self.count(line, 1)
+
+    def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:
+        """Take segments of an earlier life, in order; `delivered_to` is that of each line, by priority."""
+        by_line: dict[int, list[Segment]] = {priority: [] for priority in delivered_to}
+        for segment in segments:
+            by_line.setdefault(segment.sequence >> LINE_BITS, []).append(segment)
+        for priority, part in by_line.items():
+            line = self.line(priority)
+            self.count(line, -1)
+            line.recover(part, {0: delivered_to.get(priority, 0)})
+            self.count(line, 1)
+            if line.expiring:
+                self.expiring = True
+
+    def claim(self, sequence: int, count: int) -> list[tuple[int, int]]:
+        line = self.lines.get(sequence >> LINE_BITS)
+        if line is None:
+            return []
+        self.count(line, -1)
+        claimed = line.claim(sequence, count)
+        self.count(line, 1)
+        return claimed
+
+    def note_position(self) -> None:
+        for line in self.order:
+            line.note_position()
+
+    def close(self) -> None:
+        for line in self.order:
+            line.close()
+
+    def came_back(self, sequence: int, deliveries: int) -> None:
+        self.line_of(sequence).came_back(sequence, deliveries)
 
     def delivery_count(self, sequence: int) -> int:
         return self.line_of(sequence).delivery_count(sequence)

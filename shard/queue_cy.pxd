@@ -4,6 +4,7 @@ from penstock.batch_cy cimport Batch
 from penstock.octets cimport address_of_bytearray, get64, put64
 from penstock.ranges_cy cimport RangeSet
 from shard.properties_cy cimport expiration_ms
+from shard.segment_cy cimport Range, Segment
 
 cdef enum:
     C_EXPIRED = 0
@@ -11,27 +12,24 @@ cdef enum:
     C_MAXLEN = 2
     C_DELIVERY_LIMIT = 3
     C_PURGED = 4
+    C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
-
-cdef class Segment:
-    cdef readonly Batch batch
-    cdef readonly Py_ssize_t first
-    cdef readonly Py_ssize_t count
-    cdef readonly int64_t sequence
-    cdef public Py_ssize_t live
-    cdef int64_t expiry
-    cdef bytearray expiries
-
-cdef class Range:
-    cdef readonly Batch batch
-    cdef readonly Py_ssize_t first
-    cdef readonly Py_ssize_t count
-    cdef readonly int64_t sequence
-    cdef readonly bint redelivered
-    cdef readonly int64_t body_bytes
+    # What becomes of messages that are taken off a queue.
+    KEPT = 0
+    DONE = 1
+    DEAD = 2
+    # Deliveries may have come so much further than was noted.
+    LEASE = 16384
+    # Above them the number of a message has its priority.
+    LINE_BITS = 48
 
 cdef class Queue:
     cdef readonly int64_t id
+    cdef object journal
+    cdef int64_t base
+    cdef int64_t unseen_from
+    cdef int64_t unseen_to
+    cdef int64_t leased
     cdef list segments
     cdef Py_ssize_t head
     cdef Py_ssize_t settled_segments
@@ -61,6 +59,7 @@ cdef class Queue:
     cpdef configure(self, int64_t ttl, bint keeps_dead, int64_t delivery_limit)
     @cython.locals(dead=list)
     cpdef list take_dead(self)
+    cpdef came_back(self, int64_t sequence, int64_t deliveries)
     cpdef int64_t delivery_count(self, int64_t sequence)
     @cython.locals(segment=Segment, body_bytes=int64_t, flags=uint32_t)
     cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*)
@@ -69,6 +68,8 @@ cdef class Queue:
     @cython.locals(segment=Segment, before=int64_t, body_bytes=int64_t, flags=uint32_t)
     cpdef bint replace(self, int64_t sequence, Batch batch, int64_t now)
     cpdef bint is_ready(self, int64_t sequence)
+    @cython.locals(segment=Segment)
+    cpdef Batch batch_of(self, int64_t sequence)
     cpdef int64_t first_ready(self) except -1
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, segment=Segment)
     cdef Py_ssize_t find(self, int64_t sequence) except -1
@@ -76,9 +77,22 @@ cdef class Queue:
     cpdef list take(self, int64_t count, int64_t limit, bint settled)
     @cython.locals(run=int64_t, picked=int64_t, octets=int64_t, total_bytes=int64_t)
     cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
-    @cython.locals(redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
-                   offset=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, total=int64_t, total_bytes=int64_t)
-    cdef (int64_t, int64_t) pick(self, list taken, int64_t count, int64_t limit, bint settled)
+    @cython.locals(requeued=bint, redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
+                   offset=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, total=int64_t, total_bytes=int64_t,
+                   item=Range)
+    cdef (int64_t, int64_t) pick(self, list taken, int64_t count, int64_t limit, int fate)
+    cpdef int64_t position(self)
+    cdef int extend_lease(self) except -1
+    cdef int fetch(self, Segment segment) except -1
+    @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t)
+    cpdef recover(self, list segments, dict delivered_to)
+    cpdef note_position(self)
+    @cython.locals(claimed=list, low=int64_t, part=int64_t, body_bytes=int64_t)
+    cpdef list claim(self, int64_t sequence, int64_t count)
+    cpdef buried(self, Range item, Py_ssize_t offset, Py_ssize_t count)
+    cdef int unstore(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
+    @cython.locals(segment=Segment, sequence=int64_t)
+    cpdef close(self)
     @cython.locals(sequence=int64_t, high=int64_t, segment=Segment, offset=Py_ssize_t, count=int64_t, i=Py_ssize_t,
                    p=cython.p_uchar)
     cdef int64_t head_run(self, bint expired) except -1
@@ -92,11 +106,13 @@ cdef class Queue:
     @cython.locals(index=Py_ssize_t, segment=Segment)
     cdef Py_ssize_t find_cursor(self, int64_t sequence) except -1
     @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t, i=int64_t)
-    cdef int64_t forget(self, int64_t sequence, int64_t count) except -1
-    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t)
+    cdef int64_t forget(self, int64_t sequence, int64_t count, int fate) except -1
+    cdef int64_t segment_bytes(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
+    @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, total=int64_t)
     cdef int64_t range_bytes(self, int64_t sequence, int64_t count) except -1
-    @cython.locals(body_bytes=int64_t)
     cpdef settle(self, int64_t sequence, int64_t count)
+    @cython.locals(body_bytes=int64_t)
+    cdef int end(self, int64_t sequence, int64_t count, int fate) except -1
     cpdef reject(self, int64_t sequence, int64_t count)
     @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, body_bytes=int64_t, item=Range)
     cdef int bury(self, int64_t sequence, int64_t count, int reason) except -1

@@ -23,8 +23,13 @@ if not cython.compiled:
     from penstock.octets import address_of_bytearray, get64, put64
     from penstock.ranges_cy import RangeSet
     from shard.properties_cy import expiration_ms
+    from shard.segment_cy import Range, Segment
 
+    C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
+    KEPT, DONE, DEAD = 0, 1, 2
+    LEASE = 16384
+    LINE_BITS = 48
     C_EXPIRED, C_REJECTED, C_MAXLEN, C_DELIVERY_LIMIT, C_PURGED = 0, 1, 2, 3, 4
 
 UNLIMITED = 1 << 62
@@ -35,49 +40,29 @@ NEVER = 1 << 62
 EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, PURGED = range(5)
 
 
-class Segment:
-    """Messages of one batch that entered a queue together, the first with the given sequence number.
-
-    `live` counts those not settled yet; at 0 the segment lets go of its batch (`batch` is None). All expire at
-    `expiry`, or each at its own of `expiries` (8 octets a message) if that is not None.
-    """
-
-    def __init__(self, batch: Batch, first: int, count: int, sequence: int) -> None:
-        self.batch = batch
-        self.first = first
-        self.count = count
-        self.sequence = sequence
-        self.live = count
-        self.expiry = 1 << 62
-        self.expiries: bytearray | None = None
-
-
-class Range:
-    """Messages taken off a queue: `count` rows of a batch from row `first`, numbered from `sequence`."""
-
-    def __init__(self, batch: Batch, first: int, count: int, sequence: int, redelivered: bool, body_bytes: int) -> None:
-        self.batch = batch
-        self.first = first
-        self.count = count
-        self.sequence = sequence
-        self.redelivered = redelivered
-        self.body_bytes = body_bytes
-
-
 class Queue:
     """The contents of one queue. Counts are messages, `_bytes` octets of bodies, `published` to `dropped` totals.
 
     `dead` gathers (reason, Range) of what was dropped or rejected, in order, while `keeps_dead` is set; whoever set it
-    takes it away.
+    takes it away, and says `buried` when the store may forget it.
+
+    With a `journal` what is persistent is written down, and what becomes of it. Requeued ones from `unseen_from` up to
+    `unseen_to` were never delivered: the store had them from an earlier life. So that no later life takes for such
+    what was delivered, it is noted ahead that messages below `leased` may have been.
     """
 
-    def __init__(self, id: int, owner: Any, base: int = 0) -> None:
+    def __init__(self, id: int, owner: Any, base: int = 0, journal: Any = None) -> None:
         """`base` is the first sequence number."""
         self.id = id
+        self.journal = journal
+        self.unseen_from = base
+        self.unseen_to = base
+        self.leased = base
         self.owner = owner
         self.segments: list[Any] = []
         self.head = 0
         self.settled_segments = 0
+        self.base = base
         self.next_sequence = base
         self.cursor = base
         self.cursor_segment = 0
@@ -114,6 +99,10 @@ class Queue:
         self.dead = []
         return dead
 
+    def came_back(self, sequence: int, deliveries: int) -> None:
+        """So often a recovered message did."""
+        self.deliveries[sequence] = deliveries
+
     def delivery_count(self, sequence: int) -> int:
         """How often an unacked or requeued message came back, where there is a delivery limit."""
         return self.deliveries.get(sequence, 0)
@@ -124,6 +113,10 @@ class Queue:
         self.segments.append(segment)
         self.next_sequence += count
         body_bytes, flags = batch.survey(first, count)
+        segment.body_bytes = body_bytes
+        if self.journal is not None and flags & C_PERSISTENT:
+            segment.stored = True
+            self.journal.add(self.id, segment)
         if self.ttl >= 0 or flags & C_HAS_EXPIRATION:
             self.stamp(segment, flags, now)
         self.ready += count
@@ -153,10 +146,17 @@ class Queue:
         if not self.is_ready(sequence):
             return False
         segment = self.segments[self.find(sequence)]
-        before = segment.batch.body_bytes(segment.first, 1)
+        before = segment.body_bytes
         body_bytes, flags = batch.survey(0, 1)
         segment.batch = batch
         segment.first = 0
+        segment.body_bytes = body_bytes
+        if segment.stored and not flags & C_PERSISTENT:
+            segment.stored = False
+            self.journal.remove(self.id, segment)
+        elif self.journal is not None and flags & C_PERSISTENT:
+            segment.stored = True
+            self.journal.add(self.id, segment)
         segment.expiry = 1 << 62
         segment.expiries = None
         if self.ttl >= 0 or flags & C_HAS_EXPIRATION:
@@ -169,6 +169,14 @@ class Queue:
     def is_ready(self, sequence: int) -> bool:
         """Whether a message that was enqueued is still, or again, ready."""
         return sequence >= self.cursor or self.requeued.holds(sequence)
+
+    def batch_of(self, sequence: int) -> Batch:
+        """The batch that a message of the queue is of."""
+        segment: Segment = self.segments[self.find(sequence)]
+        if segment.batch is None:
+            self.fetch(segment)
+        batch: Batch = segment.batch
+        return batch
 
     def first_ready(self) -> int:
         """The sequence number of the ready message at the head, or of the next to arrive."""
@@ -193,6 +201,9 @@ class Queue:
     def next_ready(self, limit: int) -> tuple[int, int]:
         """The next run of ready messages as (sequence, count), requeued ones first; off the books of what is ready."""
         if self.requeued.total:
+            sequence = self.requeued.first()
+            if sequence < self.unseen_from:
+                limit = min(limit, self.unseen_from - sequence)
             return self.requeued.pop_first(limit)
         sequence = self.cursor
         count = min(limit, self.next_sequence - sequence)
@@ -211,14 +222,14 @@ class Queue:
     def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
         """`take`, appending to what was taken before, which must leave room in the limit; octets of what it took."""
         if not self.expiring:
-            return self.pick(taken, count, limit, settled)[1]
+            return self.pick(taken, count, limit, DONE if settled else KEPT)[1]
         total_bytes = 0
         while count > 0:
             self.expire(self.now)
             if self.ready == 0:
                 break
             run = min(self.head_run(False), count)
-            picked, octets = self.pick(taken, run, limit, settled)
+            picked, octets = self.pick(taken, run, limit, DONE if settled else KEPT)
             count -= picked
             limit -= octets
             total_bytes += octets
@@ -226,29 +237,40 @@ class Queue:
                 break
         return total_bytes
 
-    def pick(self, taken: list[Range], count: int, limit: int, settled: bool) -> tuple[int, int]:
-        """`take` without regard to expiry, appending to what was taken; how many messages and octets."""
+    def pick(self, taken: list[Range], count: int, limit: int, fate: int) -> tuple[int, int]:
+        """`take` without regard to expiry, appending to what was taken; how many messages and octets.
+
+        What is taken is kept until it is settled, or it is done with at once, or dead: to be buried.
+        """
         total = 0
         total_bytes = 0
         while count > 0 and self.ready > 0:
-            redelivered = self.requeued.total > 0
+            requeued = self.requeued.total > 0
             sequence, high = self.next_ready(count)
-            index = self.find(sequence) if redelivered else self.find_cursor(sequence)
+            index = self.find(sequence) if requeued else self.find_cursor(sequence)
             segment = self.segments[index]
+            if segment.batch is None:
+                self.fetch(segment)
             offset = sequence - segment.sequence
             fitting = min(high, segment.count - offset)
             fitting = segment.batch.fit(segment.first + offset, fitting, limit)
             if fitting == 0 and not taken:
                 fitting = 1
             if fitting < high:
-                if redelivered:
+                if requeued:
                     self.requeued.add(sequence + fitting, high - fitting)
                 else:
                     self.cursor = sequence + fitting
             if fitting == 0:
                 break
+            redelivered = requeued and not self.unseen_from <= sequence < self.unseen_to
+            if requeued and not redelivered:
+                self.unseen_from = sequence + fitting
             body_bytes = segment.batch.body_bytes(segment.first + offset, fitting)
-            taken.append(Range(segment.batch, segment.first + offset, fitting, sequence, redelivered, body_bytes))
+            item = Range(segment.batch, segment.first + offset, fitting, sequence, redelivered, body_bytes)
+            if segment.stored:
+                item.segment = segment
+            taken.append(item)
             count -= fitting
             limit -= body_bytes
             total += fitting
@@ -258,13 +280,101 @@ class Queue:
             self.delivered += fitting
             if redelivered:
                 self.redelivered += fitting
-            if settled:
+            if fate != KEPT:
                 self.acked += fitting
-                self.forget(sequence, fitting)
+                self.forget(sequence, fitting, fate)
             else:
                 self.unacked += fitting
                 self.unacked_bytes += body_bytes
+            if self.journal is not None and segment.stored:
+                self.extend_lease()
         return total, total_bytes
+
+    # The store
+
+    def position(self) -> int:
+        """The first message that was never delivered has this number or a higher one."""
+        return self.unseen_from if self.unseen_from < self.unseen_to else self.cursor
+
+    def extend_lease(self) -> int:
+        """Note ahead how far deliveries may have come."""
+        if self.position() > self.leased - LEASE // 2:
+            self.leased = self.position() + LEASE
+            self.journal.lease(self.id, self.base >> LINE_BITS, self.leased)
+        return 0
+
+    def note_position(self) -> None:
+        """Nothing more is delivered in this life: note exactly how far that came."""
+        if self.journal is not None and self.ready + self.unacked > 0:
+            self.journal.lease(self.id, self.base >> LINE_BITS, self.position())
+
+    def fetch(self, segment: Segment) -> int:
+        """Have the store give back what only it has."""
+        segment.batch = self.journal.load(self.id, segment)
+        segment.first = 0
+        return 0
+
+    def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:
+        """Take segments of an earlier life, in order, into an empty queue; `kept` messages of each are ready.
+
+        Those below `delivered_to` (by priority, here only 0) may have been delivered.
+        """
+        for segment in segments:
+            self.segments.append(segment)
+            self.next_sequence = max(self.next_sequence, segment.sequence + segment.count)
+            segment.live = segment.kept
+            body_bytes = segment.body_bytes
+            if segment.done is not None:
+                body_bytes = 0
+                self.fetch(segment)
+            for offset, count in segment.undone():
+                self.requeued.add(segment.sequence + offset, count)
+                if segment.done is not None:
+                    body_bytes += segment.batch.body_bytes(offset, count)
+            self.ready += segment.live
+            self.ready_bytes += body_bytes
+            if segment.expiries is not None or segment.expiry < NEVER:
+                self.expiring = True
+        self.cursor = self.unseen_to = self.fresh = self.next_sequence
+        self.unseen_from = self.leased = delivered_to.get(0, 0)
+
+    def claim(self, sequence: int, count: int) -> list[tuple[int, int]]:
+        """Take messages off the queue that are in somebody's hand already; (start, count) of those that are there."""
+        claimed = self.requeued.remove(sequence, count)
+        for low, part in claimed:
+            body_bytes = self.range_bytes(low, part)
+            self.ready -= part
+            self.ready_bytes -= body_bytes
+            self.unacked += part
+            self.unacked_bytes += body_bytes
+            self.unseen_from = max(self.unseen_from, low + part)
+        return claimed
+
+    def buried(self, item: Range, offset: int, count: int) -> None:
+        """Dead messages, counted from the first of the range, are where they go: the store may forget them."""
+        if item.segment is not None and item.segment.stored:
+            self.unstore(item.segment, item.sequence - item.segment.sequence + offset, count)
+
+    def unstore(self, segment: Segment, offset: int, count: int) -> int:
+        if segment.finish(offset, count):
+            segment.stored = False
+            self.journal.remove(self.id, segment)
+        else:
+            self.journal.mark(self.id, segment)
+        return 0
+
+    def close(self) -> None:
+        """The queue is gone: nothing of it is to be stored any more."""
+        if self.journal is None:
+            return
+        for segment in self.segments:
+            if segment is not None and segment.stored:
+                segment.stored = False
+                self.journal.remove(self.id, segment)
+        for sequence in self.deliveries:
+            self.journal.count(self.id, sequence, 0)
+        if self.leased > self.base:
+            self.journal.lease(self.id, self.base >> LINE_BITS, None)
 
     # Expiry
 
@@ -329,7 +439,7 @@ class Queue:
         self.cursor_segment = index
         return index
 
-    def forget(self, sequence: int, count: int) -> int:
+    def forget(self, sequence: int, count: int, fate: int) -> int:
         """Messages are settled for good: count them off their segments; octets of their bodies."""
         total = 0
         while count > 0:
@@ -337,11 +447,14 @@ class Queue:
             segment = self.segments[index]
             offset = sequence - segment.sequence
             part = min(count, segment.count - offset)
-            total += segment.batch.body_bytes(segment.first + offset, part)
+            total += self.segment_bytes(segment, offset, part)
             segment.live -= part
+            if segment.stored and fate != DEAD:
+                self.unstore(segment, offset, part)
             if self.deliveries:
                 for i in range(sequence, sequence + part):
-                    self.deliveries.pop(i, None)
+                    if self.deliveries.pop(i, None) is not None and self.journal is not None:
+                        self.journal.count(self.id, i, 0)
             sequence += part
             count -= part
             if segment.live == 0:
@@ -350,39 +463,54 @@ class Queue:
                 self.trim()
         return total
 
+    def segment_bytes(self, segment: Segment, offset: int, count: int) -> int:
+        """Octets of the bodies of some messages of a segment."""
+        if count == segment.count:
+            return segment.body_bytes
+        if segment.batch is None:
+            self.fetch(segment)
+        return segment.batch.body_bytes(segment.first + offset, count)
+
     def range_bytes(self, sequence: int, count: int) -> int:
         total = 0
         while count > 0:
-            index = self.find(sequence)
-            segment = self.segments[index]
+            segment: Segment = self.segments[self.find(sequence)]
             offset = sequence - segment.sequence
             part = min(count, segment.count - offset)
-            total += segment.batch.body_bytes(segment.first + offset, part)
+            total += self.segment_bytes(segment, offset, part)
             sequence += part
             count -= part
         return total
 
     def settle(self, sequence: int, count: int) -> None:
         """Unacked messages are done with."""
-        body_bytes = self.forget(sequence, count)
+        self.end(sequence, count, DONE)
+
+    def end(self, sequence: int, count: int, fate: int) -> int:
+        body_bytes = self.forget(sequence, count, fate)
         self.unacked -= count
         self.unacked_bytes -= body_bytes
         self.acked += count
+        return 0
 
     def reject(self, sequence: int, count: int) -> None:
         """Unacked messages are done with, and not wanted."""
         if self.keeps_dead:
             self.bury(sequence, count, C_REJECTED)
-        self.settle(sequence, count)
+        self.end(sequence, count, DEAD if self.keeps_dead else DONE)
 
     def bury(self, sequence: int, count: int, reason: int) -> int:
         """Keep unacked messages that are about to go."""
         while count > 0:
             segment = self.segments[self.find(sequence)]
+            if segment.batch is None:
+                self.fetch(segment)
             offset = sequence - segment.sequence
             part = min(count, segment.count - offset)
             body_bytes = segment.batch.body_bytes(segment.first + offset, part)
             item = Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes)
+            if segment.stored:
+                item.segment = segment
             self.dead.append((reason, item))
             sequence += part
             count -= part
@@ -401,11 +529,13 @@ class Queue:
         deliveries = self.deliveries.get(sequence, 0) + 1
         if deliveries <= self.delivery_limit:
             self.deliveries[sequence] = deliveries
+            if self.journal is not None and self.segments[self.find(sequence)].stored:
+                self.journal.count(self.id, sequence, deliveries)
             self.put_back(sequence, 1)
         else:
             if self.keeps_dead:
                 self.bury(sequence, 1, C_DELIVERY_LIMIT)
-            self.settle(sequence, 1)
+            self.end(sequence, 1, DEAD if self.keeps_dead else DONE)
             self.acked -= 1
             self.dropped += 1
         return 0
@@ -422,7 +552,7 @@ class Queue:
     def drop(self, count: int, limit: int, reason: int) -> int:
         """Drop up to `count` ready messages of at most `limit` octets (but always one) from the head; how many."""
         taken: list[Range] = []
-        dropped, _ = self.pick(taken, count, limit, True)
+        dropped, _ = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else DONE)
         self.delivered -= dropped
         self.acked -= dropped
         self.dropped += dropped

@@ -8,13 +8,16 @@ from typing import Any
 from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.features import QueueFeatures
 from penstock.watermarks import QueueLimits
+from router.records import Queue as Record
 from shard.consumer_cy import Consumer
 from shard.dead_letters import counted
 from shard.dispatch import Ring
+from shard.journal import Journal
 from shard.last_value import LastValues
 from shard.priority_cy import PriorityQueue
-from shard.queue_cy import NEVER, UNLIMITED, Queue, Range
+from shard.queue_cy import NEVER, UNLIMITED, Queue
 from shard.saturation import Saturation
+from shard.segment_cy import Range, Segment
 
 # With so much ready before it, a message waits.
 LINGER_BYTES = 8 * 1024 * 1024
@@ -33,17 +36,20 @@ class QueueState:
         "id", "last_values", "limits", "name", "ring", "saturation", "slot", "used", "vhost", "weighed",
     )  # fmt: skip
 
-    def __init__(
-        self, id: int, slot: int, vhost: str, name: str, auto_delete: bool, limits: QueueLimits,
-        features: QueueFeatures, now: int,
-    ) -> None:  # fmt: skip
-        self.id = id
-        self.slot = slot
-        self.vhost = vhost
-        self.name = name
-        self.auto_delete = auto_delete
+    def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
+        """`base` is the first sequence number; `journal` is what becomes of persistent messages told to."""
+        self.id = record.queue_id
+        self.slot = record.slot
+        self.vhost = record.vhost
+        self.name = record.name
+        self.auto_delete = record.auto_delete
+        features = QueueFeatures.from_wire(record.features)
+        limits = QueueLimits.from_wire(record.limits)
         self.last_values: LastValues | None = None
-        self.contents = PriorityQueue(id, self, features.max_priority) if features.max_priority else Queue(id, self)
+        if features.max_priority:
+            self.contents: Queue = PriorityQueue(self.id, self, features.max_priority, base, journal)
+        else:
+            self.contents = Queue(self.id, self, base, journal)
         self.ring = Ring(features.single_active_consumer)
         self.saturation = Saturation(limits.marks, now)
         self.exclusive_consumer: Consumer | None = None
@@ -74,6 +80,16 @@ class QueueState:
             self.last_values = None
         elif self.last_values is None or self.last_values.key != key:
             self.last_values = LastValues(key)
+
+    def recover(self, segments: list[Segment], leases: dict[int, int], counts: list[tuple[int, int]]) -> None:
+        """Take back what the store had of an earlier life: see `Queue.recover`; how often which message came back."""
+        self.contents.recover(segments, leases)
+        if self.features.delivery_limit is not None:
+            for sequence, deliveries in counts:
+                self.contents.came_back(sequence, deliveries)
+        if self.last_values is not None:
+            for segment in segments:
+                self.last_values.recall(self.contents, segment.sequence)
 
     def enqueue(self, batch: Batch, first: int, count: int, now: int) -> None:
         """Take in messages."""

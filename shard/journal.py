@@ -1,0 +1,122 @@
+"""What a shard still has to write down: gathered turn by turn, handed over as one commit, which is written whole.
+
+What is gone again before it was handed over is never written. A segment is looked at when it is handed over, so
+whatever happens to it in the meantime costs the store one record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.batch_cy import PERSISTENT, Batch
+from shard.segment_cy import Segment
+from shard.stored import KEY, NUMBER, pack_segment
+
+Key = tuple[int, int]
+"""Queue id and sequence number (of a message, or a segment's first), or queue id and priority."""
+
+Records = dict[bytes, bytes | None]
+"""What to write by key; None is to be deleted."""
+
+
+@dataclass(slots=True)
+class Commit:
+    """Records to write, by database; the values of `contents` in two parts."""
+
+    index: Records = field(default_factory=dict)
+    contents: dict[bytes, tuple[memoryview, memoryview] | None] = field(default_factory=dict)
+    leases: Records = field(default_factory=dict)
+    counts: Records = field(default_factory=dict)
+    links: Records = field(default_factory=dict)
+
+
+class Journal:
+    """The changes since the last commit. `read` gives back the value of a key of `contents` as a batch of so many.
+
+    `octets` is how much of rows and contents the store has, or will have with what is handed over.
+    """
+
+    def __init__(self, read: Callable[[bytes, int], Batch]) -> None:
+        self.read = read
+        self.octets = 0
+        self._added: dict[Key, tuple[Segment, Batch, int]] = {}
+        self._marked: dict[Key, Segment] = {}
+        self._removed: dict[Key, None] = {}
+        self._leases: dict[Key, int | None] = {}
+        self._counts: dict[Key, int | None] = {}
+        self._links: Records = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._added or self._marked or self._removed or self._leases or self._counts or self._links)
+
+    # Of queues (shard/queue_cy.py)
+
+    def add(self, queue_id: int, segment: Segment) -> None:
+        """A segment is new, or has new contents."""
+        assert segment.batch is not None
+        key = queue_id, segment.sequence
+        self._added[key] = segment, segment.batch, segment.first
+        self._removed.pop(key, None)
+
+    def mark(self, queue_id: int, segment: Segment) -> None:
+        """Some messages of a segment are done with."""
+        self._marked[queue_id, segment.sequence] = segment
+
+    def remove(self, queue_id: int, segment: Segment) -> None:
+        """All messages of a segment are done with."""
+        key = queue_id, segment.sequence
+        self._added.pop(key, None)
+        self._marked.pop(key, None)
+        if segment.octets:
+            self.octets -= segment.octets
+            segment.octets = 0
+            self._removed[key] = None
+
+    def lease(self, queue_id: int, priority: int, delivered_to: int | None) -> None:
+        """Messages of a priority with lower numbers may have been delivered; None when the queue is gone."""
+        self._leases[queue_id, priority] = delivered_to
+
+    def count(self, queue_id: int, sequence: int, deliveries: int) -> None:
+        """A message came back so often; 0 when it is gone."""
+        self._counts[queue_id, sequence] = deliveries or None
+
+    def load(self, queue_id: int, segment: Segment) -> Batch:
+        """The batch of a segment that only the store has."""
+        return self.read(KEY.pack(queue_id, segment.sequence), segment.count)
+
+    # Of the shard
+
+    def link(self, identity: bytes, record: bytes | None) -> None:
+        """What an acceptor or another shard need not send again; None when it is gone for good."""
+        self._links[identity] = record
+
+    def found(self, segment: Segment) -> None:
+        """A segment is in the store from an earlier life."""
+        self.octets += segment.octets
+
+    def hand_over(self) -> Commit:
+        """All that gathered, to be written whole and before anything that gathers from now on."""
+        commit = Commit()
+        for key in self._removed:
+            packed = KEY.pack(*key)
+            commit.index[packed] = commit.contents[packed] = None
+        for key, (segment, batch, first) in self._added.items():
+            packed = KEY.pack(*key)
+            rows, contents = commit.contents[packed] = batch.slices(first, segment.count)
+            self.octets += len(rows) + len(contents) - segment.octets
+            segment.octets = len(rows) + len(contents)
+            segment.mixed = not batch.common_flags(first, segment.count) & PERSISTENT
+            commit.index[packed] = pack_segment(segment)
+        for key, segment in self._marked.items():
+            commit.index[KEY.pack(*key)] = pack_segment(segment)
+        commit.leases = _pack(self._leases)
+        commit.counts = _pack(self._counts)
+        commit.links = self._links
+        self._added, self._marked, self._removed = {}, {}, {}
+        self._leases, self._counts, self._links = {}, {}, {}
+        return commit
+
+
+def _pack(numbers: dict[Key, int | None]) -> Records:
+    return {KEY.pack(*key): None if number is None else NUMBER.pack(number) for key, number in numbers.items()}

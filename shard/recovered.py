@@ -1,0 +1,67 @@
+"""What a store had when the shard started, given back to the queues as the topology names them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from penstock.batch_cy import PERSISTENT
+from shard.journal import Journal
+from shard.queues import QueueState
+from shard.segment_cy import Segment
+from shard.store import Store
+
+
+class Recovered:
+    """The contents of an earlier life that no queue has taken yet.
+
+    With `restarted` the whole node was down: then only persistent messages come back.
+    """
+
+    def __init__(self, store: Store, journal: Journal, restarted: bool) -> None:
+        self._journal = journal
+        self._restarted = restarted
+        self._segments: dict[int, list[Segment]] = defaultdict(list)
+        self._leases: dict[int, dict[int, int]] = defaultdict(dict)
+        self._counts: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for queue_id, segment in store.segments():
+            self._segments[queue_id].append(segment)
+            journal.found(segment)
+        for queue_id, priority, number in store.numbers("leases"):
+            self._leases[queue_id][priority] = number
+        for queue_id, sequence, number in store.numbers("counts"):
+            self._counts[queue_id].append((sequence, number))
+
+    def give(self, queue: QueueState) -> None:
+        """Give a queue back what it had."""
+        segments = self._segments.pop(queue.id, [])
+        if self._restarted:
+            segments = [
+                segment for segment in segments if not segment.mixed or self._keep_persistent(queue.id, segment)
+            ]
+        queue.recover(segments, self._leases.pop(queue.id, {}), self._counts.pop(queue.id, []))
+
+    def _keep_persistent(self, queue_id: int, segment: Segment) -> bool:
+        """Have the store forget the other messages; whether any is left."""
+        batch = self._journal.load(queue_id, segment)
+        for offset, count in segment.undone():
+            for row in range(offset, offset + count):
+                if not batch.flags(row) & PERSISTENT and segment.finish(row, 1):
+                    self._journal.remove(queue_id, segment)
+                    return False
+        self._journal.mark(queue_id, segment)
+        return True
+
+    def forget_others(self) -> None:
+        """All queues that there are have been given theirs: what is left is of queues that are gone."""
+        for queue_id, segments in self._segments.items():
+            for segment in segments:
+                self._journal.remove(queue_id, segment)
+        for queue_id, leases in self._leases.items():
+            for priority in leases:
+                self._journal.lease(queue_id, priority, None)
+        for queue_id, counts in self._counts.items():
+            for sequence, _ in counts:
+                self._journal.count(queue_id, sequence, 0)
+        self._segments.clear()
+        self._leases.clear()
+        self._counts.clear()

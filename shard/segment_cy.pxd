@@ -1,0 +1,33 @@
+import cython
+from libc.stdint cimport int64_t
+from penstock.batch_cy cimport Batch
+from penstock.octets cimport address_of_bytearray
+
+cdef class Segment:
+    cdef public Batch batch
+    cdef public Py_ssize_t first
+    cdef readonly Py_ssize_t count
+    cdef readonly int64_t sequence
+    cdef public Py_ssize_t live
+    cdef public int64_t expiry
+    cdef public bytearray expiries
+    cdef public int64_t body_bytes
+    cdef public bint stored
+    cdef public Py_ssize_t kept
+    cdef public bytearray done
+    cdef public int64_t octets
+    cdef public bint mixed
+
+    @cython.locals(p=cython.p_uchar, i=Py_ssize_t)
+    cpdef bint finish(self, Py_ssize_t offset, Py_ssize_t count) except -1
+    @cython.locals(runs=list, p=cython.p_uchar, i=Py_ssize_t, start=Py_ssize_t)
+    cpdef list undone(self)
+
+cdef class Range:
+    cdef readonly Batch batch
+    cdef readonly Py_ssize_t first
+    cdef readonly Py_ssize_t count
+    cdef readonly int64_t sequence
+    cdef readonly bint redelivered
+    cdef readonly int64_t body_bytes
+    cdef readonly Segment segment

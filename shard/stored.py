@@ -1,0 +1,72 @@
+"""How a shard's contents are written down: keys and records of the store, format 1.
+
+Each shard has an LMDB environment with these databases. Numbers in keys are big-endian, so that they sort; in records
+little-endian.
+
+    index      queue id (8), sequence of the first message (8)  -> a segment without its contents:
+                   count (4), flags (4), octets of bodies (8), octets of rows and contents (8), expiry (8),
+                   with DONE a bit for each message that the store need not know any more,
+                   with EXPIRIES the expiry of each message (8 each)
+    contents   the same key                                     -> rows, then contents, of a batch (penstock/batch_cy)
+    leases     queue id (8), priority (8)                       -> lower numbers may have been delivered (8)
+    counts     queue id (8), sequence (8)                       -> how often a message came back (8)
+    links      identity of an acceptor or another shard         -> what it need not send again (shard/link.py)
+    facts      format, life, epoch                              -> number (8)
+
+Times are microseconds since 1970. `life` counts the starts of the shard, `epoch` is the run of the node that wrote
+last. A new format gets a new number, and `shard/store.py` a step that makes it of the one before.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from penstock.batch_cy import Batch
+from shard.segment_cy import Segment
+
+FORMAT = 1
+DATABASES = ("index", "contents", "leases", "counts", "links", "facts")
+
+KEY = Struct(">QQ")
+NUMBER = Struct("<Q")
+_INDEX = Struct("<IIQQq")
+
+DONE, EXPIRIES, MIXED = 1, 2, 4
+"""Flags of a segment: what follows the fixed part of its record; some of its messages are not persistent."""
+
+
+def pack_segment(segment: Segment) -> bytes:
+    """The index record of a segment."""
+    done, expiries = segment.done or b"", segment.expiries or b""
+    flags = (DONE if done else 0) | (EXPIRIES if expiries else 0) | (MIXED if segment.mixed else 0)
+    fixed = _INDEX.pack(segment.count, flags, segment.body_bytes, segment.octets, segment.expiry)
+    return b"".join((fixed, done, expiries)) if flags else fixed
+
+
+def unpack_segment(sequence: int, record: bytes) -> Segment:
+    """A segment without its batch. ValueError if the record is none."""
+    if len(record) < _INDEX.size:
+        raise ValueError(f"an index record of {len(record)} octets")
+    count, flags, body_bytes, octets, expiry = _INDEX.unpack_from(record)
+    segment = Segment(None, 0, count, sequence)
+    segment.body_bytes, segment.octets, segment.expiry = body_bytes, octets, expiry
+    segment.stored, segment.mixed = True, bool(flags & MIXED)
+    size = _INDEX.size + ((count + 7) // 8 if flags & DONE else 0) + (8 * count if flags & EXPIRIES else 0)
+    if len(record) != size:
+        raise ValueError(f"an index record of {len(record)} octets for {count} messages")
+    if flags & DONE:
+        segment.done = bytearray(record[_INDEX.size : _INDEX.size + (count + 7) // 8])
+        segment.kept = count - int.from_bytes(segment.done, "little").bit_count()
+    if flags & EXPIRIES:
+        segment.expiries = bytearray(record[-8 * count :])
+    if segment.kept <= 0:
+        raise ValueError(f"an index record with {segment.kept} of {count} messages")
+    return segment
+
+
+def unpack_contents(count: int, value: memoryview) -> Batch:
+    """A batch of what was stored, copied. ValueError if it is none of `count` messages."""
+    split = 16 * count
+    if len(value) < split:
+        raise ValueError(f"{len(value)} octets for {count} messages")
+    return Batch(bytes(value[:split]), bytes(value[split:]))
