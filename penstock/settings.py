@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -40,6 +42,7 @@ from pydantic_settings import SettingsError as SourceError
 ENV_PREFIX = "PENSTOCK_"
 ENV_NESTED = "__"
 MEMORY_SHARE = 0.4
+STORE_SHARE = 0.8
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -74,6 +77,12 @@ def usable_memory() -> int:
     return min(limit, psutil.virtual_memory().total)
 
 
+def free_disk(path: Path) -> int:
+    """Bytes that are free on the disk where a directory is, or will be."""
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
+    return shutil.disk_usage(there).free
+
+
 def _parse_bytes(value: object) -> object:
     """Sizes may be written "64 MiB"; numbers are bytes."""
     return int(_byte_size.validate_python(value)) if isinstance(value, str) else value
@@ -84,6 +93,16 @@ def _parse_names(value: object) -> object:
     if isinstance(value, str):
         return [name.strip() for name in value.split(",") if name.strip()]
     return value
+
+
+def _parse_durability(value: object) -> object:
+    """An interval may be written "interval=50 ms"."""
+    if not isinstance(value, str):
+        return value
+    text = value.lower().replace(" ", "").removesuffix("ms")
+    if text not in ("commit", "none") and not re.fullmatch(r"interval=[1-9]\d{0,5}", text):
+        raise ValueError("is none of commit, interval=N ms, none")
+    return text
 
 
 def _lower(value: object) -> object:
@@ -97,6 +116,7 @@ Bytes = Annotated[int, SIZE]
 ProcessCount = Annotated[int, AfterValidator(lambda count: count or half_the_cores())]
 MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_memory() * MEMORY_SHARE))]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]
+Durability = Annotated[str, BeforeValidator(_parse_durability)]
 Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 
 
@@ -217,6 +237,32 @@ class FlowSettings(BaseModel):
         return self
 
 
+class StoreSettings(BaseModel):
+    """Where persistent messages are kept, and what a confirm of one promises."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    durability: Durability = Field(
+        default="commit",
+        description="when persistent messages are confirmed: commit, once they are on the disk; interval=N ms, once "
+        "they are written, the disk following every N milliseconds, which a power cut may cost; none, once they are "
+        "written, the disk following as the system likes. A crash of penstock costs nothing with any of them",
+    )
+    limit: Bytes = Field(
+        default=0,
+        ge=0,
+        description=f"contents the node's stores may hold, in bytes; 0 is {STORE_SHARE:.0%} of what is free on the "
+        "disk when the node starts",
+    )
+
+    @property
+    def interval_ms(self) -> int | None:
+        """Milliseconds between two flushes to the disk: 0 for one with each commit, None for none at all."""
+        if self.durability == "commit":
+            return 0
+        return None if self.durability == "none" else int(self.durability.removeprefix("interval="))
+
+
 class Settings(BaseSettings):
     """All settings of a node, every default filled in."""
 
@@ -260,6 +306,14 @@ class Settings(BaseSettings):
     )
     amqp: AmqpSettings = AmqpSettings()
     flow: FlowSettings = FlowSettings()
+    store: StoreSettings = StoreSettings()
+
+    @model_validator(mode="after")
+    def _resolve_store_limit(self) -> Self:
+        if not self.store.limit:
+            limit = int(free_disk(self.data) * STORE_SHARE)
+            self.__dict__["store"] = self.store.model_copy(update={"limit": limit})
+        return self
 
     @classmethod
     def settings_customise_sources(

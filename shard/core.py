@@ -217,11 +217,36 @@ class ShardCore:
         self.make_safe()
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
 
+    # The store
+
     def make_safe(self) -> None:
-        """What was taken in has taken effect, and is reported."""
-        for link in self.links.values():
+        """Where nothing is to be written what was taken in is safe, and is reported."""
+        if not self.journal and self.committing is None:
+            for link in self.links.values():
+                if link.safe != link.taken:
+                    link.make_safe(link.taken)
+
+    def take_commit(self) -> Commit | None:
+        """What is to be written now, if anything; nothing while the commit before is under way."""
+        if not self.journal or self.committing is not None:
+            return None
+        self.committing = []
+        for identity, link in self.links.items():
             if link.safe != link.taken:
-                link.make_safe(link.taken)
+                self.journal.link(identity, link.record())
+                self.committing.append((link, link.taken))
+        return self.journal.hand_over()
+
+    def committed(self) -> None:
+        """What was handed over is in the store."""
+        committing, self.committing = self.committing or [], None
+        for link, turn in committing:
+            link.make_safe(turn)
+
+    def note_positions(self) -> None:
+        """The shard ends in order: the next life is to know exactly what was delivered."""
+        for queue in self.queues.values():
+            queue.contents.note_position()
 
     def finish_touched(self) -> None:
         touched, self.touched = self.touched, {}
@@ -260,19 +285,6 @@ class ShardCore:
             self.broadcast(-1 - self.index, self.memory)
             log.warning("memory limit reached" if self.memory.saturated else "memory has room again",
                         octets=self.weight, limit=self.memory.marks.stop_bytes)  # fmt: skip
-
-    # The store
-
-    def take_commit(self) -> Commit | None:
-        """What is to be written now, if anything; nothing while the commit before is under way."""
-        if self.journal is None or self.committing is not None or not self.journal:
-            return None
-        self.committing = [(link, link.taken) for link in self.links.values()]
-        return self.journal.hand_over()
-
-    def committed(self) -> None:
-        """What was handed over is in the store."""
-        self.committing = None
 
     def touch(self, queue: QueueState) -> None:
         self.touched[queue.id] = queue
@@ -427,6 +439,8 @@ class ShardCore:
             life = life_of(identity)
             if life[:2] == (role, index) and life[2] <= incarnation:
                 link = self.links.pop(identity)
+                if self.journal is not None:
+                    self.journal.link(identity, None)
                 consumers = list(link.consumers.values())
                 for consumer in consumers:
                     self.consuming.end_consumer(link, consumer)

@@ -6,6 +6,9 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +22,16 @@ from penstock.gauges import Gauges
 from penstock.node import Node
 from penstock.router_client import RouterClient
 from shard.core import ShardCore
+from shard.journal import Commit, Journal
 from shard.link import life_of
 from shard.queue_cy import NEVER
+from shard.recovered import Recovered
+from shard.store import Store, StoreError
 
 log = logs.get_logger()
+
+# After so long a commit that failed is tried again.
+RETRY_SECONDS = 1.0
 
 
 class Shard:
@@ -34,7 +43,16 @@ class Shard:
         self.index = index
         self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges)
-        self.core = ShardCore(index, self.gauges, node.settings, now_us())
+        self.interval_ms = node.settings.store.interval_ms
+        self.store = Store(
+            node.settings.data / "shards" / str(index), node.settings.store.limit // node.shards, self.interval_ms == 0
+        )
+        self.journal = Journal(self.store.read)
+        recovered = Recovered(self.store, self.journal, restarted=not self.store.begin_epoch(node.epoch))
+        self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
+        self.core.recover_links(self.store.links())
+        self.writer = ThreadPoolExecutor(1, "store")
+        self.flush: asyncio.TimerHandle | None = None
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"shard.{index}.{incarnation}"
         self.identity = identity.encode()
@@ -129,7 +147,54 @@ class Shard:
         requests, self.core.router_requests = self.core.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
+        commit = self.core.take_commit()
+        if commit is not None:
+            self.in_background(lambda: self.store.write(commit), lambda error: self.written(commit, error))
         self.set_timer()
+
+    # The store
+
+    def in_background(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        """Have the thread of the store do something: the loop never waits for the disk."""
+
+        def finish(future: Future[None]) -> None:
+            error = future.exception()
+            if error is not None and not isinstance(error, StoreError):
+                raise error
+            self.core.now = now_us()
+            done(error)
+
+        self.writer.submit(work).add_done_callback(lambda future: self.loop.call_soon_threadsafe(finish, future))
+
+    def written(self, commit: Commit, error: StoreError | None) -> None:
+        """A commit is in the store, or is to be tried again."""
+        if error is not None:
+            log.error("store cannot be written", error=str(error), retry_seconds=RETRY_SECONDS)
+            again = partial(self.in_background, lambda: self.store.write(commit), partial(self.written, commit))
+            self.loop.call_later(RETRY_SECONDS, again)
+            return
+        self.core.committed()
+        if self.interval_ms and self.flush is None:
+            self.flush = self.loop.call_later(self.interval_ms / 1000, self.sync)
+        self.finish_turn()
+
+    def sync(self) -> None:
+        """Have what was written since the last time on the disk."""
+        self.flush = None
+
+        def synced(error: StoreError | None) -> None:
+            if error is not None:
+                log.error("store cannot be flushed to the disk", error=str(error))
+
+        self.in_background(self.store.sync, synced)
+
+    def close(self) -> None:
+        """Write down what is left. StoreError if that cannot be done."""
+        self.writer.shutdown(wait=True)
+        self.core.note_positions()
+        self.store.write(self.journal.hand_over())
+        self.store.sync()
+        self.store.close()
 
     def set_timer(self) -> None:
         """Be there when the core wants to finish a turn though nothing came."""
@@ -169,6 +234,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     log.info("shard started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
     log.info("shard stops", messages=sum(q.depth for q in shard.core.queues.values()))
+    shard.close()
     shard.context.destroy(linger=0)
 
 

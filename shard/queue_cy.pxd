@@ -107,6 +107,7 @@ cdef class Queue:
     cdef Py_ssize_t find_cursor(self, int64_t sequence) except -1
     @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t, i=int64_t)
     cdef int64_t forget(self, int64_t sequence, int64_t count, int fate) except -1
+    @cython.locals(body_bytes=int64_t)
     cdef int64_t segment_bytes(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
     @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, total=int64_t)
     cdef int64_t range_bytes(self, int64_t sequence, int64_t count) except -1

@@ -329,14 +329,16 @@ class Queue:
                 self.fetch(segment)
             for offset, count in segment.undone():
                 self.requeued.add(segment.sequence + offset, count)
+                self.unseen_to = segment.sequence + offset + count
                 if segment.done is not None:
                     body_bytes += segment.batch.body_bytes(offset, count)
             self.ready += segment.live
             self.ready_bytes += body_bytes
             if segment.expiries is not None or segment.expiry < NEVER:
                 self.expiring = True
-        self.cursor = self.unseen_to = self.fresh = self.next_sequence
-        self.unseen_from = self.leased = delivered_to.get(0, 0)
+        self.cursor = self.fresh = self.next_sequence
+        self.leased = delivered_to.get(0, 0)
+        self.unseen_from = min(self.leased, self.unseen_to) if self.requeued.total else self.unseen_to
 
     def claim(self, sequence: int, count: int) -> list[tuple[int, int]]:
         """Take messages off the queue that are in somebody's hand already; (start, count) of those that are there."""
@@ -465,11 +467,12 @@ class Queue:
 
     def segment_bytes(self, segment: Segment, offset: int, count: int) -> int:
         """Octets of the bodies of some messages of a segment."""
-        if count == segment.count:
-            return segment.body_bytes
-        if segment.batch is None:
-            self.fetch(segment)
-        return segment.batch.body_bytes(segment.first + offset, count)
+        body_bytes: int = segment.body_bytes
+        if count < segment.count:
+            if segment.batch is None:
+                self.fetch(segment)
+            body_bytes = segment.batch.body_bytes(segment.first + offset, count)
+        return body_bytes
 
     def range_bytes(self, sequence: int, count: int) -> int:
         total = 0

@@ -35,13 +35,13 @@ class Recovered:
         """Give a queue back what it had."""
         segments = self._segments.pop(queue.id, [])
         if self._restarted:
-            segments = [
-                segment for segment in segments if not segment.mixed or self._keep_persistent(queue.id, segment)
-            ]
+            segments = [segment for segment in segments if self._keep_persistent(queue.id, segment)]
         queue.recover(segments, self._leases.pop(queue.id, {}), self._counts.pop(queue.id, []))
 
     def _keep_persistent(self, queue_id: int, segment: Segment) -> bool:
         """Have the store forget the other messages; whether any is left."""
+        if not segment.mixed:
+            return True
         batch = self._journal.load(queue_id, segment)
         for offset, count in segment.undone():
             for row in range(offset, offset + count):

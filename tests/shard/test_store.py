@@ -1,0 +1,340 @@
+"""A queue, its journal and a real store: what a later life finds is what the earlier one had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.batch_cy import PERSISTENT, Batch, BatchBuilder
+from shard.journal import Journal
+from shard.priority_cy import PriorityQueue
+from shard.queue_cy import EXPIRED, MAXLEN, UNLIMITED, Queue
+from shard.segment_cy import Segment
+from shard.store import Store, StoreError
+from shard.stored import FORMAT, NUMBER
+
+LIMIT = 1 << 24
+
+
+def batch(*bodies: bytes, flags: int = PERSISTENT) -> Batch:
+    builder = BatchBuilder()
+    for body in bodies:
+        builder.add(b"\0\0", bytes(14), body, flags)
+    return builder.finish()
+
+
+class Life:
+    """A store opened anew, and the queue 7 with what it has of it."""
+
+    def __init__(self, path: Path, make: Callable[[Journal], Queue] | None = None) -> None:
+        self.store = Store(path, LIMIT, durable=False)
+        self.journal = Journal(self.store.read)
+        base = self.store.life << 36
+        self.queue = Queue(7, None, base, self.journal) if make is None else make(self.journal)
+        segments = [segment for queue_id, segment in self.store.segments() if queue_id == 7]
+        for segment in segments:
+            self.journal.found(segment)
+        leases = {priority: number for queue_id, priority, number in self.store.numbers("leases") if queue_id == 7}
+        self.queue.recover(segments, leases)
+
+    def commit(self) -> None:
+        self.store.write(self.journal.hand_over())
+
+    def end(self) -> None:
+        self.store.close()
+
+
+def bodies(queue: Queue) -> list[tuple[bytes, bool]]:
+    """Body and redelivered flag of everything that is ready, taken."""
+    found = []
+    for item in queue.take(UNLIMITED, UNLIMITED, False):
+        found += [(item.batch.record(item.first + i)[2], item.redelivered) for i in range(item.count)]
+    return found
+
+
+def test_a_later_life_has_what_was_committed(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"one", b"two"), 0, 2)
+    life.queue.enqueue(batch(b"three"), 0, 1)
+    life.commit()
+    life.queue.enqueue(batch(b"lost"), 0, 1)
+    life.end()
+    life = Life(tmp_path)
+    assert (life.queue.ready, life.queue.ready_bytes) == (3, 11)
+    assert bodies(life.queue) == [(b"one", False), (b"two", False), (b"three", False)]
+    life.end()
+
+
+def test_what_was_settled_does_not_come_back_and_what_was_delivered_says_so(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
+    life.queue.take(3, UNLIMITED, False)
+    life.queue.settle(first + 1, 1)
+    life.queue.note_position()
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert (life.queue.ready, life.queue.ready_bytes) == (3, 3)
+    assert bodies(life.queue) == [(b"a", True), (b"c", True), (b"d", False)]
+    life.end()
+
+
+def test_without_a_last_word_what_may_have_been_delivered_says_so(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.queue.take(1, UNLIMITED, False)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert bodies(life.queue) == [(b"a", True), (b"b", True)]
+    life.end()
+
+
+def test_an_undelivered_message_that_comes_back_after_its_delivery_says_so(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    (item,) = life.queue.take(2, UNLIMITED, False)
+    assert not item.redelivered
+    life.queue.requeue(item.sequence, 2)
+    assert bodies(life.queue) == [(b"a", True), (b"b", True), (b"c", False)]
+    life.end()
+
+
+def test_what_is_gone_before_it_was_handed_over_is_never_written(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a"), 0, 1)
+    (item,) = life.queue.take(1, UNLIMITED, False)
+    life.queue.settle(item.sequence, 1)
+    commit = life.journal.hand_over()
+    assert not commit.index
+    assert not commit.contents
+    life.end()
+
+
+def test_settled_segments_leave_the_store(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(*[b"x" * 100] * 50), 0, 50)
+    life.commit()
+    assert life.journal.octets > 5000
+    (item,) = life.queue.take(50, UNLIMITED, False)
+    life.queue.settle(item.sequence, 50)
+    life.commit()
+    assert life.journal.octets == 0
+    assert list(life.store.segments()) == []
+    life.end()
+
+
+def test_transient_messages_are_not_written(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    assert not life.journal
+    life.end()
+
+
+def test_numbers_do_not_come_again(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    before = life.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    life.end()
+    life = Life(tmp_path)
+    assert life.queue.enqueue(batch(b"a"), 0, 1) > before
+    life.end()
+
+
+def test_dead_letters_stay_in_the_store_until_they_are_buried(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.configure(-1, True, -1)
+    life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    life.commit()
+    life.queue.drop(2, UNLIMITED, MAXLEN)
+    ((reason, item),) = life.queue.take_dead()
+    assert reason == MAXLEN
+    commit = life.journal.hand_over()
+    assert not commit.index
+    life.store.write(commit)
+    life.queue.buried(item, 0, 1)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"b", b"c"]
+    life.end()
+
+
+def test_claimed_messages_are_in_hand_and_others_are_ignored(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    life.queue.take(2, UNLIMITED, False)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert life.queue.claim(first, 2) == [(first, 2)]
+    assert life.queue.claim(first, 2) == []
+    assert life.queue.claim(12345, 1) == []
+    assert (life.queue.ready, life.queue.unacked, life.queue.unacked_bytes) == (1, 2, 2)
+    life.queue.settle(first, 1)
+    life.queue.requeue(first + 1, 1)
+    assert bodies(life.queue) == [(b"b", True), (b"c", True)]
+    life.end()
+
+
+def test_expiry_outlives_the_shard(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.configure(1000, False, -1)
+    life.queue.enqueue(batch(b"old"), 0, 1, 5000)
+    life.queue.configure(-1, False, -1)
+    life.queue.enqueue(batch(b"young"), 0, 1, 5000)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert life.queue.expiring
+    assert life.queue.next_expiry() == 6000
+    assert life.queue.expire(6000) == 1
+    assert [body for body, _ in bodies(life.queue)] == [b"young"]
+    assert EXPIRED == 0
+    life.end()
+
+
+def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
+    def make(journal: Journal) -> Queue:
+        return PriorityQueue(7, None, 9, 1 << 36, journal)
+
+    def prioritised(body: bytes, priority: int) -> Batch:
+        builder = BatchBuilder()
+        header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + b"\x08\0" + bytes([priority])
+        builder.add(b"\0\0", header, body, PERSISTENT | 8)
+        return builder.finish()
+
+    life = Life(tmp_path, make)
+    for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
+        life.queue.enqueue(prioritised(body, priority), 0, 1)
+    taken = life.queue.take(1, UNLIMITED, False)
+    life.queue.note_position()
+    life.commit()
+    life.end()
+    life = Life(tmp_path, make)
+    assert life.queue.claim(taken[0].sequence, 1) == [(taken[0].sequence, 1)]
+    assert bodies(life.queue) == [(b"middle", False), (b"low", False)]
+    life.end()
+
+
+def test_the_end_of_a_queue_leaves_nothing(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.queue.take(1, UNLIMITED, False)
+    life.commit()
+    life.queue.close()
+    life.commit()
+    assert list(life.store.segments()) == []
+    assert list(life.store.numbers("leases")) == []
+    life.end()
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path, LIMIT, durable=False)
+    with store._env.begin(write=True) as txn:
+        txn.put(b"format", NUMBER.pack(FORMAT + 1), db=store._dbs["facts"])
+    store.close()
+    with pytest.raises(StoreError, match=f"format {FORMAT + 1}"):
+        Store(tmp_path, LIMIT, durable=False)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.lists(st.sampled_from((0, PERSISTENT)), min_size=1, max_size=5)),
+        st.tuples(st.just("take"), st.integers(1, 4)),
+        st.tuples(st.just("settle"), st.integers(0, 8)),
+        st.tuples(st.just("requeue"), st.integers(0, 8)),
+        st.tuples(st.just("drop"), st.integers(1, 3)),
+        st.tuples(st.just("commit"), st.none()),
+        st.tuples(st.just("crash"), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS)
+def test_any_history_is_recovered_as_of_its_last_commit(
+    steps: list[tuple[str, object]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("store")
+    life = Life(path)
+    number = 0
+    there: dict[bytes, int] = {}
+    held: dict[bytes, int] = {}
+    written: dict[bytes, None] = {}
+    for step, value in steps:
+        if step == "publish":
+            assert isinstance(value, list)
+            builder = BatchBuilder()
+            names = [b"%d" % (number + i) for i in range(len(value))]
+            number += len(value)
+            for name, flags in zip(names, value, strict=True):
+                builder.add(b"\0\0", bytes(14), name, flags)
+            life.queue.enqueue(builder.finish(), 0, len(names))
+            # With a persistent one in its batch a transient one is stored as well.
+            kept = any(value)
+            there.update({name: int(kept) for name in names})
+        elif step == "take":
+            assert isinstance(value, int)
+            for item in life.queue.take(value, UNLIMITED, False):
+                held.update({item.batch.record(item.first + i)[2]: item.sequence + i for i in range(item.count)})
+        elif step in ("settle", "requeue") and held:
+            assert isinstance(value, int)
+            name = list(held)[value % len(held)]
+            sequence = held.pop(name)
+            if step == "settle":
+                life.queue.settle(sequence, 1)
+                del there[name]
+            else:
+                life.queue.requeue(sequence, 1)
+        elif step == "drop":
+            assert isinstance(value, int)
+            ready = [name for name in there if name not in held]
+            count = life.queue.drop(value, UNLIMITED, MAXLEN)
+            assert count == min(value, len(ready))
+            there = _after_drop(life, there, held)
+        elif step == "commit":
+            life.commit()
+            written = dict.fromkeys(name for name, kept in there.items() if kept)
+        elif step == "crash":
+            life.end()
+            life = Life(path)
+            there, held = dict.fromkeys(written, 1), {}
+            assert life.queue.ready == len(there)
+            assert life.queue.ready_bytes == sum(map(len, there))
+    life.commit()
+    written = dict.fromkeys(name for name, kept in there.items() if kept)
+    life.end()
+    life = Life(path)
+    assert {body for body, _ in bodies(life.queue)} == set(written)
+    life.end()
+
+
+def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> dict[bytes, int]:
+    """What is left, by looking at all segments."""
+    left = {}
+    taken = life.queue.take(UNLIMITED, UNLIMITED, False)
+    for item in taken:
+        for i in range(item.count):
+            name = item.batch.record(item.first + i)[2]
+            left[name] = there[name]
+    for item in taken:
+        life.queue.requeue(item.sequence, item.count)
+    return {name: kept for name, kept in there.items() if name in left or name in held}
+
+
+def test_a_segment_of_many_rows_is_read_back_in_part(tmp_path: Path) -> None:
+    segment = Segment(batch(*[b"%d" % i for i in range(20)]), 0, 20, 0)
+    assert segment.undone() == [(0, 20)]
+    assert not segment.finish(0, 3)
+    assert not segment.finish(7, 10)
+    assert segment.undone() == [(3, 4), (17, 3)]
+    assert not segment.finish(3, 4)
+    assert segment.finish(17, 3)
