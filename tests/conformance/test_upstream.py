@@ -40,6 +40,14 @@ class Elsewhere:
     def kill_all(self) -> None: ...
 
 
+class Returning(Broker):
+    """A node that comes back on the port it had, as one does that is configured."""
+
+    def start(self) -> None:
+        super().start()
+        self.command[self.command.index("--port") + 1] = str(self.address.port)
+
+
 class Outcomes(NamedTuple):
     tests: dict[str, list[str]]
     """Per node id what became of it, and its last words."""
@@ -52,7 +60,7 @@ def start(request: pytest.FixtureRequest) -> Callable[[Path], containers.Node]:
     """A function that starts a node in a directory."""
     url = request.config.getoption("--amqp-url")
     if not url:
-        return lambda directory: Broker(directory, acceptors=2, shards=2)
+        return lambda directory: Returning(directory, acceptors=2, shards=2)
     parts = urlsplit(url)
     return lambda _: Elsewhere(Address(parts.hostname or "127.0.0.1", parts.port or 5672))
 
