@@ -51,7 +51,9 @@ class ShardLink:
         self.begin_turn()
 
     def __str__(self) -> str:
-        return f"shard {self.index}: its share of the node's memory is used up"
+        """What an operator or a client is told: the shard says why it is saturated."""
+        gate = self.gauges.queue_read(self.index)
+        return f"shard {self.index}: {gate.name}" if gate and gate.name else f"shard {self.index}"
 
     def begin_turn(self) -> None:
         self.turn = bus.Turn(self.index)

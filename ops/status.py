@@ -53,6 +53,10 @@ def show(data: Path, as_json: bool) -> None:
         return
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     console.print(_summary(status.node), highlight=False, markup=False)
+    for facts in status.processes:
+        if facts.get("saturated"):
+            text = f"shard {facts['index']} holds all its producers: {facts['reason']}"
+            console.print(text, highlight=False, markup=False, style="red")
     console.print(_process_table(status.processes))
     console.print(_queue_table(status.queues) if status.queues else "no queues")
 
@@ -77,10 +81,11 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
     places = [gauges.process_read(role, index) for role, index in _places(gauges)]
     processes = _observe([_process(gauges, place, now) for place in places])
     slots = list(gauges.queue_slots())
-    gates = {slot: gauges.saturated(slot) for slot in slots if slot < gauges.shards}
     for facts in processes:
         if facts["role"] == "shard":
-            facts["saturated"] = gates.get(facts["index"], False)
+            gate = gauges.queue_read(facts["index"])
+            facts["saturated"] = gate is not None and gate.saturated
+            facts["reason"] = gate.name if gate is not None and gate.saturated else None
     queues = [record for slot in slots if slot >= gauges.shards and (record := gauges.queue_read(slot))]
     summary = {
         "data": str(node.settings.data),

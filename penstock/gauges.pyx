@@ -101,8 +101,8 @@ _QUEUES_MAX = 2**32
 cdef class Gauges:
     """One mapping of a gauges file. `create` makes the file, `open` maps one that is there; `close` unmaps.
 
-    Slots 0 to `shards` - 1 are the shards' own memory gates, open from the start under the names "" and ""; the
-    `queues` slots after them are for queues, `slots` in all.
+    Slots 0 to `shards` - 1 are the shards' own gates, open from the start; the vhost of a gate is "", its name why it is
+    saturated. The `queues` slots after them are for queues, `slots` in all.
     """
 
     def __cinit__(self):
@@ -251,6 +251,18 @@ cdef class Gauges:
         store_word(block, Q_ID, queue_id)
         store_plain(block, Q_SINCE, since_us)
         store_word(block, Q_OPEN, 1)  # last: where it is seen, the names have memory
+        end_block(block)
+
+    def gate_explain(self, Py_ssize_t shard, str reason):
+        """The shard: why its gate is saturated, "" if it is not. Octets beyond the 255th are left out."""
+        cdef unsigned char* block = to_write(self) + slot_at(self, shard)
+        cdef unsigned char* names = self.base + self.names_at + shard * NAMES_SIZE
+        cdef uint64_t[NAMES_WORDS] packed
+        cdef size_t used = pack_names(packed, b"", reason.encode("utf-8", "surrogateescape")[:255])
+        cdef size_t i
+        begin_block(block)
+        for i in range(used):
+            store_plain(names, i, packed[i])
         end_block(block)
 
     def queue_close(self, Py_ssize_t slot):

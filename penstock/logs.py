@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import cast
+from contextlib import suppress
+from typing import TextIO, cast
 
 import orjson
 import structlog
@@ -26,10 +27,25 @@ def configure(settings: Settings, role: Role, index: int) -> None:
     structlog.configure(
         processors=[*chain, _renderer(terminal)],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, Lines(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     _adopt_standard_library(level, chain, _renderer(terminal))
+
+
+class Lines:
+    """A stream for log lines. What it does not take is lost: a full disk below the log must not stop a process."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def get_logger(**context: object) -> FilteringBoundLogger:

@@ -17,20 +17,21 @@ from penstock.features import QueueFeatures
 from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
-from penstock.watermarks import Marks, QueueLimits
+from penstock.watermarks import QueueLimits
 from router.records import Queue
 from router.topology import Topology
 from shard.admission import Refused, admit
 from shard.burial import SLICE, Burial
 from shard.consuming import Consuming
 from shard.expiry import Alarms
+from shard.gate import Gate
 from shard.journal import Commit, Journal
 from shard.link import Link, life_of
 from shard.peers import Peers
 from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
-from shard.saturation import Saturation
+from shard.room import UNWRITTEN
 from shard.transactions import full_for
 
 log = get_logger()
@@ -69,13 +70,8 @@ class ShardCore:
         self.burial = Burial(self, self.peers)
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.weight = 0
-        self.told_weight = 0
         self.held = 0
-        limit = settings.memory_limit // settings.shards
-        marks = Marks(0, 0, limit * settings.flow.stop_percent // 100, limit * settings.flow.resume_percent // 100)
-        gauges.queue_open(index, 0, "", "", now)
-        self.memory = Saturation(marks, now, gauges.flow_epoch(index))
-        self.write_memory_gauge()
+        self.gate = Gate(index, gauges, settings, now, self.broadcast)
         self.consuming = Consuming(self, settings.flow.consumer_window_bytes)
         self.operations: dict[int, Callable[..., None]] = {
             bus.PURGE: self.purge,
@@ -239,9 +235,21 @@ class ShardCore:
 
     def committed(self) -> None:
         """What was handed over is in the store."""
+        self.gate.store_works(UNWRITTEN, self.now)
         committing, self.committing = self.committing or [], None
         for link, turn in committing:
             link.make_safe(turn)
+
+    def not_committed(self, commit: Commit, reason: str) -> None:
+        """What was handed over could not be written, for that reason: publishers wait until it can be."""
+        self.take_back(commit)
+        self.gate.store_fails(UNWRITTEN, reason, self.now)
+
+    def take_back(self, commit: Commit) -> None:
+        """What was handed over is not in the store: it gathers with the rest."""
+        assert self.journal is not None
+        self.committing = None
+        self.journal.take_back(commit)
 
     def note_positions(self) -> None:
         """The shard ends in order: the next life is to know exactly what was delivered."""
@@ -257,7 +265,7 @@ class ShardCore:
             self.weigh(queue, queue.depth_bytes + bus.MESSAGE_WEIGHT * queue.depth)
             if queue.saturation.update(queue.depth, queue.depth_bytes, self.now):
                 self.write_gauge(queue)
-                self.broadcast(queue.id, queue.saturation)
+                self.broadcast(queue.id, queue.saturation.saturated, queue.saturation.epoch)
                 log.debug("queue saturated" if queue.saturation.saturated else "queue has room", queue=queue.name,
                           vhost=queue.vhost, depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
             else:
@@ -272,19 +280,11 @@ class ShardCore:
         return self.now if self.burial.has_work() else self.alarms.next()
 
     def weigh_all(self, now: int) -> None:
-        """Decide whether the shard's memory is used up. A queue that goes makes room as well."""
+        """Decide whether the shard has room for more. A queue that goes makes room as well."""
         held = self.burial.weight + self.peers.held
         self.weight += held - self.held
         self.held = held
-        if self.weight == self.told_weight:
-            return
-        self.told_weight = self.weight
-        changed = self.memory.update(0, self.weight, now)
-        self.write_memory_gauge()
-        if changed:
-            self.broadcast(-1 - self.index, self.memory)
-            log.warning("memory limit reached" if self.memory.saturated else "memory has room again",
-                        octets=self.weight, limit=self.memory.marks.stop_bytes)  # fmt: skip
+        self.gate.hold(self.weight, self.journal.octets if self.journal is not None else 0, now)
 
     def touch(self, queue: QueueState) -> None:
         self.touched[queue.id] = queue
@@ -312,10 +312,10 @@ class ShardCore:
             contents.offered()
             contents.expire(self.now)
 
-    def broadcast(self, id: int, state: Saturation) -> None:
+    def broadcast(self, id: int, saturated: bool, epoch: int) -> None:
         for link in self.links.values():
             if link.is_acceptor:
-                link.turn.operations.append([bus.FLOW, id, state.saturated, state.epoch])
+                link.turn.operations.append([bus.FLOW, id, saturated, epoch])
 
     def weigh(self, queue: QueueState, weight: int) -> None:
         self.weight += weight - queue.weighed
@@ -328,13 +328,6 @@ class ShardCore:
             contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
             len(queue.ring), state.epoch, state.saturated, state.since,
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes,
-        )  # fmt: skip
-
-    def write_memory_gauge(self) -> None:
-        state, marks = self.memory, self.memory.marks
-        self.gauges.queue_write(
-            self.index, 0, 0, self.weight, 0, 0, 0, 0, 0, 0, 0, state.epoch, state.saturated, state.since,
-            0, 0, marks.stop_bytes, marks.resume_bytes,
         )  # fmt: skip
 
     # Operations of an acceptor

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.batch_cy import PERSISTENT, Batch
 from shard.segment_cy import Segment
@@ -20,15 +21,27 @@ Records = dict[bytes, bytes | None]
 """What to write by key; None is to be deleted."""
 
 
+class Gathered(NamedTuple):
+    """Changes as they gather: what is to be written of which segments, the latest numbers, by key."""
+
+    added: dict[Key, tuple[Segment, Batch, int]]
+    marked: dict[Key, Segment]
+    removed: dict[Key, None]
+    leases: dict[Key, int | None]
+    counts: dict[Key, int | None]
+    links: Records
+
+
 @dataclass(slots=True)
 class Commit:
-    """Records to write, by database; the values of `contents` in two parts."""
+    """Records to write, by database; the values of `contents` in two parts. `gathered` is what they were made of."""
 
     index: Records = field(default_factory=dict)
     contents: dict[bytes, tuple[memoryview, memoryview] | None] = field(default_factory=dict)
     leases: Records = field(default_factory=dict)
     counts: Records = field(default_factory=dict)
     links: Records = field(default_factory=dict)
+    gathered: Gathered | None = None
 
 
 class Journal:
@@ -113,9 +126,29 @@ class Journal:
         commit.leases = _pack(self._leases)
         commit.counts = _pack(self._counts)
         commit.links = self._links
+        commit.gathered = Gathered(
+            self._added, self._marked, self._removed, self._leases, self._counts, self._links
+        )  # fmt: skip
         self._added, self._marked, self._removed = {}, {}, {}
         self._leases, self._counts, self._links = {}, {}, {}
         return commit
+
+    def take_back(self, commit: Commit) -> None:
+        """A commit could not be written: what of it still holds gathers with what came since."""
+        before = commit.gathered
+        assert before is not None
+        for key, entry in before.added.items():
+            if key not in self._removed:
+                self._added.setdefault(key, entry)
+        for key, segment in before.marked.items():
+            if key not in self._removed:
+                self._marked.setdefault(key, segment)
+        for key in before.removed:
+            if key not in self._added:
+                self._removed[key] = None
+        self._leases = {**before.leases, **self._leases}
+        self._counts = {**before.counts, **self._counts}
+        self._links = {**before.links, **self._links}
 
 
 def _pack(numbers: dict[Key, int | None]) -> Records:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from shard.journal import Commit, Journal
 from shard.link import life_of
 from shard.queue_cy import NEVER
 from shard.recovered import Recovered
+from shard.room import UNFLUSHED
 from shard.store import Store, StoreError
 
 log = logs.get_logger()
@@ -45,13 +45,16 @@ class Shard:
         self.gauges = Gauges.open(node.gauges)
         self.interval_ms = node.settings.store.interval_ms
         self.store = Store(
-            node.settings.data / "shards" / str(index), node.settings.store.limit // node.shards, self.interval_ms == 0
-        )
+            node.settings.data / "shards" / str(index), node.settings.store.limit // node.shards,
+            self.interval_ms == 0, index,
+        )  # fmt: skip
         self.journal = Journal(self.store.read)
         recovered = Recovered(self.store, self.journal, restarted=not self.store.begin_epoch(node.epoch))
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
         self.core.recover_links(self.store.links())
         self.writer = ThreadPoolExecutor(1, "store")
+        self.writing: tuple[Commit, Future[None]] | None = None
+        self.resting = False
         self.flush: asyncio.TimerHandle | None = None
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"shard.{index}.{incarnation}"
@@ -147,14 +150,15 @@ class Shard:
         requests, self.core.router_requests = self.core.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
-        commit = self.core.take_commit()
+        commit = None if self.resting else self.core.take_commit()
         if commit is not None:
-            self.in_background(lambda: self.store.write(commit), lambda error: self.written(commit, error))
+            writing = self.in_background(lambda: self.store.write(commit), lambda error: self.written(commit, error))
+            self.writing = commit, writing
         self.set_timer()
 
     # The store
 
-    def in_background(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+    def in_background(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> Future[None]:
         """Have the thread of the store do something: the loop never waits for the disk."""
 
         def finish(future: Future[None]) -> None:
@@ -164,35 +168,60 @@ class Shard:
             self.core.now = now_us()
             done(error)
 
-        self.writer.submit(work).add_done_callback(lambda future: self.loop.call_soon_threadsafe(finish, future))
+        future = self.writer.submit(work)
+        future.add_done_callback(lambda future: self.loop.call_soon_threadsafe(finish, future))
+        return future
 
     def written(self, commit: Commit, error: StoreError | None) -> None:
-        """A commit is in the store, or is to be tried again."""
+        """A commit is in the store, or is to be tried again, with what gathers until then."""
+        self.writing = None
         if error is not None:
-            log.error("store cannot be written", error=str(error), retry_seconds=RETRY_SECONDS)
-            again = partial(self.in_background, lambda: self.store.write(commit), partial(self.written, commit))
-            self.loop.call_later(RETRY_SECONDS, again)
-            return
-        self.core.committed()
-        if self.interval_ms and self.flush is None:
-            self.flush = self.loop.call_later(self.interval_ms / 1000, self.sync)
+            self.resting = True
+            self.loop.call_later(RETRY_SECONDS, self.commit_again)
+            self.core.not_committed(commit, error.reason)
+        else:
+            if self.store.overflowed():
+                self.core.gate.store_overflows(self.core.now)
+            self.core.committed()
+            self.flush_later(self.interval_ms)
         self.finish_turn()
+
+    def commit_again(self) -> None:
+        self.resting = False
+        self.core.now = now_us()
+        self.finish_turn()
+
+    def flush_later(self, milliseconds: float | None) -> None:
+        """Have what is written on the disk by then; 0 and None where that is not asked for."""
+        if milliseconds and self.flush is None:
+            self.flush = self.loop.call_later(milliseconds / 1000, self.sync)
 
     def sync(self) -> None:
         """Have what was written since the last time on the disk."""
         self.flush = None
+        self.in_background(self.store.sync, self.synced)
 
-        def synced(error: StoreError | None) -> None:
-            if error is not None:
-                log.error("store cannot be flushed to the disk", error=str(error))
-
-        self.in_background(self.store.sync, synced)
+    def synced(self, error: StoreError | None) -> None:
+        if error is None:
+            self.core.gate.store_works(UNFLUSHED, self.core.now)
+        else:
+            self.core.gate.store_fails(UNFLUSHED, error.reason, self.core.now)
+            self.flush_later(1000 * RETRY_SECONDS)
+        self.finish_turn()
 
     def close(self) -> None:
         """Write down what is left. StoreError if that cannot be done."""
         self.writer.shutdown(wait=True)
+        if self.writing is not None:
+            commit, writing = self.writing
+            if writing.exception() is None:
+                self.core.committed()
+            else:
+                self.core.take_back(commit)
         self.core.note_positions()
-        self.store.write(self.journal.hand_over())
+        last = self.core.take_commit()
+        if last is not None:
+            self.store.write(last)
         self.store.sync()
         self.store.close()
 
@@ -229,12 +258,19 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     process.on_terminate(loop, stop.set)
     node = Node.load(runtime)
     logs.configure(node.settings, "shard", index)
-    shard = Shard(loop, node, index, incarnation)
+    try:
+        shard = Shard(loop, node, index, incarnation)
+    except StoreError as error:
+        log.error("shard cannot start", problem=str(error))
+        sys.exit(1)
     process.freeze()
     log.info("shard started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
     log.info("shard stops", messages=sum(q.depth for q in shard.core.queues.values()))
-    shard.close()
+    try:
+        shard.close()
+    except StoreError as error:
+        log.error("shard ends without its last commit", problem=str(error))
     shard.context.destroy(linger=0)
 
 

@@ -11,10 +11,10 @@ little-endian.
     leases     queue id (8), priority (8)                       -> lower numbers may have been delivered (8)
     counts     queue id (8), sequence (8)                       -> how often a message came back (8)
     links      identity of an acceptor or another shard         -> what it need not send again (shard/link.py)
-    facts      format, life, epoch                              -> number (8)
+    facts      format, shard, life, epoch                       -> number (8)
 
-Times are microseconds since 1970. `life` counts the starts of the shard, `epoch` is the run of the node that wrote
-last. A new format gets a new number, and `shard/store.py` a step that makes it of the one before.
+Times are microseconds since 1970. `shard` is its index, `life` counts its starts, `epoch` is the run of the node that
+wrote last. A new format gets a new number, and `shard/store.py` a step that makes it of the one before.
 """
 
 from __future__ import annotations

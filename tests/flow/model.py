@@ -548,8 +548,10 @@ class Flow(RuleBasedStateMachine):
         assert core.weight == weight
         memory = self.node.gauges.queue_read(index)
         assert memory is not None
-        assert (memory.ready_bytes, memory.saturated) == (weight, core.memory.saturated)
-        assert core.memory.marks.saturated(core.memory.saturated, 0, weight) == core.memory.saturated
+        room = core.gate.room
+        assert (memory.ready_bytes, memory.saturated) == (weight, room.saturated)
+        assert room.memory.saturated(room.saturated, 0, weight) == room.saturated
+        assert bool(memory.name) == memory.saturated
 
     def nothing_is_lost(self) -> None:
         """What was read by an acceptor is parked there, or has entered its queue; and nothing else has."""

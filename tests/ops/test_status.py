@@ -23,6 +23,8 @@ def fill(gauges: Gauges) -> None:
     gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11)
     gauges.pair_add_sent(1, 0, 4096)
     gauges.set_topology_version(33)
+    gauges.gate_explain(1, "its store is full: 80 of 80 GiB")
+    gauges.queue_write(1, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 1, now, 0, 0, 9, 8)
 
 
 @pytest.mark.broker
@@ -41,7 +43,9 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert len(processes) == 6
     assert processes["shard", 1]["pid"] == children["pstk-shard-1"].pid
     assert all(each["state"] == "ready" and each["rss"] > 0 for each in facts["processes"])
-    assert processes["shard", 0]["saturated"] is False
+    assert (processes["shard", 0]["saturated"], processes["shard", 0]["reason"]) == (False, None)
+    assert processes["shard", 1]["saturated"] is True
+    assert processes["shard", 1]["reason"] == "its store is full: 80 of 80 GiB"
     assert (processes["acceptor", 1]["connections"], processes["acceptor", 1]["held_sessions"]) == (12, 5)
     orders, idle = facts["queues"]
     assert (orders["vhost"], orders["name"], orders["ready"], orders["unacked"]) == ("/", "orders [eu]", 90, 10)
@@ -54,6 +58,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     text = capsys.readouterr().out
     assert f"node on 127.0.0.1:{node.node.port}, pid {node.process.pid}" in text
     assert "│ shard 1      │" in text
+    assert "shard 1 holds all its producers: its store is full: 80 of 80 GiB" in text
     (row,) = [line for line in text.splitlines() if "orders [eu]" in line]
     assert "10 KiB" in row
     assert "saturated for 5." in row

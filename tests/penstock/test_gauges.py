@@ -423,6 +423,21 @@ def test_gates_are_open_from_the_start(gauges: Gauges) -> None:
     assert [gauges.saturated(slot) for slot in range(SHARDS)] == [False, True]
 
 
+def test_a_gate_says_why_it_is_saturated(gauges: Gauges) -> None:
+    gauges.queue_open(1, 0, "", "", 17)
+    gauges.gate_explain(1, "its store is full: 80 of 80 GiB")
+    gauges.queue_write(1, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 1, 20, 0, 0, 9, 8)
+    gate = gauges.queue_read(1)
+    assert gate is not None
+    assert (gate.name, gate.saturated, gate.ready_bytes) == ("its store is full: 80 of 80 GiB", True, 5)
+    gauges.gate_explain(1, "x" * 300)
+    gate = gauges.queue_read(1)
+    assert gate is not None and gate.name == "x" * 255
+    gauges.gate_explain(1, "")
+    gate = gauges.queue_read(1)
+    assert gate is not None and (gate.vhost, gate.name, gate.since_us) == ("", "", 17)
+
+
 def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     gauges.queue_open(5, 1, "a long vhost", "a long name", 1)
     gauges.queue_write(5, *row(9))

@@ -62,3 +62,12 @@ def test_readable_lines_on_a_terminal() -> None:
     assert "{" not in lines[0]
     assert any(line.startswith("Traceback") for line in lines)
     assert not any("not written" in line for line in lines)
+
+
+def test_lines_that_are_not_taken_stop_nobody() -> None:
+    """As on a full disk: the process goes on, and is heard again when there is room."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM + "\nprint('still here')"], stdout=subprocess.PIPE, stderr=full, text=True
+        )
+    assert done.stdout == "still here\n"

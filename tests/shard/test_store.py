@@ -244,6 +244,71 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
         Store(tmp_path, LIMIT, durable=False)
 
 
+def test_another_shards_store_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path, LIMIT, durable=False, shard=2).close()
+    with pytest.raises(StoreError, match=f"{tmp_path}: is the store of shard 2"):
+        Store(tmp_path, LIMIT, durable=False, shard=1)
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"x" * 10000)
+    with pytest.raises(StoreError, match=f"^{tmp_path}: ") as caught:
+        Store(tmp_path, LIMIT, durable=False)
+    assert not caught.value.reason.startswith("mdb_")
+
+
+def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"old", b"older"), 0, 2)
+    life.commit()
+    for body in (b"gone", b"stays"):
+        life.queue.enqueue(batch(body), 0, 1)
+    life.queue.settle(life.queue.take(1, UNLIMITED, False)[0].sequence, 1)
+    failed = life.journal.hand_over()
+    octets = life.journal.octets
+    taken = life.queue.take(2, UNLIMITED, False)
+    assert [item.count for item in taken] == [1, 1]
+    for item in taken:
+        life.queue.settle(item.sequence, 1)
+    life.queue.enqueue(batch(b"new"), 0, 1)
+    life.journal.take_back(failed)
+    commit = life.journal.hand_over()
+    assert sum(parts is not None for parts in commit.contents.values()) == 2
+    assert life.journal.octets < octets
+    life.store.write(commit)
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"stays", b"new"]
+    life.end()
+
+
+def test_nothing_is_safe_before_what_was_taken_back_is_written(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a"), 0, 1)
+    life.queue.take(1, UNLIMITED, False)
+    failed = life.journal.hand_over()
+    assert not life.journal
+    life.queue.settle(first, 1)
+    life.journal.take_back(failed)
+    assert life.journal
+    life.end()
+
+
+def test_more_than_the_map_has_room_for_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes needs room as well: a store whose map is full could never become empty."""
+    monkeypatch.setattr("shard.store.SLACK", 1 << 20)
+    store = Store(tmp_path, 0, durable=False)
+    journal = Journal(store.read)
+    queue = Queue(7, None, 0, journal)
+    for _ in range(30):
+        queue.enqueue(batch(bytes(100_000)), 0, 1)
+        store.write(journal.hand_over())
+    assert store.overflowed()
+    assert not store.overflowed()
+    assert bodies(queue) == [(bytes(100_000), False)] * 30
+    store.close()
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("publish"), st.lists(st.sampled_from((0, PERSISTENT)), min_size=1, max_size=5)),
@@ -252,6 +317,7 @@ STEPS = st.lists(
         st.tuples(st.just("requeue"), st.integers(0, 8)),
         st.tuples(st.just("drop"), st.integers(1, 3)),
         st.tuples(st.just("commit"), st.none()),
+        st.tuples(st.just("fail"), st.none()),
         st.tuples(st.just("crash"), st.none()),
     ),
     max_size=40,
@@ -303,6 +369,8 @@ def test_any_history_is_recovered_as_of_its_last_commit(
         elif step == "commit":
             life.commit()
             written = dict.fromkeys(name for name, kept in there.items() if kept)
+        elif step == "fail":
+            life.journal.take_back(life.journal.hand_over())
         elif step == "crash":
             life.end()
             life = Life(path)

@@ -1,0 +1,129 @@
+"""A store that is full, or cannot be written: producers are stopped and told why, consumers go on, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.broker import Broker
+from tests.frames import Event
+from tests.outcomes import Confirms, wait_get
+from tests.raw import Channel, Client
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
+
+SIZE = 16 * 1024
+
+
+def publish_until_held(client: Client, confirms: Confirms, queue: str, most: int) -> Event:
+    """Publish persistent messages, each when the one before is confirmed, until the client is told to stop."""
+    for number in range(most):
+        confirms.publish(b"%d " % number + bytes(SIZE), queue, delivery_mode=2)
+        wait_for(lambda: not confirms.gather() or client.pending(), what="a confirm, or connection.blocked")
+        if client.pending():
+            return client.take("connection.blocked")
+    raise AssertionError(f"not held after {most} messages")
+
+
+def consumed(channel: Channel, queue: str, count: int) -> list[int]:
+    """The numbers of so many messages, acknowledged."""
+    numbers = []
+    for _ in range(count):
+        event = wait_get(channel, queue, no_ack=False)
+        numbers.append(int(event.body.split()[0]))
+        channel.send("basic.ack", delivery_tag=event.delivery_tag)
+    return numbers
+
+
+def shard_facts(broker: Broker) -> dict[str, Any]:
+    (facts,) = (
+        facts
+        for facts in json.loads(broker.penstock("status", "--json").stdout)["processes"]
+        if facts["role"] == "shard"
+    )
+    return dict(facts)
+
+
+def lines(broker: Broker, event: str) -> list[dict[str, Any]]:
+    """Log lines of the shard that say so."""
+    found = [json.loads(line) for line in broker.log.splitlines() if f'"event":"{event}"' in line]
+    return [line for line in found if line["role"] == "shard"]
+
+
+@contextmanager
+def no_file_grows(broker: Broker, octets: int) -> Iterator[None]:
+    """Writes of the shard beyond that offset fail, as if there were no room: EFBIG (setrlimit(2))."""
+    shard = psutil.Process(broker.children("shard")[0])
+    before = shard.rlimit(psutil.RLIMIT_FSIZE)
+    shard.rlimit(psutil.RLIMIT_FSIZE, (octets, before[1]))
+    yield
+    shard.rlimit(psutil.RLIMIT_FSIZE, before)
+
+
+def test_a_full_store_holds_its_producers(tmp_path: Path) -> None:
+    with Broker(tmp_path, "store.limit=1 MiB") as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="q", durable=True)
+        confirms = Confirms(channel)
+        blocked = publish_until_held(client, confirms, "q", 200)
+        assert re.fullmatch(r"shard 0: its store is full: 1\.\d+ of 1 MiB", blocked.reason)
+        facts = shard_facts(broker)
+        assert facts["saturated"] is True
+        assert facts["reason"] == blocked.reason.removeprefix("shard 0: ")
+        assert f"holds all its producers: {facts['reason']}" in broker.penstock("status").stdout
+        with Client.connect(broker.address) as other:
+            assert consumed(other.channel(), "q", 20) == list(range(20))
+            client.take("connection.unblocked")
+            confirms.wait()
+            assert not confirms.nacked
+            rest = list(range(20, confirms.published))
+            assert consumed(other.channel(), "q", len(rest)) == rest
+        wait_for(lambda: lines(broker, "store has room again"))
+        assert len(lines(broker, "store limit reached")) == 1
+        assert shard_facts(broker)["reason"] is None
+
+
+def test_a_store_that_cannot_be_written_holds_its_producers(tmp_path: Path) -> None:
+    """Confirms wait, acks are remembered, and it goes on by itself."""
+    with Broker(tmp_path) as broker:
+        with Client.connect(broker.address) as client, Client.connect(broker.address) as other:
+            channel, consumer = client.channel(), other.channel()
+            channel.call("queue.declare", queue="q", durable=True)
+            confirms = Confirms(channel)
+            for number in range(10):
+                confirms.publish(b"%d " % number + bytes(SIZE), "q", delivery_mode=2)
+            confirms.wait()
+            data = tmp_path / "data" / "shards" / "0" / "data.mdb"
+            with no_file_grows(broker, data.stat().st_size):
+                numbered = iter(range(10, 100))
+                for number in numbered:
+                    confirms.publish(b"%d " % number + bytes(SIZE), "q", delivery_mode=2)
+                    wait_for(lambda: not confirms.gather() or lines(broker, "store in trouble"))
+                    if confirms.open:
+                        break
+                (said,) = lines(broker, "store in trouble")
+                assert said["reason"].startswith("its store cannot be written: ")
+                waiting = set(confirms.open)
+                confirms.publish(b"%d " % next(numbered) + bytes(SIZE), "q", delivery_mode=2)
+                assert client.take("connection.blocked").reason == f"shard 0: {said['reason']}"
+                assert shard_facts(broker)["reason"] == said["reason"]
+                assert consumed(consumer, "q", 5) == list(range(5))
+                assert confirms.gather() >= waiting
+            client.take("connection.unblocked")
+            confirms.wait()
+            assert not confirms.nacked
+        assert len(lines(broker, "store in trouble")) == 1
+        (over,) = lines(broker, "store works again")
+        assert over["seconds"] > 0
+        broker.wait_replaced("shard", broker.kill("shard"), 20)
+        with Client.connect(broker.address) as client:
+            rest = list(range(5, confirms.published))
+            assert consumed(client.channel(), "q", len(rest)) == rest
