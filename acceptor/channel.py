@@ -103,7 +103,7 @@ class Channel:
             self.park(ParkedMethod(BY_NAME["basic_ack"], {"run": run}, len(run.rows)))
             return
         assert self.transaction is not None
-        self.settled(run, self.transaction.settle(self.unacked, run))
+        self.settled(run, self.transaction.settle(self, run))
 
     def settled(self, run: SettleRun, unknown: int) -> None:
         """Settlements were applied up to one whose tag is unknown, -1 if there is none."""

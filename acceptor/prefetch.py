@@ -23,7 +23,8 @@ BY_GRANTS = -1
 class SharedPrefetch:
     """The limit of one channel, 0 for none. `told` is what its shards know of it: that value, or BY_GRANTS.
 
-    `shards` are all that it ever consumed from: what they sent is outstanding though the consumers be gone.
+    `shards` are all that it ever consumed from: what they sent is outstanding though the consumers be gone. So are
+    messages that were settled in a transaction which is not committed: they are `uncommitted`.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -31,6 +32,7 @@ class SharedPrefetch:
         self.limit = UNLIMITED
         self.told = UNLIMITED
         self.granting = False
+        self.uncommitted = 0
         self.shards: set[int] = set()
         self.granted: dict[int, int] = {}
         self.hungry: dict[int, None] = {}
@@ -60,6 +62,11 @@ class SharedPrefetch:
             yield from ask_shard(shard, bus.LIMIT, self.channel.group, self.told)
         self.granting = self.told == BY_GRANTS
 
+    def committed(self, count: int) -> None:
+        """So many settled messages no longer wait for a commit."""
+        self.uncommitted -= count
+        self.serve()
+
     def is_hungry(self, shard: int) -> None:
         self.hungry[shard] = None
         self.serve()
@@ -79,7 +86,7 @@ class SharedPrefetch:
         if not self.granting or not self.hungry:
             return
         core = self.channel.core
-        room = self.limit - self.channel.unacked.consumed - sum(self.granted.values())
+        room = self.limit - self.channel.unacked.consumed - self.uncommitted - sum(self.granted.values())
         while self.hungry and room > 0:
             share = -(-room // len(self.hungry))
             shard = next(iter(self.hungry))

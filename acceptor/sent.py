@@ -36,17 +36,17 @@ class Publish:
 
 
 class Commit:
-    """One shard's part of a transaction: publishes and settlements, taken in together."""
+    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT)."""
 
     __slots__ = ("count", "octets", "operation", "publishes", "settlements", "transaction")
 
-    def __init__(self, transaction: Committing, settlements: Settlements | None) -> None:
+    def __init__(self, transaction: Committing, settlements: Settlements | None, group: int | None) -> None:
         self.transaction = transaction
         self.settlements = settlements
         self.publishes: list[Publish] = []
         self.count = 0
         self.octets = 0
-        self.operation: list[Any] = [bus.COMMIT, 0, None]
+        self.operation: list[Any] = [bus.COMMIT, 0, None, group]
 
     def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
         """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""
@@ -76,9 +76,7 @@ class Commit:
 
 
 class Committing(Protocol):
-    """A transaction on its way to its shards. `partial`: a queue refused some of it after all."""
-
-    partial: bool
+    """A transaction on its way to its shards."""
 
     def refused_by(self, queue: int) -> None: ...
 

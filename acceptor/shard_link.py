@@ -19,7 +19,7 @@ from penstock.batch_cy import Batch, BatchBuilder
 from penstock.gauges import Gauges
 
 # Where requests that leave something with their channel's group name it.
-GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2}
+GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2, bus.RESERVE: 2}
 
 Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
 
@@ -227,8 +227,6 @@ class ShardLink:
         for sent in self.sent:
             if sent.number == turn:
                 publish = sent.publishes[index]
-                if publish.commit is not None:
-                    publish.commit.transaction.partial = True
                 for start, span in publish.spans:
                     low, high = max(first, start), min(first + count, start + span.count)
                     if low < high:

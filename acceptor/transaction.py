@@ -3,8 +3,9 @@
       collecting ──(tx.commit)──▶ waiting for room ──(all of it fits)──▶ on its way ──(every shard took it in)──▶ done
           └──(tx.rollback, an error, the end of the channel)──▶ forgotten
 
-What a transaction has for one shard is taken in at once, or not at all. It leaves when every gate on its way has room
-for all of it; what is larger than a queue ever has room for leaves when the queue is open and nothing is under way.
+All of it is done or nothing. It leaves when every gate on its way has room for all of it, and queues that refuse what
+is too much have said that they will not; what is larger than a queue ever has room for leaves when the queue is open
+and nothing is under way. Each shard takes in its part at once.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor import publishing
 from acceptor.inlet import Gate, Inlet
+from acceptor.methods.asking import Asking, ask_shard
 from acceptor.parked import ParkedRun
 from acceptor.routes import Route
 from acceptor.sent import Commit
 from acceptor.shard_link import ShardLink
-from acceptor.unacked_cy import Settlements, UnackedTags
+from acceptor.unacked_cy import Settlements
+from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun
+from penstock.watermarks import REJECTING, QueueLimits
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -39,6 +43,7 @@ class Transaction:
         self.octets = 0
         self.settlements = [Settlements() for _ in core.links]
         self.journal = bytearray()
+        self.settled = 0
 
     def publish(self, run: ParkedRun) -> None:
         """Keep publishes until the commit; nothing is left in `run`. AMQPError where there is no more room for them."""
@@ -51,14 +56,19 @@ class Transaction:
         self.runs.append(kept)
         run.count = 0
 
-    def settle(self, unacked: UnackedTags, run: SettleRun) -> int:
+    def settle(self, channel: Channel, run: SettleRun) -> int:
         """Keep settlements until the commit; the first tag that is unknown, or -1."""
-        unknown: int = unacked.settle_noted(run.rows, run.count, self.settlements, self.journal)
+        before = channel.unacked.consumed
+        unknown: int = channel.unacked.settle_noted(run.rows, run.count, self.settlements, self.journal)
+        settled = before - channel.unacked.consumed
+        self.settled += settled
+        channel.shared_prefetch.uncommitted += settled
         return unknown
 
-    def rollback(self, unacked: UnackedTags) -> None:
+    def rollback(self, channel: Channel) -> None:
         """Publishes are dropped, what was settled is not."""
-        unacked.restore(self.journal)
+        channel.unacked.restore(self.journal)
+        channel.shared_prefetch.committed(self.settled)
         self.forget()
 
     def forget(self) -> None:
@@ -100,18 +110,57 @@ class Transaction:
 
 
 class Committing:
-    """A transaction on its way: `awaited` shards have not taken it in. `full` is the queue that had no room for it."""
+    """A transaction on its way: `awaited` shards have not taken it in. `full` is the queue that had no room for it.
+
+    One shard alone may refuse its part. Where several take part none does: those with queues that may refuse are asked
+    to keep room for it before any of it leaves, and it is `firm`.
+    """
 
     def __init__(self, channel: Channel, transaction: Transaction) -> None:
         self.channel = channel
         self.awaited = 0
-        self.refusals = 0
-        self.shards = 0
+        self.firm = False
         self.full: int | None = None
-        self.partial = False
+        self.reserved: list[int] = []
         self.commits: dict[int, Commit] = {}
         self.settlements = transaction.settlements
+        self.settled = transaction.settled
         self.done: Callable[[Any], None] = lambda answer: None
+
+    def reserve(self, pieces: Sequence[Piece]) -> Asking:
+        """Have room kept where it may be refused. AMQPError where there is none."""
+        shards = {target.link.index for _, route in pieces for target in route.targets}
+        shards.update(index for index, settlements in enumerate(self.settlements) if settlements)
+        self.firm = len(shards) > 1
+        needs = self.needs(pieces) if self.firm else {}
+        for shard in sorted(needs):  # in order: of two that want the same room one gets it
+            self.reserved.append(shard)
+            self.channel.shards.add(shard)
+            asked = [[id, *need] for id, need in needs[shard].items()]
+            self.full = yield from ask_shard(shard, bus.RESERVE, self.channel.group, asked)
+            if self.full is not None:
+                raise self.no_room()
+
+    def release(self) -> Asking:
+        """Give back the room that is kept."""
+        reserved, self.reserved = self.reserved, []
+        for shard in reserved:
+            yield from ask_shard(shard, bus.RESERVE, self.channel.group, [])
+
+    def needs(self, pieces: Sequence[Piece]) -> dict[int, dict[int, list[int]]]:
+        """Messages and octets for each queue that may refuse, by shard and queue id."""
+        topology = self.channel.core.topology
+        needs: dict[int, dict[int, list[int]]] = {}
+        for run, route in pieces:
+            octets = run.batch.body_bytes(run.first, run.count)
+            for target in route.targets:
+                for id in target.queues:
+                    queue = topology.queue_by_id(id) if isinstance(id, int) else None
+                    if queue is not None and QueueLimits.from_wire(queue.limits).overflow in REJECTING:
+                        need = needs.setdefault(target.link.index, {}).setdefault(queue.queue_id, [0, 0])
+                        need[0] += run.count
+                        need[1] += octets
+        return needs
 
     def start(self, done: Callable[[Any], None]) -> None:
         """`done` is called when every shard has taken in its part."""
@@ -136,20 +185,21 @@ class Committing:
         for link, settlements in zip(core.links, self.settlements, strict=True):
             if settlements:
                 self.commit(link)
-        self.awaited = self.shards = len(self.commits)
+        self.awaited = len(self.commits)
         for index, commit in self.commits.items():
             core.links[index].commit(commit)
+        self.channel.shared_prefetch.committed(self.settled)
 
     def commit(self, link: ShardLink) -> Commit:
         commit = self.commits.get(link.index)
         if commit is None:
             settlements = self.settlements[link.index]
-            commit = self.commits[link.index] = Commit(self, settlements or None)
+            group = self.channel.group if self.firm else None
+            commit = self.commits[link.index] = Commit(self, settlements or None, group)
         return commit
 
     def refused_by(self, queue: int) -> None:
         self.full = queue
-        self.refusals += 1
 
     def taken(self) -> None:
         """One shard more has taken in its part, or refused it."""
@@ -157,11 +207,7 @@ class Committing:
         if not self.awaited:
             self.done(None)
 
-    def error(self) -> AMQPError | None:
-        """Why it failed: RabbitMQ's words where some of it is done all the same."""
-        if self.partial or 0 < self.refusals < self.shards:
-            return amqp_error(406, "partial tx completion")
-        if self.full is None:
-            return None
-        queue = self.channel.core.topology.queue_by_id(self.full)
+    def no_room(self) -> AMQPError:
+        """The error for a queue that is full."""
+        queue = None if self.full is None else self.channel.core.topology.queue_by_id(self.full)
         return amqp_error(406, f"transaction rolled back: no room in {queue or 'a queue that is gone'}")

@@ -59,9 +59,13 @@ LIMIT = 10
 ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
 GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consumers within this turn
-# [COMMIT, publishes, part | None]: a transaction. The PUBLISH operations that follow, that many, are taken in together
-# with the settlements of the part (as of SETTLE), or none of it where a queue refuses some.
+# [COMMIT, publishes, part | None, group | None]: a transaction. The PUBLISH operations that follow, that many, are
+# taken in together with the settlements of the part (as of SETTLE), or none of it where a queue refuses some. With a
+# group others take part in it: none refuses, and what room was kept for the group is used.
 COMMIT = 13
+# [RESERVE, request, group, [[queue id, messages, octets], ...]] -> None | id of a queue that has no room: room is kept
+# for the transaction of a channel, that and no more; with an empty list none, nor after GONE.
+RESERVE = 17
 REPLIES = 15  # [REPLIES, name, there]: a reply consumer comes or goes (see penstock/replies.py)
 REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
 

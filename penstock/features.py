@@ -29,6 +29,7 @@ class QueueFeatures:
     delivery_limit: int | None = None
     consumer_timeout: int | None = None
     last_value_key: str | None = None
+    tx_when_full: str | None = None
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
@@ -47,6 +48,7 @@ class QueueFeatures:
             delivery_limit=None if delivery_limit is None or delivery_limit < 0 else delivery_limit,
             consumer_timeout=arguments.get("x-consumer-timeout"),
             last_value_key=_last_value_key(arguments),
+            tx_when_full=arguments.get("x-tx-when-full"),
         )
 
     def to_wire(self) -> list[Any]:

@@ -19,6 +19,8 @@ Overflow: TypeAlias = Literal[
     "flow", "drop-head", "reject-publish", "reject-publish-dlx", "ring", "ring-strict", "last-value"
 ]
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
+REJECTING: frozenset[Overflow] = frozenset({"reject-publish", "reject-publish-dlx", "ring-strict"})
+"""Those under which publishes beyond the limit are refused."""
 
 NUMBER_MAX = 2**63 - 1
 DIGITS_MAX = len(str(NUMBER_MAX))

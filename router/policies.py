@@ -67,6 +67,7 @@ KEYS: dict[str, Key] = {
     "flow-stop-size": _limit("qpid.flow_stop_size"),
     "flow-resume-size": _limit("qpid.flow_resume_size"),
     "overflow": Key("x-overflow", _QUEUES, operator=True),
+    "tx-when-full": Key("x-tx-when-full", _QUEUES, operator=True),
     "dead-letter-exchange": Key("x-dead-letter-exchange", _QUEUES),
     "dead-letter-routing-key": Key("x-dead-letter-routing-key", _QUEUES),
     "alternate-exchange": Key("alternate-exchange", APPLY_TO["exchanges"]),

@@ -118,6 +118,7 @@ RULES: dict[str, _Rule] = {
     "x-queue-type": _Rule(_ALL, _queue_type),
     "x-delivery-limit": _Rule(_QUORUM, _integer()),
     "x-consumer-timeout": _Rule(_CLASSIC | _QUORUM, _size),
+    "x-tx-when-full": _Rule(_ALL, _one_of("invalid_tx_when_full", "wait", "reject")),
     "x-max-age": _Rule(_STREAM, _anything),
     "x-stream-max-segment-size-bytes": _Rule(_STREAM, _anything),
     "x-initial-cluster-size": _Rule(_STREAM, _anything),

@@ -12,11 +12,13 @@ from shard.segment_cy import Range
 
 Refused = list[tuple[int, int]]
 """(first row, count) of what was not taken."""
+OldestUnacked = Callable[[QueueState], int | None]
+"""The lowest sequence number that anybody has in hand; None if nobody has any."""
 
 
 def admit(
     queue: QueueState, batch: Batch, first: int, count: int, now: int, deliver: Callable[[QueueState], None],
-    oldest_unacked: Callable[[QueueState], int | None],
+    oldest_unacked: OldestUnacked,
 ) -> Refused:  # fmt: skip
     """Enqueue what there is room for; consumers make room while it goes on, which is what `deliver` is for."""
     refused: Refused = []
@@ -39,6 +41,34 @@ def admit(
         for start, size in refused:
             queue.contents.dead.append((MAXLEN, Range(batch, start, size, -1, False, batch.body_bytes(start, size))))
     return refused
+
+
+def admits(queue: QueueState, count: int, octets: int, oldest_unacked: OldestUnacked) -> bool:
+    """Whether a queue takes so much at once. Consumers take what they have credit for; of a strict ring all may go
+    that nobody has in hand, as long as nobody has anything.
+    """
+    limits = queue.limits
+    messages, held = queue.counted
+    if limits.overflow == "ring-strict" and oldest_unacked(queue) is None:
+        messages, held = queue.reserved, queue.reserved_bytes
+    taken = sum(max(consumer.credit(), 0) for level in queue.ring.levels for consumer in level.awake)
+    if count <= taken:
+        return True
+    return (limits.max_count is None or messages + count - taken <= limits.max_count) and (
+        limits.max_bytes is None or held + octets <= limits.max_bytes
+    )
+
+
+def take_all(
+    queue: QueueState, batch: Batch, first: int, count: int, now: int, deliver: Callable[[QueueState], None],
+    oldest_unacked: OldestUnacked,
+) -> None:  # fmt: skip
+    """Enqueue what was promised room, whatever has become of that; a strict ring drops for it what it may."""
+    rest = [(first, count)]
+    if queue.limits.overflow == "ring-strict":
+        rest = admit(queue, batch, first, count, now, deliver, oldest_unacked)
+    for start, size in rest:
+        queue.enqueue(batch, start, size, now)
 
 
 def _make_room(queue: QueueState, batch: Batch, row: int, oldest_unacked: int | None) -> bool:

@@ -14,6 +14,7 @@ from shard.consumer_cy import Consumer, Group, settle_rows
 from shard.link import Link
 from shard.queues import QueueState
 from shard.segment_cy import Range
+from shard.transactions import release
 
 if TYPE_CHECKING:
     from shard.core import ShardCore
@@ -179,6 +180,7 @@ class Consuming:
         link.reply(request, None)
 
     def gone(self, link: Link, id: int) -> None:
+        release(link, id)
         group = link.groups.pop(id, None)
         if group is not None:
             for consumer in list(group.members):

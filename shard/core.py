@@ -9,6 +9,7 @@ latest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from penstock import bus
@@ -20,7 +21,7 @@ from penstock.settings import Settings
 from penstock.watermarks import QueueLimits
 from router.records import Queue
 from router.topology import Topology
-from shard.admission import Refused, admit
+from shard.admission import Refused, admit, take_all
 from shard.burial import SLICE, Burial
 from shard.consuming import Consuming
 from shard.expiry import Alarms
@@ -32,7 +33,7 @@ from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.room import UNWRITTEN
-from shard.transactions import full_for
+from shard.transactions import release, reserve, take_in
 
 log = get_logger()
 
@@ -79,6 +80,7 @@ class ShardCore:
             bus.STAT: self.stat,
             bus.REPLIES: reply_consumer,
             bus.REPLIES_TO: self.reply_consumer_lives,
+            bus.RESERVE: partial(reserve, self),
             **self.consuming.operations,
         }
 
@@ -186,13 +188,8 @@ class ShardCore:
             elif operation[0] == bus.SETTLE:
                 self.consuming.settle(link, parts, operation)
             elif operation[0] == bus.COMMIT:
-                full = full_for(self, parts, operations[index + 1 : index + 1 + operation[1]])
-                if full is not None:
-                    link.verdicts.append([bus.REFUSED, turn, index, full.id])
-                    for _ in range(operation[1]):
-                        next(steps)
-                elif operation[2] is not None:
-                    self.consuming.settle(link, parts, [bus.SETTLE, operation[2]])
+                for _ in range(take_in(self, link, parts, turn, index, operations)):
+                    next(steps)
             else:
                 self.operations[operation[0]](link, *operation[1:])
 
@@ -332,7 +329,10 @@ class ShardCore:
 
     # Operations of an acceptor
 
-    def publish(self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any]) -> None:
+    def publish(
+        self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any], firm: bool = False
+    ) -> None:
+        """Take in messages, each queue what it has room for; where `firm` all of them."""
         _, ids, part, first, count = operation
         batch = bus.batch_at(parts, part)
         if any(self.queues[id].lingers for id in ids if id in self.queues):
@@ -341,19 +341,22 @@ class ShardCore:
             if isinstance(id, str):
                 pass_on(self, id, batch, first, count)
                 continue
-            for refused, size in self.enqueue(id, batch, first, count):
+            for refused, size in self.enqueue(id, batch, first, count, firm):
                 if link.is_acceptor:
                     link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])
 
-    def enqueue(self, id: int, batch: Batch, first: int, count: int) -> Refused:
+    def enqueue(self, id: int, batch: Batch, first: int, count: int, firm: bool = False) -> Refused:
         """Take messages in for a queue, if there is one; what it refused."""
         queue = self.queues.get(id)
         if queue is None:
             return []
         self.touch(queue)
-        if queue.rejects:
+        if not queue.rejects:
+            queue.enqueue(batch, first, count, self.now)
+            return []
+        if not firm:
             return admit(queue, batch, first, count, self.now, self.deliver, self.oldest_unacked)
-        queue.enqueue(batch, first, count, self.now)
+        take_all(queue, batch, first, count, self.now, self.deliver, self.oldest_unacked)
         return []
 
     def oldest_unacked(self, queue: QueueState) -> int | None:
@@ -434,6 +437,8 @@ class ShardCore:
                 link = self.links.pop(identity)
                 if self.journal is not None:
                     self.journal.link(identity, None)
+                for group in list(link.reserved):
+                    release(link, group)
                 consumers = list(link.consumers.values())
                 for consumer in consumers:
                     self.consuming.end_consumer(link, consumer)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import bus
 from shard.consumer_cy import Consumer, Group
 from shard.segment_cy import Range
+
+if TYPE_CHECKING:
+    from shard.queues import QueueState
 
 
 def life_of(identity: bytes) -> tuple[str, int, int]:
@@ -24,13 +27,14 @@ class Link:
     one that it was told to be so. `verdicts` are the operations that say what of its publishes was refused, in the
     order of their turns; each leaves with the report of its turn and is kept until that is heard.
 
+    `reserved` is the room, messages and octets, that is kept in queues for the transactions of channels, by group.
     `greeted` is set from the other's hello until it is answered; `waiting` holds turns that are ahead of the shard's
     topology; `receiver` is the acceptor's index.
     """
 
     __slots__ = (
-        "consumers", "greeted", "groups", "identity", "receiver", "replies", "reported", "safe", "taken", "turn",
-        "verdicts", "waiting",
+        "consumers", "greeted", "groups", "identity", "receiver", "replies", "reported", "reserved", "safe", "taken",
+        "turn", "verdicts", "waiting",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, record: bytes | None = None) -> None:
@@ -49,6 +53,7 @@ class Link:
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[int, Group] = {}
         self.replies: set[str] = set()
+        self.reserved: dict[int, list[tuple[QueueState, int, int]]] = {}
 
     @property
     def is_acceptor(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.features import QueueFeatures
-from penstock.watermarks import QueueLimits
+from penstock.watermarks import REJECTING, QueueLimits
 from router.records import Queue as Record
 from shard.consumer_cy import Consumer
 from shard.dead_letters import counted
@@ -33,7 +33,8 @@ class QueueState:
 
     __slots__ = (
         "auto_delete", "bereft", "contents", "deleters", "exclusive_consumer", "features", "fenced", "had_consumers",
-        "id", "last_values", "limits", "name", "ring", "saturation", "slot", "used", "vhost", "weighed",
+        "id", "last_values", "limits", "name", "reserved", "reserved_bytes", "ring", "saturation", "slot", "used",
+        "vhost", "weighed",
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
@@ -58,6 +59,8 @@ class QueueState:
         self.deleters: list[Callable[[Any], None]] = []
         self.bereft: list[Consumer] = []
         self.weighed = 0
+        self.reserved = 0
+        self.reserved_bytes = 0
         self.used = now
         self.govern(limits, features)
 
@@ -139,14 +142,17 @@ class QueueState:
     @property
     def rejects(self) -> bool:
         """Whether publishes beyond the limit are refused."""
-        return self.limits.overflow in ("reject-publish", "reject-publish-dlx", "ring-strict")
+        return self.limits.overflow in REJECTING
 
     @property
     def counted(self) -> tuple[int, int]:
-        """Messages and octets that count against a limit: ready ones as in RabbitMQ, in a strict ring all."""
+        """Messages and octets that count against a limit: ready ones as in RabbitMQ, in a strict ring all.
+
+        Room that is kept for transactions is used already.
+        """
         if self.limits.overflow == "ring-strict":
-            return self.depth, self.depth_bytes
-        return self.contents.ready, self.contents.ready_bytes
+            return self.depth + self.reserved, self.depth_bytes + self.reserved_bytes
+        return self.contents.ready + self.reserved, self.contents.ready_bytes + self.reserved_bytes
 
     def is_full(self) -> bool:
         """Whether a rejecting queue takes no message, be it an empty one."""

@@ -1,40 +1,84 @@
-"""Whether a transaction can be taken in: all of what it publishes, or nothing (AMQP 0-9-1, 1.9)."""
+"""A shard's part of a transaction: all of what it publishes and settles, or nothing (AMQP 0-9-1, 1.9).
+
+Where one shard takes part it may find a queue full and refuse. Where several do, and queues among theirs may refuse,
+each of these is asked for room first; what it keeps counts as used until the commit takes it, or it is given back.
+Thus no shard finds its part too large when others have taken in theirs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
+from shard.admission import admits
+from shard.link import Link
 from shard.queues import QueueState
 
 if TYPE_CHECKING:
     from shard.core import ShardCore
 
+Need = tuple[QueueState, int, int]
+"""A queue that may refuse, and the messages and octets that are to go into it."""
 
-def full_for(core: ShardCore, parts: Sequence[Any], publishes: list[list[Any]]) -> QueueState | None:
-    """The first queue that would refuse some of these publishes; what came before them has taken effect."""
-    needs: dict[QueueState, list[int]] = {}
+
+def take_in(
+    core: ShardCore, link: Link, parts: Sequence[Any], turn: int, index: int, operations: list[list[Any]]
+) -> int:
+    """Take in a transaction unless a queue refuses it; how many of the operations that follow belong to it."""
+    size: int
+    _, size, settlements, group = operations[index]
+    publishes = operations[index + 1 : index + 1 + size]
+    if group is not None:
+        release(link, group)
+    elif (full := full_one(core, needs(core, parts, publishes))) is not None:
+        link.verdicts.append([bus.REFUSED, turn, index, full.id])
+        return size
+    if settlements is not None:
+        core.consuming.settle(link, parts, [bus.SETTLE, settlements])
+    for at, publish in enumerate(publishes, index + 1):
+        core.publish(link, parts, turn, at, publish, firm=True)
+    return size
+
+
+def reserve(core: ShardCore, link: Link, request: int, group: int, asked: list[list[int]]) -> None:
+    """Keep room for the transaction of a channel, and what was kept for it before no longer (bus.RESERVE)."""
+    release(link, group)
+    kept = [(core.queues[id], count, octets) for id, count, octets in asked if id in core.queues]
+    full = full_one(core, kept)
+    if full is None and kept:
+        for queue, count, octets in kept:
+            queue.reserved += count
+            queue.reserved_bytes += octets
+        link.reserved[group] = kept
+    link.reply(request, None if full is None else full.id)
+
+
+def release(link: Link, group: int) -> None:
+    """Give back what is kept for a channel, if anything is."""
+    for queue, count, octets in link.reserved.pop(group, ()):
+        queue.reserved -= count
+        queue.reserved_bytes -= octets
+
+
+def needs(core: ShardCore, parts: Sequence[Any], publishes: list[list[Any]]) -> list[Need]:
+    """What publishes need of queues that may refuse."""
+    found: dict[QueueState, list[int]] = {}
     for _, ids, part, first, count in publishes:
         octets = bus.batch_at(parts, part).body_bytes(first, count)
         for queue in (core.queues[id] for id in ids if id in core.queues):
             if queue.rejects:
-                need = needs.setdefault(queue, [0, 0])
+                need = found.setdefault(queue, [0, 0])
                 need[0] += count
                 need[1] += octets
-    for queue, (count, octets) in needs.items():
-        core.settle_down(queue)
-        if not admits(queue, count, octets):
-            return queue
+    return [(queue, count, octets) for queue, (count, octets) in found.items()]
+
+
+def full_one(core: ShardCore, asked: Iterable[Need]) -> QueueState | None:
+    """The first queue that has no room; what came before has taken effect by then."""
+    for queue, count, octets in asked:
+        if queue.rejects:
+            core.settle_now(queue)
+            if not admits(queue, count, octets, core.oldest_unacked):
+                return queue
     return None
-
-
-def admits(queue: QueueState, count: int, octets: int) -> bool:
-    """Whether a rejecting queue takes so much; consumers take at once what they have credit for."""
-    taken = sum(max(consumer.credit(), 0) for level in queue.ring.levels for consumer in level.awake)
-    if count <= taken:
-        return True
-    contents, limits = queue.contents, queue.limits
-    return (limits.max_count is None or contents.ready + count - taken <= limits.max_count) and (
-        limits.max_bytes is None or contents.ready_bytes + octets <= limits.max_bytes
-    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from acceptor.inlet import Gate, Inlet
-from acceptor.methods.asking import AtGates, Handling, Until
-from acceptor.transaction import Committing, Transaction
+from acceptor.methods.asking import Answer, AtGates, Handling, ToRouter, ToShard, Until
+from acceptor.transaction import Committing, Piece, Transaction
 from penstock.amqp.errors import amqp_error
+from penstock.features import QueueFeatures
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -25,34 +27,49 @@ def commit(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """The next transaction begins at once: what comes from now on is not of this one."""
     transaction = begun(channel)
     channel.transaction = Transaction(channel.core)
+    committing = Committing(channel, transaction)
     try:
+        committing.leave((yield from find_room(channel, transaction, committing)))
+    finally:
+        transaction.forget()
+    yield Until(committing.start)
+    if committing.full is not None:
+        raise committing.no_room()
+    channel.send("tx_commit_ok")
+
+
+def find_room(
+    channel: Channel, transaction: Transaction, committing: Committing
+) -> Generator[ToRouter | ToShard | AtGates, Answer, list[Piece]]:
+    """Wait until all of it may leave; the pieces that it leaves in. AMQPError where a queue refuses it."""
+    topology = channel.core.topology
+    while True:
         while closed := transaction.closed_gates(channel, pieces := transaction.pieces(channel)):
-            if channel.core.settings.flow.tx_when_full == "reject":
-                refuse_if_full(closed)
+            refuse_if_full(channel, closed)
             for gate in closed:
                 if isinstance(gate, Inlet) and not gate.in_flight:
                     channel.held_at(gate)
             yield AtGates(closed)
-        committing = Committing(channel, transaction)
-        committing.leave(pieces)
-    finally:
-        transaction.forget()
-    yield Until(committing.start)
-    error = committing.error()
-    if error is not None:
-        raise error
-    channel.send("tx_commit_ok")
+        version = topology.version
+        yield from committing.reserve(pieces)
+        if not committing.reserved or (version == topology.version and not transaction.closed_gates(channel, pieces)):
+            return pieces
+        yield from committing.release()
 
 
-def refuse_if_full(closed: list[Gate]) -> None:
-    """AMQPError unless it is only what is under way that leaves no room."""
+def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
+    """AMQPError where it is not to wait, unless it is only what is under way that leaves no room."""
+    core = channel.core
     for gate in closed:
-        if gate.is_saturated() or (isinstance(gate, Inlet) and not gate.in_flight):
+        full = gate.is_saturated() or (isinstance(gate, Inlet) and not gate.in_flight)
+        queue = core.topology.queue_by_id(gate.id) if isinstance(gate, Inlet) else None
+        own = QueueFeatures.from_wire(queue.features).tx_when_full if queue else None
+        if full and (own or core.settings.flow.tx_when_full) == "reject":
             raise amqp_error(406, f"transaction rolled back, no room: {gate}")
 
 
 def rollback(channel: Channel, arguments: dict[str, Any]) -> None:
-    begun(channel).rollback(channel.unacked)
+    begun(channel).rollback(channel)
     channel.transaction = Transaction(channel.core)
     channel.send("tx_rollback_ok")
 
@@ -66,7 +83,7 @@ def begun(channel: Channel) -> Transaction:
 def settle(channel: Channel, arguments: dict[str, Any]) -> None:
     """Settlements that had to wait behind a method: the scanner made a run of them."""
     run = arguments["run"]
-    channel.settled(run, begun(channel).settle(channel.unacked, run))
+    channel.settled(run, begun(channel).settle(channel, run))
 
 
 HANDLERS = {"tx_select": select, "tx_commit": commit, "tx_rollback": rollback, "basic_ack": settle}

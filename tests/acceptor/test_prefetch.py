@@ -104,6 +104,23 @@ def test_what_a_channel_had_before_its_second_shard_counts() -> None:
         assert limited.gather() == ["b"] * 3
 
 
+@pytest.mark.parametrize(("end", "more"), [("tx.commit", 3), ("tx.rollback", 0)])
+def test_what_is_settled_in_a_transaction_counts_until_its_end(end: str, more: int) -> None:
+    with Node(1, 3) as node:
+        limited = Limited(node, "ab", 3)
+        limited.client.call("tx.select", 1)
+        limited.consume("a", "b")
+        for queue in "ab":
+            limited.fill(queue, 10)
+        node.settle()
+        assert len(limited.gather()) == 3
+        limited.ack_all()
+        assert not limited.gather()
+        limited.client.call(end, 1)
+        assert len(limited.gather()) == more
+        assert limited.outstanding == 3
+
+
 def test_a_shard_that_is_hungry_while_others_are_told_is_not_forgotten() -> None:
     with Node(1, 3) as node:
         limited = Limited(node, "abd", 2)

@@ -251,14 +251,162 @@ def test_a_rejecting_queue_takes_all_or_nothing(node: Node, client: Client) -> N
     assert depths(node, "a", "strict") == [1, 2]
 
 
-def test_where_another_shard_has_taken_its_part_it_is_partial(node: Node, client: Client) -> None:
-    node.declare("strict", 0, **{"x-max-length": 1, "x-overflow": "reject-publish"})
-    for queue in ("b", "strict", "strict"):
+STRICT = {"x-max-length": 2, "x-overflow": "reject-publish"}
+NO_ROOM = "PRECONDITION_FAILED - transaction rolled back: no room in queue '{}' in vhost '/'"
+
+
+def reserved(node: Node, *queues: str) -> list[int]:
+    return [node.state(queue).reserved for queue in queues]
+
+
+@pytest.mark.parametrize("shard", [0, 1])
+def test_what_one_shard_refuses_is_done_on_none(node: Node, client: Client, shard: int) -> None:
+    node.declare("strict", shard, **STRICT)
+    other = "ba"[shard]
+    channel(node, tx=False).publish(1, b"old", routing_key=other)
+    tag = get(node, client, other).delivery_tag
+    client.send("basic.ack", 1, delivery_tag=tag)
+    for queue in (other, "strict", "strict", "strict"):
         client.publish(1, b"1", routing_key=queue)
     client.send("tx.commit", 1)
     node.settle()
-    assert client.take("channel.close", 1).text == "PRECONDITION_FAILED - partial tx completion"
-    assert depths(node, "b", "strict") == [1, 0]
+    closed = client.take("channel.close", 1)
+    assert (closed.code, closed.text, closed.class_id, closed.method_id) == (406, NO_ROOM.format("strict"), 90, 20)
+    assert depths(node, other, "strict") == [1, 0]
+    assert node.state(other).contents.ready == 1
+    assert reserved(node, "strict") == [0]
+
+
+def test_several_shards_that_may_refuse(node: Node, client: Client) -> None:
+    node.declare("first", 0, **STRICT)
+    node.declare("second", 1, **STRICT)
+    for depth in (1, 2):
+        for queue in ("first", "second", "a"):
+            client.publish(1, b"x", routing_key=queue)
+        client.call("tx.commit", 1)
+        assert depths(node, "first", "second", "a") == [depth] * 3
+    client.send("basic.get", 1, queue="first", no_ack=True)
+    for queue in ("first", "second"):
+        client.publish(1, b"x", routing_key=queue)
+    client.send("tx.commit", 1)
+    node.settle()
+    assert client.take("channel.close", 1).text == NO_ROOM.format("second")
+    assert depths(node, "first", "second") == [1, 2]
+    assert reserved(node, "first", "second") == [0, 0]
+
+
+def ask_for_room(node: Node, client: Client) -> None:
+    """Up to where both shards have kept room, and their last answer is on its way."""
+    node.settle()
+    for queue in ("first", "second"):
+        client.publish(1, b"x", routing_key=queue)
+    client.send("tx.commit", 1)
+    client.read()
+    for shard in (0, 1):
+        node.finish(0)
+        node.send_up(0, shard)
+        node.finish_shard(shard)
+        if shard == 0:
+            node.send_down(0, 0)
+
+
+def test_room_that_is_kept_is_nobody_elses(node: Node, client: Client) -> None:
+    node.declare("first", 0, **{**STRICT, "x-max-length": 1})
+    node.declare("second", 1, **STRICT)
+    other = channel(node, tx=False)
+    other.call("confirm.select", 1)
+    ask_for_room(node, client)
+    assert reserved(node, "first", "second") == [1, 1]
+    other.publish(1, b"other", routing_key="first")
+    other.read()
+    node.finish(0)
+    node.send_up(0, 0)
+    node.settle()
+    other.take("basic.nack", 1)
+    client.take("tx.commit-ok", 1)
+    assert depths(node, "first", "second") == [1, 1]
+    assert reserved(node, "first", "second") == [0, 0]
+
+
+@pytest.mark.parametrize("lost", ["connection", "acceptor"])
+def test_room_that_is_kept_for_who_is_gone_is_free(node: Node, client: Client, lost: str) -> None:
+    node.declare("first", 0, **STRICT)
+    node.declare("second", 1, **STRICT)
+    ask_for_room(node, client)
+    assert reserved(node, "first", "second") == [1, 1]
+    if lost == "connection":
+        client.connection.lost()
+    else:
+        node.kill_acceptor(0)
+        node.start_acceptor(0)
+    node.settle()
+    assert reserved(node, "first", "second") == [0, 0]
+    assert depths(node, "first", "second") == [0, 0]
+
+
+def test_a_shard_that_has_promised_room_and_died_keeps_its_word(node: Node, client: Client) -> None:
+    node.declare("first", 0, **{**STRICT, "x-max-length": 1})
+    node.declare("second", 1, **STRICT)
+    other = channel(node, tx=False)
+    ask_for_room(node, client)
+    node.kill_shard(0)
+    node.start_shard(0)
+    other.publish(1, b"other", routing_key="first")
+    node.settle()
+    client.take("tx.commit-ok", 1)
+    assert depths(node, "first", "second") == [2, 1]
+
+
+def test_who_finds_the_way_closed_behind_kept_room_gives_it_back(node: Node, client: Client) -> None:
+    node.declare("strict", 1, **STRICT)
+    other = channel(node, tx=False)
+    for queue in ("full", "strict"):
+        client.publish(1, b"x", routing_key=queue)
+    client.send("tx.commit", 1)
+    client.read()
+    node.finish(0)
+    node.send_up(0, 1)
+    node.finish_shard(1)
+    for _ in range(5):
+        other.publish(1, b"other", routing_key="full")
+    other.read()
+    node.settle(1)
+    assert reserved(node, "strict") == [0]
+    assert depths(node, "full", "strict") == [5, 0]
+    for _ in range(3):
+        other.send("basic.get", 1, queue="full", no_ack=True)
+    node.settle(2)
+    client.take("tx.commit-ok", 1)
+    assert depths(node, "full", "strict") == [3, 1]
+
+
+def test_a_strict_ring_makes_room_unless_somebody_has_its_oldest(node: Node, client: Client) -> None:
+    node.declare("ring", 1, **{"x-max-length": 2, "x-overflow": "ring-strict"})
+    for number in range(2):
+        for queue in ("ring", "a", "ring"):
+            client.publish(1, b"%d" % number, routing_key=queue)
+        client.call("tx.commit", 1)
+    assert depths(node, "ring", "a") == [2, 2]
+    assert get(node, client, "ring").body == b"1"
+    for queue in ("ring", "a"):
+        client.publish(1, b"late", routing_key=queue)
+    client.send("tx.commit", 1)
+    node.settle()
+    assert client.take("channel.close", 1).text == NO_ROOM.format("ring")
+    assert depths(node, "ring", "a") == [2, 2]
+
+
+def test_a_policy_says_whether_a_queue_is_waited_for(node: Node, client: Client) -> None:
+    other = channel(node, tx=False)
+    for _ in range(5):
+        other.publish(1, b"x", routing_key="full")
+    node.settle(1)
+    node.policy("p", "^full$", {"tx-when-full": "reject"})
+    client.publish(1, b"y", routing_key="full")
+    client.send("tx.commit", 1)
+    node.settle(1)
+    closed = client.take("channel.close", 1)
+    assert "rolled back, no room: queue 'full' in vhost '/': 5 of 4 messages" in closed.text
 
 
 @pytest.mark.parametrize("sent", [False, True])

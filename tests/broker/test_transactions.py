@@ -12,6 +12,8 @@ from tests.raw import Channel, Client
 
 pytestmark = pytest.mark.broker
 
+REJECT = {"x-overflow": "reject-publish"}
+
 
 def test_publishes_and_acks_take_effect_at_the_commit(channel: Channel, names: Names) -> None:
     """Over many queues, so that several shards take part."""
@@ -69,6 +71,29 @@ def test_a_commit_that_a_queue_refuses(connect: Callable[..., Client], channel: 
     assert refused.text == f"PRECONDITION_FAILED - transaction rolled back: no room in queue '{queue}' in vhost '/'"
     assert channel.depth(queue) == 0
     channel.call("queue.delete", queue=queue)
+
+
+def test_a_commit_over_many_queues_that_one_of_them_refuses(
+    connect: Callable[..., Client], channel: Channel, names: Names
+) -> None:
+    """Over several shards: nothing of it is done on any."""
+    strict, *others = [names("q") for _ in range(8)]
+    channel.call("queue.declare", queue=strict, exclusive=False, arguments={"x-max-length": 1, **REJECT})
+    for queue in others:
+        channel.call("queue.declare", queue=queue)
+    writer = connect().channel()
+    writer.call("tx.select")
+    for queue in (*others, strict):
+        writer.publish(b"x", queue)
+    writer.call("tx.commit")
+    for queue in (*others, strict):
+        writer.publish(b"x", queue)
+    writer.send("tx.commit")
+    refused = writer.closed()
+    assert refused.text == f"PRECONDITION_FAILED - transaction rolled back: no room in queue '{strict}' in vhost '/'"
+    assert [channel.depth(queue) for queue in (strict, *others)] == [1] * 8
+    for queue in (strict, *others):
+        channel.call("queue.delete", queue=queue)
 
 
 def test_a_commit_waits_for_a_full_queue(connect: Callable[..., Client], channel: Channel, queue: str) -> None:

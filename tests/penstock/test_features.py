@@ -20,8 +20,9 @@ ALL: dict[str, Any] = {
     "x-delivery-limit": 0,
     "x-consumer-timeout": 5,
     "x-last-value-key": "key",
+    "x-tx-when-full": "reject",
 }
-EVERYTHING = QueueFeatures("quorum", 0, 1000, "", "k", 9, True, 0, 5, "key")
+EVERYTHING = QueueFeatures("quorum", 0, 1000, "", "k", 9, True, 0, 5, "key", "reject")
 
 
 def test_from_arguments() -> None:
