@@ -56,6 +56,7 @@ class Channel:
         self.confirms: Confirms | None = None
         self.withheld = 0
         self.transaction: Transaction | None = None
+        self.committing: Transaction | None = None
         self.unacked = UnackedTags()
         self.consumers: dict[str, Consumer] = {}
         self.reply_consumer: ReplyConsumer | None = None
@@ -115,6 +116,10 @@ class Channel:
         if not self.closing:
             text = f"message size {size} is larger than configured max size {self.core.settings.amqp.max_message_size}"
             self.fail(amqp_error(406, text, BY_NAME["basic_publish"]))
+
+    def transactions(self) -> list[Transaction]:
+        """The transactions whose settlements have not left: the one that waits for room, and the next one."""
+        return [transaction for transaction in (self.committing, self.transaction) if transaction is not None]
 
     # Methods
 

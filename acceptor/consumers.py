@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 class Consumer:
     """One consumer of a channel. `id` names it on the bus: its lowest octet is the shard.
 
-    `written` counts octets that left for the socket and that the shard was not told of yet. `attached` from the shard's
-    answer on, `leaving` once its cancel is asked for: one that is the first and not the second is attached `again` to
-    the shard's next life.
+    `written` counts octets that left for the socket and that the shard was not told of yet. `age` is what the shard
+    answered when it was attached, 0 before: one that has it is attached to the shard's next life. `elected` once it is
+    the single active consumer of its queue.
     """
 
     __slots__ = (
-        "again", "attached", "channel", "exclusive", "id", "leaving", "no_ack", "prefetch", "prefix", "priority",
-        "queue", "tag", "written",
+        "age", "channel", "elected", "exclusive", "id", "no_ack", "prefetch", "prefix", "priority", "queue", "tag",
+        "written",
     )  # fmt: skip
 
     def __init__(
@@ -40,14 +40,13 @@ class Consumer:
         self.priority = priority
         self.prefix = DELIVER + bytes([len(octets)]) + octets
         self.written = 0
-        self.attached = False
-        self.again = False
-        self.leaving = False
+        self.age = 0
+        self.elected = False
 
     def operation(self) -> list[Any]:
         """The CONSUME that attaches it; the request's number is filled in by who sends it."""
         channel = self.channel
         return [
             bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
-            channel.shared_prefetch.told, channel.delivers, self.priority, self.again,
+            channel.shared_prefetch.told, channel.delivers, self.priority, self.age, self.elected,
         ]  # fmt: skip

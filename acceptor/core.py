@@ -142,7 +142,7 @@ class AcceptorCore:
         """Where settlements go, by shard; those of the given shards are opened."""
         for shard in shards:
             self.links[shard].settling()
-        return [link.settlements for link in self.links]
+        return [link.next.settlements for link in self.links]
 
     def published(self, count: int) -> None:
         self.published_total += count
@@ -267,12 +267,12 @@ class AcceptorCore:
         link.start()
 
     def shard_died(self, shard: int) -> None:
-        """Its queues are empty: publishes whose confirms were withheld are not in them any more."""
+        """Queues that are not durable are empty: publishes whose confirms were withheld are not in them any more."""
         self.links[shard].died()
         self.delivery.shard_died(shard)
         for inlet in list(self.inlets.values()):
             queue = self.topology.queue_by_id(inlet.id) if inlet.withheld else None
-            if queue is not None and queue.shard == shard:
+            if queue is not None and queue.shard == shard and not queue.durable:
                 inlet.lose_withheld()
 
     def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
@@ -293,15 +293,11 @@ class AcceptorCore:
                 self.replies.deliver(operation[1], bus.batch_at(parts, operation[2]), operation[3])
             elif kind == bus.REFUSED:
                 link.refused(*operation[1:])
-            elif kind == bus.CANCELLED:
-                self.delivery.cancelled(operation[1])
-            elif kind == bus.HUNGRY:
-                self.delivery.hungry(shard, operation[1])
-            elif kind == bus.SPENT:
-                self.delivery.spent(shard, operation[1], operation[2])
+            else:
+                self.delivery.hear(shard, operation)
         link.taken(taken)
         if link.awaits:
-            link.go_on(self.delivery.attach_again(shard))
+            self.delivery.go_on(shard)
             self.replies.tell_again(shard)
 
     def flow(self, id: int) -> None:
@@ -333,8 +329,7 @@ class AcceptorCore:
                 self.dirty[channel.connection] = None
         turns = []
         for link in self.links:
-            frames = link.close_turn(self.topology.version)
-            if frames is not None:
+            while (frames := link.close_turn(self.topology.version)) is not None:
                 turns.append((link.index, frames))
         return turns
 
@@ -358,6 +353,7 @@ class AcceptorCore:
                 self.look_at(link)
         for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
             del self.orphans[orphan]
+        self.delivery.forget_holders()
         self.write_counters()
 
     def tick(self) -> None:

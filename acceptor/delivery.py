@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acceptor.consumers import Consumer
 from acceptor.prefetch import SharedPrefetch
 from acceptor.shard_link import Reply
-from acceptor.unacked_cy import GETS
+from acceptor.unacked_cy import GETS, Settlements
 from penstock import bus
 
 if TYPE_CHECKING:
+    from acceptor.channel import Channel
     from acceptor.connection import Connection
     from acceptor.core import AcceptorCore
 
@@ -84,45 +85,67 @@ class Delivery:
             for consumer in self.uncredited.pop(connection, {}):
                 self.open_window(consumer)
 
-    def hungry(self, shard: int, group: int) -> None:
-        """A shard could send more to the consumers of a channel if it was granted."""
-        if group in self.sharing:
-            self.sharing[group].is_hungry(shard)
-
-    def spent(self, shard: int, group: int, count: int) -> None:
-        """A shard has used a grant as far as it could."""
-        if group in self.sharing:
-            self.sharing[group].spent(shard, count)
+    def hear(self, shard: int, operation: list[Any]) -> None:
+        """What a shard says of consumers, and of channels that share a limit."""
+        kind, id = operation[:2]
+        if kind == bus.CANCELLED:
+            self.cancelled(id)
+        elif kind == bus.ELECTED and id in self.consumers:
+            self.consumers[id].elected = True
+        elif kind == bus.HUNGRY and id in self.sharing:
+            self.sharing[id].is_hungry(shard)
+        elif kind == bus.SPENT and id in self.sharing:
+            self.sharing[id].spent(shard, operation[2])
 
     def shard_died(self, shard: int) -> None:
         for shared in self.sharing.values():
             shared.lost(shard)
 
     def attach_again(self, shard: int) -> list[tuple[list[Any], Reply]]:
-        """What attaches its consumers to the next life of a shard, under new ids: nothing meant for the old finds them.
+        """What attaches its consumers to the next life of a shard.
 
-        Those that wait for the answer to their first, or last, request are not among them: that is asked again.
+        One that waits for the answer to its first request is not among them: that is asked again.
         """
         attach: list[tuple[list[Any], Reply]] = []
-        for consumer in [c for c in self.consumers.values() if c.queue.shard == shard]:
-            if consumer.leaving or not consumer.attached:
-                continue
-            del self.consumers[consumer.id]
-            consumer.id = self.next_consumer(shard)
-            consumer.written = 0
-            consumer.attached = False
-            consumer.again = True
-            self.consumers[consumer.id] = consumer
-            attach.append((consumer.operation(), partial(self.attached_again, consumer)))
-        for connection in self.core.connections.values():
-            for channel in connection.channels.values():
-                channel.getters = {queue: id for queue, id in channel.getters.items() if id & 255 != shard}
+        for consumer in self.consumers.values():
+            if consumer.queue.shard == shard and consumer.age:
+                consumer.written = 0
+                attach.append((consumer.operation(), partial(self.attached_again, consumer)))
         return attach
 
+    def in_hand(self, shard: int) -> Settlements:
+        """Rows of all that a shard has delivered and that is not settled for good."""
+        held = Settlements()
+        for channel in self.channels():
+            channel.unacked.hold(shard, held)
+            for transaction in channel.transactions():
+                held.extend(transaction.settlements[shard], requeues=True)
+        for sent in self.core.links[shard].unsafe():
+            held.extend(sent.settlements, requeues=False)
+            for commit in sent.commits.values():
+                if commit.settlements is not None:
+                    held.extend(commit.settlements, requeues=False)
+        return held
+
+    def channels(self) -> Iterator[Channel]:
+        return (c for connection in self.core.connections.values() for c in connection.channels.values())
+
+    def go_on(self, shard: int) -> None:
+        """The next life of a shard has said what is safe: it is told of the consumers, and what they have in hand."""
+        living = {channel.group for channel in self.channels()}
+        version = self.core.topology.version
+        self.core.links[shard].go_on(version, self.attach_again(shard), self.in_hand(shard), living)
+
+    def forget_holders(self) -> None:
+        """Now and then: nothing need be known of those whose deliveries are all settled for good."""
+        for link in self.core.links:
+            if link.holders.are_many():
+                getters = {id for channel in self.channels() for id in channel.getters.values()}
+                asking = {operation[2] for operation, _ in link.requests.values() if operation[0] == bus.CONSUME}
+                link.holders.keep({*self.consumers, *getters, *asking, *self.in_hand(link.index).consumers()})
+
     def attached_again(self, consumer: Consumer, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
-        if error is None:
-            consumer.attached = True
-        else:
+        if error is not None:
             self.cancelled(consumer.id)
 
     def cancelled(self, id: int) -> None:

@@ -69,10 +69,11 @@ class Commit:
         if last.builder.used >= 16 * OWN_PARTS:
             last.finish()
 
-    def forget_settlements(self) -> None:
-        """They refer to deliveries of a shard that is dead."""
-        self.settlements = None
-        self.operation[2] = None
+    def leave_again(self) -> None:
+        """To another life of the shard: what is to be requeued is ready there, as it is in nobody's hand."""
+        if self.settlements is not None:
+            settlements, self.settlements = self.settlements, Settlements()
+            self.settlements.extend(settlements, requeues=False)
 
 
 class Committing(Protocol):
@@ -84,17 +85,19 @@ class Committing(Protocol):
 
 
 class Sent:
-    """A turn on its way: its publishes with their spans, transactions, what it weighs and has under way for inlets."""
+    """What a turn brings that must not be lost: publishes and transactions by index of their operation, settlements.
 
-    __slots__ = ("commits", "count", "inlets", "number", "octets", "publishes")
+    `number` is 0 while it is being written; `count` messages and `octets` are what it weighs, `inlets` what it has
+    under way for queues.
+    """
 
-    def __init__(
-        self, number: int, count: int, octets: int, publishes: dict[int, Publish], inlets: dict[Inlet, list[int]],
-        commits: dict[int, Commit],
-    ) -> None:  # fmt: skip
-        self.number = number
-        self.count = count
-        self.octets = octets
-        self.publishes = publishes
-        self.inlets = inlets
-        self.commits = commits
+    __slots__ = ("commits", "count", "inlets", "number", "octets", "publishes", "settlements")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.count = 0
+        self.octets = 0
+        self.publishes: dict[int, Publish] = {}
+        self.commits: dict[int, Commit] = {}
+        self.settlements = Settlements()
+        self.inlets: dict[Inlet, list[int]] = {}

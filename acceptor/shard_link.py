@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acceptor.confirms import Span
+from acceptor.holders import Holders
 from acceptor.inlet import Inlet, Session, serve
 from acceptor.sent import OWN_PARTS, Commit, Publish, Sent
 from acceptor.unacked_cy import Settlements
@@ -20,6 +21,8 @@ from penstock.gauges import Gauges
 
 # Where requests that leave something with their channel's group name it.
 GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2, bus.RESERVE: 2}
+# Where CONSUME has the consumer's age.
+AGE = 11
 
 Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
 
@@ -46,7 +49,9 @@ class ShardLink:
         self.in_flight_octets = 0
         self.sent: deque[Sent] = deque()
         self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.opening: list[Any] | None = None
         self.requests: dict[int, tuple[list[Any], Reply]] = {}
+        self.holders = Holders()
         self.last_request = 0
         self.begin_turn()
 
@@ -57,15 +62,10 @@ class ShardLink:
 
     def begin_turn(self) -> None:
         self.turn = bus.Turn(self.index)
-        self.settlements = Settlements()
+        self.next = Sent()
         self.settle_operation: list[Any] | None = None
         self.windows: dict[int, int] | None = None
-        self.publishes: dict[int, Publish] = {}
         self.latest: dict[int | str, Publish] = {}
-        self.inlets: dict[Inlet, list[int]] = {}
-        self.commits: dict[int, Commit] = {}
-        self.count = 0
-        self.octets = 0
 
     # As a gate
 
@@ -73,8 +73,8 @@ class ShardLink:
         return self.gauges.saturated(self.index)
 
     def room(self) -> tuple[int, int]:
-        count = self.max_count - self.in_flight - self.count
-        octets = self.max_octets - self.in_flight_octets - self.octets
+        count = self.max_count - self.in_flight - self.next.count
+        octets = self.max_octets - self.in_flight_octets - self.next.octets
         if not self.up or count <= 0 or octets <= 0 or self.gauges.saturated(self.index):
             return 0, 0
         return count, octets
@@ -93,8 +93,8 @@ class ShardLink:
         """Publish `count` messages from row `first` of a batch to queues of this shard."""
         rows, contents = batch.slices(first, count)
         octets = len(rows) + len(contents)
-        self.count += count
-        self.octets += octets
+        self.next.count += count
+        self.next.octets += octets
         publish = None
         if octets < OWN_PARTS:
             publish = self.latest.get(queues[0])
@@ -126,7 +126,7 @@ class ShardLink:
 
     def open_publish(self, queues: tuple[int | str, ...]) -> Publish:
         publish = Publish(queues)
-        self.publishes[len(self.turn.operations)] = publish
+        self.next.publishes[len(self.turn.operations)] = publish
         self.turn.operations.append(publish.operation)
         for queue in queues:
             self.latest[queue] = publish
@@ -139,20 +139,20 @@ class ShardLink:
             publish.finish()  # nothing else may join it
             for queue in publish.queues:
                 self.latest[queue] = publish
-            self.publishes[len(self.turn.operations)] = publish
+            self.next.publishes[len(self.turn.operations)] = publish
             self.turn.operations.append(publish.operation)
-        self.count += commit.count
-        self.octets += commit.octets
+        self.next.count += commit.count
+        self.next.octets += commit.octets
 
     def mark(self, commit: Commit) -> None:
-        self.commits[len(self.turn.operations)] = commit
+        self.next.commits[len(self.turn.operations)] = commit
         self.turn.operations.append(commit.operation)
 
     def under_way(self, inlet: Inlet, count: int, octets: int) -> None:
         """Remember what this turn puts under way for an inlet."""
-        known = self.inlets.get(inlet)
+        known = self.next.inlets.get(inlet)
         if known is None:
-            self.inlets[inlet] = [count, octets]
+            self.next.inlets[inlet] = [count, octets]
         else:
             known[0] += count
             known[1] += octets
@@ -162,7 +162,7 @@ class ShardLink:
         if self.settle_operation is None:
             self.settle_operation = [bus.SETTLE, 0]
             self.turn.operations.append(self.settle_operation)
-        return self.settlements
+        return self.next.settlements
 
     def open_window(self, consumer: int, octets: int) -> None:
         if self.windows is None:
@@ -179,6 +179,8 @@ class ShardLink:
         self.last_request += 1
         operation[1] = self.last_request
         self.requests[self.last_request] = (operation, reply)
+        if operation[0] in (bus.CONSUME, bus.GET):
+            self.holders.note(operation[2], operation[3], operation[GROUP_OF[operation[0]]])
         self.turn.operations.append(operation)
 
     def end_group(self, group: int) -> None:
@@ -189,28 +191,37 @@ class ShardLink:
         self.tell(bus.GONE, group)
 
     def close_turn(self, version: int) -> list[Any] | None:
-        """The multipart to send, if there is anything to say and anybody to say it to."""
+        """The next multipart to send, if there is anything to say and anybody to say it to."""
         if self.greets:
             return self.hello(version)
+        if self.opening is not None:
+            opening, self.opening = self.opening, None
+            return opening
         if not self.up or not self.turn:
             return None
-        for publish in self.publishes.values():
+        return self.leave(version)
+
+    def leave(self, version: int) -> list[Any]:
+        """The multipart of the turn that was written; the next one begins."""
+        sent = self.next
+        for publish in sent.publishes.values():
             publish.finish()
             assert publish.batch is not None
             publish.operation[2] = self.turn.place_batch(publish.batch, publish.first, publish.count)
             publish.operation[4] = publish.count
         if self.settle_operation is not None:
-            self.settle_operation[1] = self.turn.place(self.settlements.finish())
-        for commit in self.commits.values():
+            self.settle_operation[1] = self.turn.place(sent.settlements.finish())
+        for commit in sent.commits.values():
             if commit.settlements is not None:
                 commit.operation[2] = self.turn.place(commit.settlements.finish())
         self.number += 1
         frames = self.turn.frames(self.number, version, self.heard)
-        octets = sum(map(len, frames)) + self.turn.lent
-        self.in_flight += self.count
-        self.in_flight_octets += octets
-        self.gauges.pair_add_sent(self.acceptor, self.index, octets)
-        self.sent.append(Sent(self.number, self.count, octets, self.publishes, self.inlets, self.commits))
+        sent.number = self.number
+        sent.octets = sum(map(len, frames)) + self.turn.lent
+        self.in_flight += sent.count
+        self.in_flight_octets += sent.octets
+        self.gauges.pair_add_sent(self.acceptor, self.index, sent.octets)
+        self.sent.append(sent)
         self.begin_turn()
         return frames
 
@@ -268,49 +279,66 @@ class ShardLink:
         if reply is not None:
             reply(result, error, parts)
 
+    # Lives of the shard
+
     def died(self) -> None:
         """The shard is gone. What was not safe is kept, and what of it its next life does not know is sent again."""
         self.up = self.greets = self.awaits = False
+        self.opening = None
 
     def start(self) -> None:
         """A new life of the shard: it has to say what is safe before it is told anything."""
         self.greets = self.awaits = True
         self.gauges.pair_reset_sent(self.acceptor, self.index)
 
-    def go_on(self, consumers: list[tuple[list[Any], Reply]]) -> None:
-        """It has: attach the consumers, ask again what has no answer, send again what is not safe.
+    def unsafe(self) -> list[Sent]:
+        """What has left and is not safe, and what has not left, in order."""
+        return [*self.sent, self.next]
 
-        Settlements that wait refer to deliveries of the dead shard and are void.
+    def go_on(
+        self, version: int, consumers: list[tuple[list[Any], Reply]], held: Settlements, living: set[int]
+    ) -> None:
+        """It has. The first turn attaches consumers and says what is in hand; the next one brings what is not safe.
+
+        `held` are rows of all that the shard delivered and that is not settled for good, `living` the groups of the
+        channels that are there.
         """
-        publishes = [publish for sent in self.sent for publish in sent.publishes.values()]
-        commits = [commit for sent in self.sent for commit in sent.commits.values()]
-        commits += self.commits.values()
-        under_way = [sent.inlets for sent in self.sent]
-        count = self.count + sum(sent.count for sent in self.sent)
-        octets = self.octets + sum(sent.octets for sent in self.sent)
+        unsafe, latest = self.unsafe(), self.latest
         self.sent.clear()
-        publishes += self.publishes.values()
-        under_way.append(self.inlets)
-        latest, asked = self.latest, [operation for operation, _ in self.requests.values()]
-        self.begin_turn()
-        for operation, reply in consumers:
-            self.ask(operation, reply)
-        self.turn.operations += asked
-        for publish in publishes:
-            if publish.commit is not None and publish is publish.commit.publishes[0]:
-                publish.commit.forget_settlements()
-                self.mark(publish.commit)
-            self.publishes[len(self.turn.operations)] = publish
-            self.turn.operations.append(publish.operation)
-        for inlets in under_way:
-            for inlet, (count, size) in inlets.items():
-                self.under_way(inlet, count, size)
-        self.latest, self.count, self.octets = latest, count, octets
         self.in_flight = self.in_flight_octets = 0
         self.awaits = False
         self.up = True
-        for commit in commits:
-            if not commit.publishes:
-                commit.transaction.taken()
+        holders = self.holders.named(held.consumers())
+        for number, (operation, _) in list(self.requests.items()):
+            if operation[0] == bus.CONSUME and operation[AGE]:
+                del self.requests[number]
+        asked = [operation for operation, _ in self.requests.values()]
+        self.begin_turn()
+        for operation, reply in consumers:
+            self.ask(operation, reply)
+        self.tell(bus.HOLD, holders, self.turn.place(held.finish()))
+        self.opening = self.leave(version)
+        self.turn.operations += asked
+        for sent in unsafe:
+            self.bring_again(sent)
+        for group in {group for _, _, group, _ in holders} - living:
+            self.tell(bus.GONE, group)
+        self.latest = latest
         if self.waiting:
             self.serve()
+
+    def bring_again(self, sent: Sent) -> None:
+        """Put what an earlier turn brought into this one. What was to be requeued is ready, being in nobody's hand."""
+        if sent.settlements:
+            self.settling().extend(sent.settlements, requeues=False)
+        for index in sorted({*sent.publishes, *sent.commits}):
+            if index in sent.commits:
+                sent.commits[index].leave_again()
+                self.mark(sent.commits[index])
+            else:
+                self.next.publishes[len(self.turn.operations)] = sent.publishes[index]
+                self.turn.operations.append(sent.publishes[index].operation)
+        for inlet, (count, octets) in sent.inlets.items():
+            self.under_way(inlet, count, octets)
+        self.next.count += sent.count
+        self.next.octets += sent.octets

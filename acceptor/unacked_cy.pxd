@@ -7,12 +7,17 @@ cdef enum:
     SETTLED_ROW = 24
     SETTLEMENT_SIZE = 16
     GETS_BIT = 62
+    C_REQUEUE = 1
 
 cdef class Settlements:
     cdef readonly bytearray rows
     cdef readonly Py_ssize_t count
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t)
     cdef int add(self, uint64_t consumer, uint64_t sequence, uint32_t count, uint32_t kind) except -1
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t, kind=uint32_t)
+    cpdef int extend(self, Settlements other, bint requeues) except -1
+    @cython.locals(ids=set, p=cython.p_uchar, row=Py_ssize_t)
+    cpdef set consumers(self)
     cpdef bytearray finish(self)
 
 cdef class UnackedTags:
@@ -39,6 +44,8 @@ cdef class UnackedTags:
     cpdef settle_all(self, uint32_t kind, list builders)
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, older=list)
     cpdef list older_than(self, int64_t then)
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t, count=uint32_t)
+    cpdef int hold(self, int shard, Settlements held) except -1
     @cython.locals(consumer=uint64_t, sequence=uint64_t, builder=Settlements)
     cdef int emit(self, const unsigned char* p, Py_ssize_t at, int64_t offset, uint32_t count, uint32_t kind, list builders) except -1
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t)

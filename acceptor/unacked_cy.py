@@ -24,6 +24,7 @@ if not cython.compiled:
     SETTLED_ROW = 24
     SETTLEMENT_SIZE = 16
     GETS_BIT = 62
+    C_REQUEUE = 1
 
 GETS = 1 << 62
 """Marks the ids under which the gets of a channel go: no prefetch limit counts what they took."""
@@ -62,8 +63,26 @@ class Settlements:
         self.count += 1
         return 0
 
+    def extend(self, other: Settlements, requeues: bool) -> int:
+        """Append what another one has, with or without what is to be requeued."""
+        p = address_of_bytearray(other.rows)
+        for row in range(other.count):
+            at = row * SETTLED_ROW
+            kind = get32(p, at + 20)
+            if requeues or kind != C_REQUEUE:
+                self.add(get64(p, at), get64(p, at + 8), get32(p, at + 16), kind)
+        return 0
+
+    def consumers(self) -> set[int]:
+        """The ids of all consumers that it has rows of."""
+        ids = set()
+        p = address_of_bytearray(self.rows)
+        for row in range(self.count):
+            ids.add(get64(p, row * SETTLED_ROW))
+        return ids
+
     def finish(self) -> bytearray:
-        """The rows; the object must not be used afterwards."""
+        """The rows; nothing may be added afterwards."""
         resize(self.rows, self.count * SETTLED_ROW)
         return self.rows
 
@@ -219,6 +238,16 @@ class UnackedTags:
             if get32(p, row * ROW + 24):
                 older.append((get64(p, row * ROW + 8), get32(p, row * ROW + 28) >> 2))
         return older
+
+    def hold(self, shard: int, held: Settlements) -> int:
+        """Append everything outstanding that a shard has delivered."""
+        p = address_of_bytearray(self.rows)
+        for row in range(self.head, self.tail):
+            at = row * ROW
+            count = get32(p, at + 24)
+            if count and get64(p, at + 8) & 255 == shard:
+                held.add(get64(p, at + 8), get64(p, at + 16), count, 0)
+        return 0
 
     def emit(self, p: Pointer, at: int, offset: int, count: int, kind: int, builders: list[Settlements]) -> int:
         consumer = get64(p, at + 8)

@@ -45,8 +45,9 @@ from penstock.batch_cy import Batch
 PUBLISH = 1  # [PUBLISH, [queue id | name of a reply consumer, ...], part, first row, count]
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, each message counting MESSAGE_WEIGHT more}]
-# [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority,
-#  whether it was attached to an earlier life of the shard] -> None
+# [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,
+#  elected] -> age. The age is 0 for a new consumer; one that was attached to an earlier life of the shard has that
+#  which it got there. It is elected if it was the active one of a queue with a single one.
 CONSUME = 4
 CANCEL = 5  # [CANCEL, request, consumer] -> None
 GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages left]
@@ -67,6 +68,10 @@ COMMIT = 13
 # for the transaction of a channel, that and no more; with an empty list none, nor after GONE.
 RESERVE = 17
 REPLIES = 15  # [REPLIES, name, there]: a reply consumer comes or goes (see penstock/replies.py)
+# [HOLD, [[consumer, queue id, group, whether it stands for gets], ...], part]: what consumers that an earlier life of
+# the shard delivered to have in hand, be they attached or not; rows as of SETTLE. Said once to each life, after a
+# CONSUME for each consumer, in the first turn: before that of all acceptors has come nothing is delivered.
+HOLD = 18
 REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
 
 # Shard to acceptor.
@@ -77,6 +82,7 @@ CANCELLED = 4  # [CANCELLED, consumer]: its queue was deleted, or an exclusive c
 REJECTED = 5  # [REJECTED, turn, index of the PUBLISH in it, queue id, first row, count]
 HUNGRY = 7  # [HUNGRY, group]: messages are ready for its consumers that lack a GRANT; said once until one comes
 SPENT = 8  # [SPENT, group, count]: a GRANT of so many was taken in, its deliveries came before this
+ELECTED = 10  # [ELECTED, consumer]: from now on it is the active one of its queue
 ANSWERS = 9  # [ANSWERS, name of a reply consumer, part, count]
 REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
 

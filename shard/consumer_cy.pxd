@@ -35,7 +35,9 @@ cdef class Consumer:
     cdef public Group channel
     cdef public int64_t priority
     cdef public object level
+    cdef public int64_t age
     cdef public bint again
+    cdef public bint elected
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)
@@ -43,6 +45,8 @@ cdef class Consumer:
     cpdef hold(self, Range item)
     @cython.locals(taken=list, item=Range)
     cpdef list take(self, int64_t count)
+    @cython.locals(claimed=int64_t, low=int64_t, part=int64_t)
+    cpdef int64_t claim(self, int64_t sequence, int64_t count)
     @cython.locals(settled=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
 
@@ -50,3 +54,7 @@ cdef class Consumer:
 @cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, settled=int64_t,
                touched=dict)
 cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)
+
+
+@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, touched=dict)
+cpdef dict hold_rows(const unsigned char[::1] rows, dict consumers)

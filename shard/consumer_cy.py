@@ -45,7 +45,8 @@ class Consumer:
     socket (each message counts MESSAGE_WEIGHT more); `prefetch` 0 is no limit; `link` is its acceptor's. A `cancelled`
     one gets nothing more but may have deliveries in hand; the gets of a channel are one from the start. `channel` is
     the group it belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` are the
-    dispatch's; one that came `again` was there in the shard's last life.
+    dispatch's. `age` counts consumers from the first that the shard had, over all of its lives; one that came `again`
+    was there in the last one. `elected` is who was told to be the active one of its queue.
     """
 
     def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
@@ -62,7 +63,9 @@ class Consumer:
         self.channel = group
         self.priority = 0
         self.level: Any = None
+        self.age = 0
         self.again = False
+        self.elected = False
 
     def credit(self) -> int:
         """How many messages it may be sent now."""
@@ -100,6 +103,15 @@ class Consumer:
         self.group.outstanding += item.count
         if self.group.limit < 0:
             self.group.granted -= item.count
+
+    def claim(self, sequence: int, count: int) -> int:
+        """Have in hand again what is still there of deliveries in an earlier life of the shard; how many."""
+        claimed = 0
+        for low, part in self.queue.claim(sequence, count):
+            self.outstanding.add(low, part)
+            claimed += part
+        self.group.outstanding += claimed
+        return claimed
 
     def settle(self, sequence: int, count: int, kind: int) -> int:
         """Settle deliveries of this consumer; how many of the range were its own."""
@@ -140,5 +152,22 @@ def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, N
             settled = consumer.settle(get64(p, at + 8), get32(p, at + 16), get32(p, at + 20))
             if settled:
                 touched[consumer] = None
+        at += SETTLED_ROW
+    return touched
+
+
+def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
+    """Have consumers claim what they had in hand: rows as of `settle_rows`, whatever their kind.
+
+    Returns the consumers that have something in hand now, in their order.
+    """
+    touched: dict[Consumer, None] = {}
+    p = address_readonly(rows)
+    size = len(rows)
+    at = 0
+    while at + SETTLED_ROW <= size:
+        consumer = consumers.get(get64(p, at))
+        if consumer is not None and consumer.claim(get64(p, at + 8), get32(p, at + 16)):
+            touched[consumer] = None
         at += SETTLED_ROW
     return touched

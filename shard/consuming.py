@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
-from shard.consumer_cy import Consumer, Group, settle_rows
+from shard.consumer_cy import Consumer, Group, hold_rows, settle_rows
 from shard.link import Link
 from shard.queues import QueueState
 from shard.segment_cy import Range
@@ -26,6 +26,7 @@ class Consuming:
     def __init__(self, core: ShardCore, window: int) -> None:
         self.core = core
         self.window = window
+        self.last_age = 0
         self.grants: list[tuple[Link, Group, int]] = []
         self.operations: dict[int, Callable[..., None]] = {
             bus.WINDOW: self.open_window,
@@ -40,12 +41,13 @@ class Consuming:
 
     def consume(
         self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
-        group: int, limit: int, active: bool, priority: int, again: bool,
+        group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
     ) -> None:  # fmt: skip
         queue = self.core.queues.get(queue_id)
         if queue is None or queue.fenced:
             link.refuse(request, 404, "no such queue")
             return
+        again = age > 0
         rivals = self.rivals(queue, exclusive)
         if (exclusive and queue.ring.single) or (rivals and not (again and all(not rival.again for rival in rivals))):
             link.refuse(request, 403, f"{queue} in exclusive use")
@@ -56,17 +58,28 @@ class Consuming:
         consumer.window = self.window
         consumer.active = active
         consumer.priority = priority
+        self.last_age = max(age, self.last_age + (not again))
+        consumer.age = age or self.last_age
         consumer.again = again
+        consumer.elected = elected
         link.remember(consumer, consumer.group)
         queue.ring.add(consumer)
+        self.elect(queue)
         queue.had_consumers = True
         if exclusive:
             queue.exclusive_consumer = consumer
         for rival in rivals:
             self.remove_consumer(rival.link, rival, requeue=False)
             rival.link.turn.operations.append([bus.CANCELLED, rival.id])
-        link.reply(request, None)
+        link.reply(request, consumer.age)
         self.core.touch(queue)
+
+    def elect(self, queue: QueueState) -> None:
+        """Tell who is the single active consumer of a queue. While the shard recovers, who was may still come."""
+        active = queue.ring.active
+        if active is not None and not active.elected and self.core.recovery is None:
+            active.elected = True
+            active.link.turn.operations.append([bus.ELECTED, active.id])
 
     def rivals(self, queue: QueueState, exclusive: bool) -> list[Consumer]:
         """The consumers beside which another one may not be.
@@ -95,11 +108,7 @@ class Consuming:
             return
         self.core.settle_now(queue)
         queue.used = self.core.now
-        getter = link.consumers.get(id)
-        if getter is None:
-            getter = Consumer(id, queue.contents, False, 0, Group(0), link)
-            getter.cancelled = True
-            link.remember(getter, link.group(group))
+        getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
         taken = queue.contents.take(1, 0, no_ack)
         if not taken:
             link.reply(request, None)
@@ -109,6 +118,30 @@ class Consuming:
             getter.hold(item)
         part = link.turn.place_batch(item.batch, item.first, 1)
         link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
+
+    def holder(self, link: Link, id: int, queue: QueueState, group: int, *, gets: bool) -> Consumer:
+        """Who has deliveries in hand but is sent nothing: the gets of a channel, or a consumer that was cancelled."""
+        channel = link.group(group)
+        holder = Consumer(id, queue.contents, False, 0, Group(0) if gets else channel, link)
+        holder.cancelled = True
+        link.remember(holder, channel)
+        return holder
+
+    def hold(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
+        """Put into the hands of an acceptor's consumers what they had in an earlier life of the shard."""
+        _, holders, part = operation
+        absent = []
+        for id, queue_id, group, gets in holders:
+            queue = self.core.queues.get(queue_id)
+            if queue is not None and id not in link.consumers:
+                absent.append(self.holder(link, id, queue, group, gets=gets))
+        for consumer in hold_rows(parts[part], link.consumers):
+            self.core.touch(consumer.queue.owner)
+        for holder in absent:
+            if not holder.outstanding:
+                link.forget(holder)
+        if self.core.recovery is not None:
+            self.core.recovery.heard_of(link)
 
     def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
         for consumer in settle_rows(parts[operation[1]], link.consumers):
@@ -226,6 +259,7 @@ class Consuming:
             return None
         consumer.cancelled = True
         queue.ring.remove(consumer)
+        self.elect(queue)
         queue.used = self.core.now
         if queue.exclusive_consumer is consumer:
             queue.exclusive_consumer = None

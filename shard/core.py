@@ -8,7 +8,7 @@ latest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from shard.link import Link, life_of
 from shard.peers import Peers
 from shard.queues import QueueState
 from shard.recovered import Recovered
+from shard.recovery import Life, Recovery
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.room import UNWRITTEN
 from shard.transactions import release, reserve, take_in
@@ -45,7 +46,8 @@ LIVES = 4096
 class ShardCore:
     """The queues of one shard, and a link to each acceptor.
 
-    `now` is the time of what is being taken in, microseconds since 1970.
+    `now` is the time of what is being taken in, microseconds since 1970. `recovery` is there in a later life until it
+    is known what is in the hands of consumers.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class ShardCore:
         self.recovered = recovered
         self.base = (life % LIVES) << LIFE_BITS
         self.committing: list[tuple[Link, int]] | None = None
+        self.recovery: Recovery | None = None
         self.gauges = gauges
         self.now = now
         self.version = -1
@@ -133,6 +136,10 @@ class ShardCore:
 
     def advance(self, version: int) -> None:
         self.version = version
+        self.receive_waiting()
+
+    def receive_waiting(self) -> None:
+        """Take in the turns that waited, as far as they need not go on waiting."""
         for link in self.links.values():
             waiting, link.waiting = link.waiting, []
             for turn in waiting:
@@ -158,6 +165,10 @@ class ShardCore:
         """Before anything is received: what `Link.record` gave in an earlier life of this run, by identity."""
         self.records = records
 
+    def await_acceptors(self, acceptors: Iterable[Life]) -> None:
+        """Deliver nothing before these have said what their consumers have in hand. In a later life of the shard."""
+        self.recovery = Recovery(acceptors, self.now)
+
     def receive(
         self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
@@ -177,7 +188,8 @@ class ShardCore:
     def receive_on(
         self, link: Link, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
-        if version > self.version or link.waiting:
+        held_back = self.recovery is not None and link in self.recovery.held
+        if version > self.version or link.waiting or held_back:
             link.waiting.append((turn, version, operations, parts))
             return
         link.taken = turn
@@ -187,6 +199,8 @@ class ShardCore:
                 self.publish(link, parts, turn, index, operation)
             elif operation[0] == bus.SETTLE:
                 self.consuming.settle(link, parts, operation)
+            elif operation[0] == bus.HOLD:
+                self.consuming.hold(link, parts, operation)
             elif operation[0] == bus.COMMIT:
                 for _ in range(take_in(self, link, parts, turn, index, operations)):
                     next(steps)
@@ -196,6 +210,8 @@ class ShardCore:
     def finish_turn(self, now: int) -> list[tuple[bytes, list[Any]]]:
         """Deliver, enforce limits, decide flow, write the gauges; the turns to send, each with its acceptor."""
         self.now = now
+        if self.recovery is not None and self.recovery.is_over(now):
+            self.recovery.end(self)
         for id in self.alarms.due(now):
             if id in self.queues:
                 self.touch(self.queues[id])
@@ -268,13 +284,15 @@ class ShardCore:
             else:
                 self.write_gauge(queue)
             if queue.contents.expiring or queue.features.expires is not None:
-                if queue.is_forgotten(self.now) and not queue.fenced:
+                if queue.is_forgotten(self.now) and not queue.fenced and self.recovery is None:
                     self.ask_to_delete(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
 
     def next_wake(self) -> int:
         """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
-        return self.now if self.burial.has_work() else self.alarms.next()
+        if self.burial.has_work():
+            return self.now
+        return self.alarms.next() if self.recovery is None else self.recovery.deadline
 
     def weigh_all(self, now: int) -> None:
         """Decide whether the shard has room for more. A queue that goes makes room as well."""
@@ -293,11 +311,14 @@ class ShardCore:
 
     def settle_down(self, queue: QueueState) -> None:
         self.deliver(queue)
-        queue.drop_excess()
+        if self.recovery is None:
+            queue.drop_excess()
 
     def deliver(self, queue: QueueState) -> None:
         """Hand out what is ready; what has expired goes before, and what nobody takes may go after."""
         contents = queue.contents
+        if self.recovery is not None:
+            return
         if contents.expiring:
             contents.expire(self.now)
         if contents.ready and queue.ring.consumers:
@@ -430,6 +451,8 @@ class ShardCore:
         for identity in [known for known in self.records if life_of(known)[:2] == (role, index)]:
             if life_of(identity)[2] <= incarnation:
                 del self.records[identity]
+        if self.recovery is not None:
+            self.recovery.died(role, index, incarnation)
         self.dead[role, index] = max(incarnation, self.dead.get((role, index), 0))
         for identity in list(self.links):
             life = life_of(identity)

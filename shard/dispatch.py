@@ -6,7 +6,7 @@ limits), so that thousands who wait for their own acks cost nothing to those who
 those who are awake.
 
 Of a queue with a single active consumer only that one is ever awake. It is the first to come; when it goes, the one of
-the highest priority that came first follows it.
+the highest priority that came first follows it. In a later life of the shard it is the one that says it was.
 """
 
 from __future__ import annotations
@@ -56,9 +56,15 @@ class Ring:
         self.consumers[consumer] = None
         consumer.level = self.level(consumer.priority)
         consumer.level.members += 1
-        if self.single and self.active is None:
+        if self.single and (self.active is None or (consumer.elected and not self.active.elected)):
+            if self.active is not None:
+                self.active.level.awake.pop(self.active, None)
             self.active = consumer
         self.wake(consumer)
+
+    def order(self) -> None:
+        """Consumers came in another order than at first: have them in that of their age."""
+        self.consumers = dict.fromkeys(sorted(self.consumers, key=lambda consumer: consumer.age))
 
     def level(self, priority: int) -> Level:
         """The level of a priority, made on first use."""

@@ -17,7 +17,7 @@ import zmq
 from penstock import bus, logs, process
 from penstock.arena import Borrower
 from penstock.endpoint import Endpoint, TurnEndpoint, open_socket
-from penstock.gauges import Gauges
+from penstock.gauges import READY, STARTING, Gauges
 from penstock.node import Node
 from penstock.router_client import RouterClient
 from shard.core import ShardCore
@@ -32,6 +32,8 @@ log = logs.get_logger()
 
 # After so long a commit that failed is tried again.
 RETRY_SECONDS = 1.0
+
+LIVING = (STARTING, READY)
 
 
 class Shard:
@@ -56,6 +58,9 @@ class Shard:
         self.writing: tuple[Commit, Future[None]] | None = None
         self.resting = False
         self.flush: asyncio.TimerHandle | None = None
+        if incarnation > 1:
+            places = ((place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors))
+            self.core.await_acceptors((place, life.incarnation) for place, life in places if life.state in LIVING)
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"shard.{index}.{incarnation}"
         self.identity = identity.encode()

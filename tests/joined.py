@@ -236,7 +236,9 @@ class Shard:
     """One life of a shard. `entered` holds the bodies that it took in, by queue id."""
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
-        self.core = ShardCore(index, node.gauges, node.settings, node.microseconds())
+        self.core = ShardCore(index, node.gauges, node.settings, node.microseconds(), incarnation)
+        if incarnation > 1:
+            self.core.await_acceptors((place, other.incarnation) for place, other in node.running_acceptors())
         self.incarnation = incarnation
         self.events: deque[tuple[str, int, int]] = deque()
         self.changes: deque[tuple[int, list[Any]]] = deque()

@@ -63,7 +63,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
         del channel.consumers[tag]
         channel.core.delivery.forget(consumer)
         raise refused(queue, answer.error)
-    consumer.attached = True
+    consumer.age = answer.result
     if not arguments["nowait"]:
         channel.send("basic_consume_ok", consumer_tag=tag)
 
@@ -80,7 +80,6 @@ def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
         replies.cancel(channel)
     elif consumer is not None:
-        consumer.leaving = True
         yield from ask_shard(consumer.queue.shard, bus.CANCEL, consumer.id)
         if channel.consumers.pop(tag, None) is not None:
             channel.core.delivery.forget(consumer)

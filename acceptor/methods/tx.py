@@ -26,12 +26,13 @@ def select(channel: Channel, arguments: dict[str, Any]) -> None:
 def commit(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """The next transaction begins at once: what comes from now on is not of this one."""
     transaction = begun(channel)
-    channel.transaction = Transaction(channel.core)
+    channel.transaction, channel.committing = Transaction(channel.core), transaction
     committing = Committing(channel, transaction)
     try:
         committing.leave((yield from find_room(channel, transaction, committing)))
     finally:
         transaction.forget()
+        channel.committing = None
     yield Until(committing.start)
     if committing.full is not None:
         raise committing.no_room()

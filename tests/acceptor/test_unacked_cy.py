@@ -173,6 +173,16 @@ class Tags(RuleBasedStateMachine):
             for shard, builder in enumerate(builders):
                 assert rows_of(builder) == merged([s for s in expected if s[0] & 255 == shard])
 
+    @rule(shard=st.integers(0, SHARDS - 1))
+    def hold(self, shard: int) -> None:
+        """What a shard would have to be told is in hand."""
+        outstanding = [(*self.model[tag], 0) for tag in sorted(self.model) if self.model[tag][0] & 255 == shard]
+        for load, tags in self.tags.items():
+            held = load(NAME).Settlements()
+            tags.hold(shard, held)
+            assert held.consumers() == {consumer for consumer, _, _ in outstanding}
+            assert rows_of(held) == merged(outstanding)
+
     @invariant()
     def same(self) -> None:
         count = len(self.model)
@@ -250,3 +260,19 @@ def test_one_delivery_that_stays_unsettled_does_not_keep_those_behind_it() -> No
         (0x100, 500, 1, 0),
         (0x100, 0, 1, 0),
     ]
+
+
+@pytest.mark.parametrize("requeues", [False, True])
+@both_ways
+def test_settlements_are_gathered_with_or_without_what_is_requeued(load: Load, requeues: bool) -> None:
+    tags = load(NAME).UnackedTags()
+    tags.deliver(0x0100, 0, 6)
+    builders = [load(NAME).Settlements()]
+    run = [(2, ACK, True), (3, REQUEUE, False), (6, REJECT, True)]
+    assert tags.settle(packed(run), len(run), builders) == -1
+    gathered = load(NAME).Settlements()
+    for _ in range(2):
+        gathered.extend(builders[0], requeues)
+    rows = [(0x100, 0, 2, ACK), *[(0x100, 2, 1, REQUEUE)][: int(requeues)], (0x100, 3, 3, REJECT)]
+    assert rows_of(gathered) == rows * 2
+    assert rows_of(builders[0]) == [(0x100, 0, 2, ACK), (0x100, 2, 1, REQUEUE), (0x100, 3, 3, REJECT)]

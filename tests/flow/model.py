@@ -503,7 +503,7 @@ class Flow(RuleBasedStateMachine):
 
     def nobody_waits_in_vain(self, core: AcceptorCore) -> None:
         for link in core.links:
-            assert (link.in_flight, link.count, len(link.sent), len(link.requests)) == (0, 0, 0, 0)
+            assert (link.in_flight, link.next.count, len(link.sent), len(link.requests)) == (0, 0, 0, 0)
             assert not link.waiting or link.is_saturated()
         for inlet in core.inlets.values():
             assert (inlet.in_flight, inlet.in_flight_bytes) == (0, 0)

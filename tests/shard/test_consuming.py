@@ -29,8 +29,15 @@ def delivered(client: Client, channel: int = 1) -> list[bytes]:
     return found
 
 
+def quicker(node: Node) -> None:
+    """The second acceptor is done with the new life of a shard before the first has heard of it."""
+    while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0) or node.send_down(0, 1):
+        pass
+    node.finish(1)
+
+
 def test_an_exclusive_consumer_outlives_its_shard(node: Node) -> None:
-    """Who was quicker to consume from the next life is told that it may not."""
+    """Who was quicker to consume from the next life has to wait, and then may not."""
     node.declare("q")
     alone, quick = open_channel(node, 0), open_channel(node, 1)
     alone.call("basic.consume", 1, queue="q", consumer_tag="alone", exclusive=True)
@@ -38,9 +45,26 @@ def test_an_exclusive_consumer_outlives_its_shard(node: Node) -> None:
     node.start_shard(0)
     quick.send("basic.consume", 1, queue="q", consumer_tag="quick")
     quick.read()
-    while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0) or node.send_down(0, 1):
-        pass
-    node.finish(1)
+    quicker(node)
+    assert not quick.names(1)
+    node.settle()
+    assert quick.take("channel.close", 1).code == 403
+    alone.publish(1, b"mine", routing_key="q")
+    node.settle()
+    assert delivered(alone) == [b"mine"] and "basic.cancel" not in alone.names(1)
+
+
+def test_who_is_not_waited_for_any_more_displaces_newcomers_all_the_same(node: Node) -> None:
+    node.declare("q")
+    alone, quick = open_channel(node, 0), open_channel(node, 1)
+    alone.call("basic.consume", 1, queue="q", consumer_tag="alone", exclusive=True)
+    node.kill_shard(0)
+    node.start_shard(0)
+    quick.send("basic.consume", 1, queue="q", consumer_tag="quick")
+    quick.read()
+    quicker(node)
+    node.now += 5
+    quicker(node)
     assert quick.take("basic.consume-ok", 1)
     node.settle()
     assert quick.take("basic.cancel", 1).consumer_tag == "quick"
@@ -61,11 +85,46 @@ def test_a_newcomer_cannot_be_exclusive_beside_those_who_come_back(node: Node) -
     node.start_shard(0)
     quick.send("basic.consume", 1, queue="q", consumer_tag="quick", exclusive=True)
     quick.read()
-    while node.meet(1) or node.finish(1) or node.send_up(1, 0) or node.finish_shard(0) or node.send_down(0, 1):
-        pass
+    quicker(node)
     node.settle()
-    assert quick.names(1) == ["basic.consume-ok", "basic.cancel"]
+    assert quick.take("channel.close", 1).code == 403
     assert len(node.state("q").ring) == 2 and "basic.cancel" not in others.names(1)
+
+
+def test_an_acceptor_that_dies_is_not_waited_for(node: Node) -> None:
+    node.declare("q")
+    node.kill_shard(0)
+    node.start_shard(0)
+    node.kill_acceptor(0)
+    quick = open_channel(node, 1)
+    quick.call("basic.consume", 1, queue="q")
+    assert node.shard(0).recovery is None
+
+
+def test_the_active_consumer_stays_so_when_its_shard_dies(node: Node) -> None:
+    """It is neither the first to come back nor the oldest."""
+    node.declare("q", **{"x-single-active-consumer": True})
+    first, second = open_channel(node, 0), open_channel(node, 1)
+    second.call("basic.consume", 1, queue="q", consumer_tag="1", no_ack=True)
+    second.call("basic.consume", 1, queue="q", consumer_tag="2", no_ack=True)
+    first.call("basic.consume", 1, queue="q", consumer_tag="3", no_ack=True)
+    first.call("basic.consume", 1, queue="q", consumer_tag="4", no_ack=True, arguments={"x-priority": 1})
+    second.call("basic.consume", 1, queue="q", consumer_tag="5", no_ack=True)
+    second.call("basic.cancel", 1, consumer_tag="1")
+    for _ in range(2):
+        node.kill_shard(0)
+        node.start_shard(0)
+        second.read()
+        quicker(node)
+        node.settle()
+    served = []
+    for tag in "4", "2", "3", "5":
+        first.publish(1, b"", routing_key="q")
+        node.settle()
+        client = first if tag in "34" else second
+        served.append(client.take("basic.deliver", 1).consumer_tag)
+        client.call("basic.cancel", 1, consumer_tag=tag)
+    assert served == ["4", "2", "3", "5"]
 
 
 def test_a_single_active_consumer_follows_when_its_acceptor_dies(node: Node) -> None:
