@@ -27,7 +27,10 @@ from penstock.settings import FlowSettings, Settings
 from router.governing import delete_policy, set_policy
 from router.topology import Policy, Queue
 from shard.core import ShardCore
+from shard.journal import Journal
 from shard.queues import QueueState
+from shard.recovered import Recovered
+from shard.store import Store
 from tests.frames import (
     BODY,
     CARRIES_CONTENT,
@@ -44,6 +47,7 @@ from tests.raw import CAPABILITIES
 from tests.router.making import Asked
 
 QUEUES = 200
+STORE_OCTETS = 64 * 1024 * 1024
 PROCESSES = 8
 
 
@@ -236,7 +240,8 @@ class Shard:
     """One life of a shard. `entered` holds the bodies that it took in, by queue id."""
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
-        self.core = ShardCore(index, node.gauges, node.settings, node.microseconds(), incarnation)
+        self.store: Store | None = None
+        self.core = self.make_core(node, index, incarnation)
         if incarnation > 1:
             self.core.await_acceptors((place, other.incarnation) for place, other in node.running_acceptors())
         self.incarnation = incarnation
@@ -246,6 +251,28 @@ class Shard:
         self.entered: dict[int, list[bytes]] = defaultdict(list)
         self.read: dict[bytes, deque[tuple[int, list[tuple[int, bytes]]]]] = defaultdict(deque)
         self.rejected: dict[int, int] = defaultdict(int)
+
+    def make_core(self, node: Node, index: int, incarnation: int) -> ShardCore:
+        if not node.stores:
+            return ShardCore(index, node.gauges, node.settings, node.microseconds(), incarnation)
+        self.store = Store(node.settings.data / "shards" / str(index), STORE_OCTETS, durable=False)
+        journal = Journal(self.store.read)
+        recovered = Recovered(self.store, journal, restarted=not self.store.begin_epoch(1))
+        core = ShardCore(
+            index, node.gauges, node.settings, node.microseconds(), self.store.life, journal, recovered
+        )  # fmt: skip
+        core.recover_links(self.store.links())
+        return core
+
+    def commit(self) -> bool:
+        """What gathered is written; whether there was any."""
+        commit = self.core.take_commit()
+        if commit is None:
+            return False
+        assert self.store is not None
+        self.store.write(commit)
+        self.core.committed()
+        return True
 
     def note(self, identity: bytes, turn: int, operations: list[list[Any]], parts: list[Any]) -> None:
         """Remember what a turn brings, until it is taken in."""
@@ -270,9 +297,18 @@ Frames = list[Any]
 
 
 class Node:
-    """Acceptors and shards, the authority and the gauges, and everything that is on its way between them."""
+    """Acceptors and shards, the authority and the gauges, and everything that is on its way between them.
 
-    def __init__(self, acceptors: int = 1, shards: int = 1, flow: dict[str, Any] | None = None, **options: Any) -> None:
+    With `stores` shards write down what is persistent, as soon as they can or, where `commits` is unset, when they are
+    told to (`commit_shard`).
+    """
+
+    def __init__(
+        self, acceptors: int = 1, shards: int = 1, flow: dict[str, Any] | None = None, stores: bool = False,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        self.stores = stores
+        self.commits = True
         self.exits = ExitStack()
         directory = Path(self.exits.enter_context(TemporaryDirectory()))
         self.logs: list[Any] = self.exits.enter_context(capture_logs())
@@ -306,6 +342,9 @@ class Node:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for _, shard in self.running_shards():
+            if shard.store is not None:
+                shard.store.close()
         self.exits.close()
 
     def microseconds(self) -> int:
@@ -362,10 +401,10 @@ class Node:
 
     # The router
 
-    def declare(self, name: str, shard: int = 0, **arguments: Any) -> Queue:
+    def declare(self, name: str, shard: int = 0, durable: bool = False, **arguments: Any) -> Queue:
         """A queue on that shard, known to all once things settle."""
         self.ask("queue_place", vhost="/", name=name, shard=shard)
-        self.ask("queue_declare", name=name, arguments=arguments)
+        self.ask("queue_declare", name=name, durable=durable, arguments=arguments)
         return self.queue(name)
 
     def bind(self, exchange: str, *queues: str, key: str = "", type: str = "fanout") -> None:
@@ -464,6 +503,11 @@ class Node:
         said = bool(turns or crossing or life.core.router_requests or life.core.next_wake() <= self.microseconds())
         self.carry_out(life)
         return said
+
+    def commit_shard(self, index: int) -> bool:
+        """A shard writes what gathered, and reports it when it ends a turn; whether there was any."""
+        life = self.shards[index]
+        return life is not None and life.commit()
 
     def send_up(self, acceptor: int, shard: int) -> bool:
         """A shard takes in the next turn of an acceptor."""
@@ -580,6 +624,8 @@ class Node:
                 moved = True
         for index, _ in self.running_shards():
             moved |= self.finish_shard(index)
+            while self.commits and self.commit_shard(index):
+                moved = self.finish_shard(index) or True
         for index, shard_index in [(a, s) for a in range(len(self.acceptors)) for s in range(len(self.shards))]:
             while self.send_down(shard_index, index):
                 moved = True
@@ -621,6 +667,8 @@ class Node:
         life = self.shards[index]
         assert life is not None
         self.shards[index] = None
+        if life.store is not None:
+            life.store.close()
         for peer, running_peer in self.running_shards():
             self.across[index, peer].clear()
             self.across[peer, index].clear()

@@ -1,0 +1,290 @@
+"""What a shard's death costs those whom it has a store for: nothing that was acked comes again, nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.joined import Client, Node
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node(2, 2, stores=True) as node:
+        yield node
+
+
+def open_channel(node: Node, acceptor: int = 0, number: int = 1) -> Client:
+    client = node.connect(acceptor)
+    client.call("channel.open", number)
+    return client
+
+
+def publish(client: Client, *bodies: bytes, queue: str = "q", channel: int = 1, **properties: Any) -> None:
+    for body in bodies:
+        client.publish(channel, body, routing_key=queue, delivery_mode=2, **properties)
+
+
+def delivered(client: Client, channel: int = 1) -> list[tuple[bytes, bool]]:
+    """Bodies of what has come since the last look, and whether they are redelivered."""
+    found = []
+    while "basic.deliver" in client.names(channel):
+        event = client.take("basic.deliver", channel)
+        found.append((event.body, event.redelivered))
+    return found
+
+
+def die(node: Node, shard: int = 0) -> None:
+    """A shard dies and comes back, nothing being on its way."""
+    node.kill_shard(shard)
+    node.start_shard(shard)
+    node.settle()
+
+
+def ready(node: Node, queue: str = "q") -> tuple[int, int]:
+    """Messages that are ready and unacked."""
+    contents = node.state(queue).contents
+    return contents.ready, contents.unacked
+
+
+def numbered(*numbers: int) -> list[bytes]:
+    return [b"%d" % number for number in numbers]
+
+
+def test_deliveries_in_hand_are_acked_after_the_death(node: Node) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    publish(client, *numbered(*range(5)))
+    node.settle()
+    assert len(delivered(client)) == 5
+    die(node)
+    assert (delivered(client), ready(node)) == ([], (0, 5))
+    client.send("basic.ack", 1, delivery_tag=3, multiple=True)
+    client.send("basic.nack", 1, delivery_tag=5, requeue=True)
+    node.settle()
+    assert (delivered(client), ready(node)) == ([(b"4", True)], (0, 2))
+    die(node)
+    client.send("basic.ack", 1, delivery_tag=0, multiple=True)
+    node.settle()
+    assert ready(node) == (0, 0)
+    die(node)
+    assert (delivered(client), ready(node)) == ([], (0, 0))
+
+
+def test_an_ack_that_was_not_written_is_sent_again(node: Node) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q")
+    publish(client, *numbered(*range(3)))
+    node.settle()
+    node.commits = False
+    client.send("basic.ack", 1, delivery_tag=2, multiple=True)
+    node.settle()
+    assert ready(node) == (0, 1)
+    node.commits = True
+    assert len(delivered(client)) == 3
+    die(node)
+    assert (delivered(client), ready(node)) == ([], (0, 1))
+
+
+def test_what_was_requeued_and_came_again_is_in_one_hand_only(node: Node) -> None:
+    """The death undoes that it was requeued, not that it was delivered to somebody else."""
+    node.declare("q", durable=True)
+    first, second = open_channel(node, 0), open_channel(node, 1)
+    first.call("basic.consume", 1, queue="q", consumer_tag="c")
+    publish(first, b"m")
+    node.settle()
+    assert delivered(first) == [(b"m", False)]
+    node.commits = False
+    first.send("basic.cancel", 1, consumer_tag="c")
+    second.send("basic.consume", 1, queue="q")
+    node.settle()
+    first.send("basic.nack", 1, delivery_tag=1, requeue=True)
+    node.settle()
+    assert delivered(second) == [(b"m", True)]
+    node.commits = True
+    die(node)
+    second.send("basic.ack", 1, delivery_tag=1)
+    node.settle()
+    assert (delivered(first), delivered(second), ready(node)) == ([], [], (0, 0))
+
+
+def test_gets_and_cancelled_consumers_keep_what_they_have_in_hand(node: Node) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    publish(client, *numbered(*range(4)))
+    node.settle()
+    client.send("basic.get", 1, queue="q")
+    node.settle()
+    assert client.take("basic.get-ok", 1).body == b"0"
+    client.call("basic.qos", 1, prefetch_count=2)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    client.call("basic.cancel", 1, consumer_tag="c")
+    assert delivered(client) == [(b"1", False), (b"2", False)]
+    die(node)
+    assert ready(node) == (1, 3)
+    client.send("basic.ack", 1, delivery_tag=2, multiple=True)
+    node.settle()
+    assert ready(node) == (1, 1)
+    client.call("channel.close", 1)
+    assert ready(node) == (2, 0)
+    assert not node.shard(0).links[b"acceptor.0.1"].consumers
+
+
+def test_acks_of_a_channel_that_closed_meanwhile_hold(node: Node) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q")
+    publish(client, *numbered(*range(3)))
+    node.settle()
+    node.kill_shard(0)
+    client.send("basic.ack", 1, delivery_tag=1)
+    client.send("channel.close", 1)
+    node.settle()
+    node.start_shard(0)
+    node.settle()
+    assert ready(node) == (2, 0)
+    link = node.shard(0).links[b"acceptor.0.1"]
+    assert (link.consumers, link.groups) == ({}, {})
+
+
+def test_a_shared_limit_counts_what_is_in_hand(node: Node) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    client.call("basic.qos", 1, prefetch_count=2, global_=True)
+    client.call("basic.consume", 1, queue="q")
+    publish(client, *numbered(*range(5)))
+    node.settle()
+    assert len(delivered(client)) == 2
+    die(node)
+    assert delivered(client) == []
+    client.send("basic.ack", 1, delivery_tag=1)
+    node.settle()
+    assert [body for body, _ in delivered(client)] == [b"2"]
+
+
+def test_an_open_transaction_outlives_the_shard(node: Node) -> None:
+    """What it settled is in hand until the commit; a rollback gives it back to the channel."""
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q")
+    publish(client, *numbered(*range(3)))
+    node.settle()
+    assert len(delivered(client)) == 3
+    client.call("tx.select", 1)
+    client.send("basic.ack", 1, delivery_tag=1)
+    client.send("basic.nack", 1, delivery_tag=2, requeue=True)
+    die(node)
+    assert (delivered(client), ready(node)) == ([], (0, 3))
+    client.call("tx.rollback", 1)
+    client.send("basic.ack", 1, delivery_tag=2, multiple=True)
+    publish(client, b"in it")
+    die(node)
+    client.call("tx.commit", 1)
+    assert (delivered(client), ready(node)) == ([(b"in it", False)], (0, 2))
+
+
+@pytest.mark.parametrize("heard", [0, 9])
+@pytest.mark.parametrize("written", [False, True])
+def test_a_commit_is_done_once(node: Node, heard: int, written: bool) -> None:
+    """Whether the shard dies before it has written it, or before its acceptor has heard that it has."""
+    node.declare("q", durable=True)
+    node.declare("other", durable=True)
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q")
+    publish(client, *numbered(*range(3)))
+    node.settle()
+    assert len(delivered(client)) == 3
+    client.call("tx.select", 1)
+    client.send("basic.ack", 1, delivery_tag=2, multiple=True)
+    publish(client, b"a", b"b", queue="other")
+    client.send("tx.commit", 1)
+    client.read()
+    node.finish(0)
+    while node.send_up(0, 0):
+        pass
+    node.finish_shard(0)
+    if written:
+        node.commit_shard(0)
+        node.finish_shard(0)
+    node.kill_shard(0, heard)
+    node.start_shard(0)
+    node.settle()
+    client.take("tx.commit-ok", 1)
+    assert (delivered(client), ready(node), ready(node, "other")) == ([], (0, 1), (2, 0))
+
+
+def test_confirmed_messages_come_once(node: Node) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    publish(client, b"confirmed")
+    node.settle()
+    assert client.take("basic.ack", 1)
+    node.commits = False
+    publish(client, b"not yet")
+    node.settle()
+    assert "basic.ack" not in client.names(1)
+    node.commits = True
+    die(node)
+    assert client.take("basic.ack", 1).delivery_tag == 2
+    die(node)
+    assert ready(node) == (2, 0)
+    client.call("basic.consume", 1, queue="q")
+    assert [body for body, _ in delivered(client)] == [b"confirmed", b"not yet"]
+
+
+def test_withheld_confirms_stay_so_for_what_is_still_there(node: Node) -> None:
+    """Those of a queue that is not durable are refused: its messages are gone."""
+    marks = {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0}
+    client = open_channel(node)
+    client.call("channel.open", 2)
+    for channel, (queue, durable) in enumerate((("kept", True), ("gone", False)), 1):
+        node.declare(queue, durable=durable, **marks)
+        client.call("confirm.select", channel)
+        for _ in range(2):
+            publish(client, b"m", queue=queue, channel=channel)
+            node.settle()
+            assert client.names(channel) == ["basic.ack"]
+    die(node)
+    assert (client.names(1), client.names(2)) == (["basic.ack"], ["basic.ack", "basic.nack"])
+    client.call("queue.purge", 2, queue="kept")
+    node.settle(2)
+    assert [event.delivery_tag for event in client.events[1]] == [1, 2]
+
+
+def test_deliveries_over_two_acceptors_wait_for_both(node: Node) -> None:
+    """Until the second one has said what it has in hand the first is sent nothing, and its requests wait."""
+    node.declare("q", durable=True)
+    first, second = open_channel(node, 0), open_channel(node, 1)
+    second.call("basic.qos", 1, prefetch_count=2)
+    second.call("basic.consume", 1, queue="q")
+    publish(first, *numbered(*range(4)))
+    node.settle()
+    assert len(delivered(second)) == 2
+    node.kill_shard(0)
+    node.start_shard(0)
+    first.send("basic.get", 1, queue="q")
+    first.read()
+    while node.meet(0) or node.finish(0) or node.send_up(0, 0) or node.finish_shard(0) or node.send_down(0, 0):
+        pass
+    assert not first.names(1) and ready(node) == (4, 0)
+    node.settle()
+    assert first.take("basic.get-ok", 1).body == b"2"
+    assert ready(node) == (1, 3)
+
+
+def test_what_an_acceptor_had_in_hand_is_ready_when_both_die(node: Node) -> None:
+    node.declare("q", durable=True)
+    lost, client = open_channel(node, 0), open_channel(node, 1)
+    lost.call("basic.consume", 1, queue="q")
+    publish(client, *numbered(*range(3)))
+    node.settle()
+    node.kill_shard(0)
+    node.kill_acceptor(0)
+    node.start_shard(0)
+    client.call("basic.consume", 1, queue="q")
+    assert delivered(client) == [(b"0", True), (b"1", True), (b"2", True)]
