@@ -53,6 +53,9 @@ class AcceptorCore:
             ShardLink(shard, gauges, index, settings.flow.pair_count, settings.flow.pair_bytes)
             for shard in range(settings.shards)
         ]
+        if self.has_place():
+            for link in self.links:
+                link.begin_counting()
         self.inlets: dict[int, Inlet] = {}
         self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users)
@@ -362,7 +365,15 @@ class AcceptorCore:
             connection.tick(self.now)
         self.patience.tick(self.now)
 
+    def has_place(self) -> bool:
+        """Whether the gauges of the place are this acceptor's: a predecessor may still write them."""
+        return self.gauges.process_read("acceptor", self.index).incarnation in (0, self.incarnation)
+
     def write_counters(self) -> None:
+        if not self.has_place():
+            return
+        for link in self.links:
+            link.begin_counting()
         self.gauges.counters_write(
             "acceptor", self.index, len(self.connections),
             sum(len(connection.channels) for connection in self.connections.values()),

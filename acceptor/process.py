@@ -33,6 +33,10 @@ READ_OCTETS = 256 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
 WRITE_HIGH_OCTETS = 1024 * 1024
 DRAIN_SECONDS = 2.0
+# How long what clients sent before they are told of the end may take to become safe.
+SAFE_SECONDS = 1.0
+# For turns that the sockets of shards have not taken yet, milliseconds.
+LINGER_MS = 500
 # getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
 SO_MEMINFO = 55
 MEMINFO = struct.Struct("=II")
@@ -56,6 +60,8 @@ class Acceptor:
         self.borrower = Borrower(2 * node.acceptors)
         self.protocols: dict[Connection, ClientProtocol] = {}
         self.emptied = asyncio.Event()
+        self.ending = False
+        self.all_safe = asyncio.Event()
         self.stalled: list[ClientProtocol] = []
         self.finishing = False
         self.buffer = bytearray(READ_OCTETS + node.settings.amqp.frame_max + 64)
@@ -163,6 +169,8 @@ class Acceptor:
 
     def finish_turn(self) -> None:
         self.finishing = False
+        if self.ending and not self.has_unsafe():
+            self.all_safe.set()
         for shard, frames in self.core.finish_turn():
             endpoint = self.shards[shard]
             assert endpoint is not None
@@ -243,17 +251,35 @@ class Acceptor:
         process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)
 
     async def close(self) -> None:
-        """Tell the clients, give them a moment to answer, and go."""
+        """Confirm what is under way, tell the clients, give them a moment to answer, and go."""
+        for _ in range(2):
+            await asyncio.sleep(0)  # who has connected is accepted: a closed listener would reset them
         if self.server is not None:
             self.server.close()
         self.verifier.shutdown(wait=True, cancel_futures=True)
+        for protocol in self.protocols.values():
+            if not protocol.transport.is_closing():
+                protocol.transport.pause_reading()
+        self.ending = True
+        self.finish_turn()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.all_safe.wait(), SAFE_SECONDS)
         self.core.shut_down()
         self.finish_turn()
+        for connection, protocol in list(self.protocols.items()):
+            if not connection.closing:
+                protocol.transport.close()  # not open yet: there is no saying why
+            elif not protocol.transport.is_closing():
+                protocol.transport.resume_reading()
         if self.protocols:
             self.emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.emptied.wait(), DRAIN_SECONDS)
-        self.context.destroy(linger=0)
+        self.context.destroy(linger=LINGER_MS)
+
+    def has_unsafe(self) -> bool:
+        """Whether there is something that shards have not got yet, or have not said to be safe."""
+        return any(link.up and (link.sent or link.turn) for link in self.core.links)
 
 
 class ClientProtocol(asyncio.BufferedProtocol):

@@ -45,6 +45,7 @@ class ShardLink:
         self.awaits = False
         self.number = 0
         self.heard = 0
+        self.counts = False
         self.in_flight = 0
         self.in_flight_octets = 0
         self.sent: deque[Sent] = deque()
@@ -220,15 +221,26 @@ class ShardLink:
         sent.octets = sum(map(len, frames)) + self.turn.lent
         self.in_flight += sent.count
         self.in_flight_octets += sent.octets
-        self.gauges.pair_add_sent(self.acceptor, self.index, sent.octets)
+        self.count_sent(sent.octets)
         self.sent.append(sent)
         self.begin_turn()
         return frames
 
+    def count_sent(self, octets: int) -> None:
+        if self.counts:
+            self.gauges.pair_add_sent(self.acceptor, self.index, octets)
+
+    def begin_counting(self) -> None:
+        """In the gauges of the pair, which a predecessor of this acceptor has let go of, if there was one."""
+        if not self.counts:
+            self.counts = True
+            self.gauges.pair_reset_sent(self.acceptor, self.index)
+            self.count_sent(self.in_flight_octets)
+
     def hello(self, version: int) -> list[Any]:
         self.greets = False
         frames = bus.Turn().frames(bus.HELLO, version)
-        self.gauges.pair_add_sent(self.acceptor, self.index, len(frames[0]))
+        self.count_sent(len(frames[0]))
         return frames
 
     # What comes back
@@ -289,7 +301,8 @@ class ShardLink:
     def start(self) -> None:
         """A new life of the shard: it has to say what is safe before it is told anything."""
         self.greets = self.awaits = True
-        self.gauges.pair_reset_sent(self.acceptor, self.index)
+        if self.counts:
+            self.gauges.pair_reset_sent(self.acceptor, self.index)
 
     def unsafe(self) -> list[Sent]:
         """What has left and is not safe, and what has not left, in order."""

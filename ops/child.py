@@ -59,10 +59,11 @@ class Child:
     Times are monotonic seconds, except `started_us`: microseconds since 1970.
     """
 
-    def __init__(self, role: Role, index: int) -> None:
+    def __init__(self, role: Role, index: int, incarnation: int = 0) -> None:
+        """`incarnation` is that of the last process that was in the place."""
         self.role: Role = role
         self.index = index
-        self.incarnation = 0
+        self.incarnation = incarnation
         self.state = State.WAITING
         self.process: subprocess.Popen[bytes] | None = None
         self.started = 0.0

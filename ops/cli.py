@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ops.administration import permission, policy, topic_permission, user, vhost
+from ops.administration import permission, policy, restart, topic_permission, user, vhost
 from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
 from penstock import __version__, logs
@@ -28,6 +28,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(user.app, name="user")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")
+app.add_typer(restart.app, name="restart")
 
 
 def _option(name: str, **more: Any) -> Any:

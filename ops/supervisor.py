@@ -1,4 +1,4 @@
-"""The parent of a node's processes: starts them, watches, restarts those that die, stops all in order.
+"""The parent of a node's processes: starts them, watches, restarts those that die, replaces them, stops all in order.
 
 One thread, one loop round a poll: signals (a child ended, or a request to stop), reports of children, and the time at
 which a restart is due.
@@ -16,6 +16,7 @@ import zmq
 
 from ops.child import Child, CommandOf, State, how_it_ended, role_command
 from ops.errors import StartError
+from ops.renewal import Renewal
 from ops.signals import Signals
 from penstock.bus import pack, unpack
 from penstock.gauges import DEAD, READY, STARTING, Gauges
@@ -49,6 +50,7 @@ class Supervisor:
             *(Child("shard", index) for index in range(node.shards)),
             *(Child("acceptor", index) for index in range(node.acceptors)),
         ]
+        self._renewal = Renewal(dict(STOP_ORDER)["acceptor"])
 
     def __enter__(self) -> Self:
         self._context = zmq.Context(io_threads=1)
@@ -71,6 +73,7 @@ class Supervisor:
         while not self._signals.stop:
             now = time.monotonic()
             self._spawn_due(now)
+            self._renew(now)
             self._turn(self._next_due(now, deadline))
             if not self._serving:
                 self._check_start(deadline, on_ready)
@@ -88,12 +91,30 @@ class Supervisor:
         times = [child.due for child in self._children if child.state is State.WAITING]
         if not self._serving:
             times.append(deadline)
+        if self._renewal.deadline is not None:
+            times.append(self._renewal.deadline)
         return min(times, default=now + START_SECONDS) - now
 
     def _spawn_due(self, now: float) -> None:
         for child in self._children:
             if child.state is State.WAITING and child.due <= now:
                 self._spawn(child, now)
+
+    def _renew(self, now: float) -> None:
+        """Go on with a rolling restart."""
+        self._renewal.hurry(now)
+        place = self._renewal.next_place()
+        if place is None:
+            return
+        successor = Child(place.role, place.index, place.incarnation)
+        try:
+            successor.spawn(self._command(place.role), self._node.runtime, now)
+        except OSError as error:
+            log.error("cannot start a process, the rolling restart ends", **_facts(successor), error=str(error))
+            self._renewal.give_up()
+            return
+        log.info("process is to be replaced", **_facts(place))
+        self._renewal.begun(successor)
 
     def _spawn(self, child: Child, now: float) -> None:
         try:
@@ -110,11 +131,28 @@ class Supervisor:
 
     def _reap(self) -> None:
         now = time.monotonic()
-        for child in self._children:
+        for child in list(self._children):
             pid = child.pid
             status = child.reap(now)
-            if status is not None:
+            if status is None:
+                continue
+            heir = self._renewal.heir(child)
+            if heir is None:
                 self._died(child, pid, how_it_ended(status), now)
+            else:
+                self._succeed(child, heir, pid)
+        successor = self._renewal.successor
+        if successor is not None and (status := successor.reap(now)) is not None:
+            log.error("a successor died, the rolling restart ends", **_facts(successor), how=how_it_ended(status))
+            self._renewal.give_up()
+
+    def _succeed(self, child: Child, heir: Child, pid: int) -> None:
+        """A process that was to be replaced has ended: its place is its successor's."""
+        self._children[self._children.index(child)] = heir
+        self._show(heir)
+        self._publish("died", child, pid)
+        self._publish("started", heir, heir.pid)
+        log.info("process replaced", **_facts(heir))
 
     def _died(self, child: Child, pid: int, how: str, now: float) -> None:
         self._show(child)
@@ -132,12 +170,18 @@ class Supervisor:
         except (ValueError, TypeError):
             log.error("a report that cannot be read", frame=frame[:100])
             return
-        for child in self._children:
+        if event == "restart":
+            self._renewal.add(child for child in self._children if child.role == role == "acceptor")
+        successor = self._renewal.successor
+        for child in self._children if successor is None else (*self._children, successor):
             # The pid as well: the report may be read after its sender has died, and then there is none.
             facts = (child.role, child.index, child.incarnation, child.pid)
             if event == "ready" and facts == (role, index, incarnation, pid):
                 child.ready()
-                self._show(child)
+                if child is successor:
+                    self._renewal.serves(time.monotonic())
+                else:
+                    self._show(child)
                 log.info("process ready", **_facts(child))
 
     def _publish(self, event: str, child: Child, pid: int) -> None:
@@ -167,6 +211,9 @@ class Supervisor:
     def _stop(self) -> None:
         """In order, so that each role finds those it depends on until its own end."""
         self._stopping = True
+        if self._renewal.successor is not None:
+            self._children.append(self._renewal.successor)
+        self._renewal.give_up()
         for role, patience in STOP_ORDER:
             group = [child for child in self._children if child.role == role]
             self._end(group, signal.SIGTERM, patience)

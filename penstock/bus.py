@@ -28,6 +28,7 @@ Router -> them              one frame: [request, topology version, result, None 
 Router, to all (PUB)        one frame: [topology version, [change, ...]]
 Supervisor, to all (PUB)    one frame: ["started" | "died", role, index, incarnation, pid]
 Child -> supervisor         one frame: ["ready", role, index, incarnation, pid]
+Router -> supervisor        one frame: ["restart", role, 0, 0, pid]: replace the processes of a role
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import zmq
 
@@ -87,9 +87,20 @@ def freeze() -> None:
 
 def report_ready(context: zmq.Context[Any], node: Node, role: Role, index: int, incarnation: int) -> None:
     """Tell the supervisor that this child serves."""
+    _report(context, node, "ready", role, index, incarnation)
+
+
+def ask_for_restart(context: zmq.Context[Any], node: Node, role: Role) -> None:
+    """Have the supervisor replace the processes of a role, one after the other."""
+    _report(context, node, "restart", role, 0, 0)
+
+
+def _report(
+    context: zmq.Context[Any], node: Node, event: Literal["ready", "restart"], role: Role, index: int, incarnation: int
+) -> None:
     socket: zmq.Socket[bytes] = context.socket(zmq.PUSH)
     socket.connect(node.process_reports)
-    socket.send(bus.pack(["ready", role, index, incarnation, os.getpid()]))
+    socket.send(bus.pack([event, role, index, incarnation, os.getpid()]))
     socket.close(linger=1000)
 
 

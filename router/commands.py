@@ -17,7 +17,8 @@
     accounts_import          vhosts_named, users, permissions,                 how many of each
                              topic_permissions
 
-The commands about policies are in `router.policy_commands`.
+The commands about policies are in `router.policy_commands`; `acceptors_restart` is the supervisor's to carry out, and
+passed on by `router.process`.
 
 A password hash is as `penstock.passwords` has it: the password itself stays with who sets it. A refusal says why, in
 words for a person.

@@ -34,6 +34,10 @@ LOOK_SECONDS = 1.0
 """Between looks for dead acceptors when nobody tells."""
 
 
+RESTART = "acceptors_restart"
+"""The one command that is not about the topology: the supervisor carries it out."""
+
+
 class Router:
     """One life of the router."""
 
@@ -72,6 +76,10 @@ class Router:
         process.report_ready(self.context, self.node, "router", self.index, self.incarnation)
 
     def on_command(self, command: str, arguments: dict[str, Any], answered: Answered) -> None:
+        if command == RESTART and not arguments:
+            process.ask_for_restart(self.context, self.node, "acceptor")
+            answered({"result": None})
+            return
         self.core.command(command, arguments, answered)
         self.finish_turn()
 

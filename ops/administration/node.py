@@ -16,6 +16,7 @@ from rich.table import Table
 from ops.claim import Pointer, is_claimed
 from ops.errors import CommandError
 from penstock import control
+from penstock.gauges import Gauges
 from penstock.node import Node
 from penstock.settings import Settings
 
@@ -26,6 +27,18 @@ Data = Annotated[
     typer.Option("--data", metavar="DIR", help="data directory of the node", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table")]
+
+
+def gauges_of(data: Path | None) -> Gauges:
+    """The gauges of the node, to be read. CommandError if it does not run."""
+    directory = Settings.load(None, {"data": data}).data
+    pointer = Pointer.load(directory)
+    if pointer is None or not is_claimed(directory):
+        raise CommandError(f"no node runs on {directory}")
+    try:
+        return Gauges.open(pointer.gauges, writable=False)
+    except FileNotFoundError:
+        raise CommandError(f"the node on {directory} is starting or stopping; try again") from None
 
 
 def ask(data: Path | None, command: str, **arguments: Any) -> Any:

@@ -42,7 +42,8 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
     process.enter(runtime, role, index)
     signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else lambda *_: sys.exit(0))
     node = Node.load(runtime)
-    if behaviour == "broken" or (behaviour == "broken at first" and incarnation < 3):
+    broken = {"broken": True, "broken at first": incarnation < 3, "broken later": incarnation > 1}
+    if broken.get(behaviour, False):
         sys.exit(3)
     listener = socket.socket()
     if role == "acceptor":

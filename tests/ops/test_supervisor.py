@@ -15,8 +15,9 @@ import pytest
 import zmq
 
 from ops import supervisor
-from penstock.bus import unpack
+from penstock.bus import pack, unpack
 from penstock.gauges import READY, STATE_NAMES, Gauges
+from penstock.node import Role
 from tests.ops.conftest import StandInNode, StartNode
 from tests.waiting import wait_for
 
@@ -118,6 +119,61 @@ def _heard_of_shards(events: zmq.Socket[bytes]) -> list[Any]:
         event: list[Any] = unpack(events.recv())
         if event[1] == "shard":
             return event
+
+
+def ask_for_restart(node: StandInNode) -> None:
+    with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
+        reports.connect(node.node.process_reports)
+        reports.send(pack(["restart", "acceptor", 0, 0, 0]))
+        reports.close(linger=1000)
+
+
+def lives(gauges: Gauges, role: Role) -> list[tuple[int, int]]:
+    places = [gauges.process_read(role, index) for index in range(2)]
+    return [(place.incarnation, place.state) for place in places]
+
+
+def test_acceptors_are_replaced_while_the_port_stays_open(start_node: StartNode) -> None:
+    node = start_node()
+    node.wait_ready()
+    before = node.wait_children(5)
+    address = "127.0.0.1", node.node.port
+    with Gauges.open(node.node.gauges) as gauges:
+        ask_for_restart(node)
+        while lives(gauges, "acceptor") != [(2, READY)] * 2:
+            socket.create_connection(address).close()
+        assert lives(gauges, "shard") == [(1, READY)] * 2
+    after = node.wait_children(5)
+    assert {name for name in NAMES if before[name].pid != after[name].pid} == {"pstk-acceptor-0", "pstk-acceptor-1"}
+    err = node.stop()[2]
+    assert [entry["process"] for entry in logged(err, "process replaced")] == ["acceptor 0", "acceptor 1"]
+    assert not logged(err, "process died")
+
+
+def test_a_successor_that_dies_leaves_everything_as_it_is(start_node: StartNode) -> None:
+    node = start_node({"acceptor": "broken later"})
+    node.wait_ready()
+    before = node.wait_children(5)
+    ask_for_restart(node)
+    supervisor = psutil.Process(node.process.pid)
+    wait_for(lambda: len(supervisor.children()) == 6, what="a successor that comes")
+    wait_for(lambda: len(supervisor.children()) == 5, what="a successor that goes")
+    assert node.wait_children(5) == before
+    with Gauges.open(node.node.gauges) as gauges:
+        assert lives(gauges, "acceptor") == [(1, READY)] * 2
+    code, _, err = node.stop()
+    assert (code, len(logged(err, "a successor died, the rolling restart ends"))) == (0, 1)
+
+
+def test_a_deaf_predecessor_is_killed(start_node: StartNode) -> None:
+    node = start_node({"acceptor": "deaf"}, acceptors=1)
+    node.wait_ready()
+    ask_for_restart(node)
+    with Gauges.open(node.node.gauges) as gauges:
+        wait_for(lambda: gauges.process_read("acceptor", 0).incarnation == 2, what="the successor in its place")
+    assert [entry["process"] for entry in logged(node.stop()[2], "process killed, it took too long to stop")] == [
+        "acceptor 0", "acceptor 0",
+    ]  # fmt: skip
 
 
 def test_children_end_with_a_killed_supervisor_and_the_next_start_cleans_up(start_node: StartNode) -> None:
