@@ -11,6 +11,7 @@ import typer
 from ops.administration import permission, policy, restart, topic_permission, user, vhost
 from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
+from ops.store import command as store
 from penstock import __version__, logs
 from penstock.settings import Settings, SettingsError
 
@@ -29,6 +30,7 @@ app.add_typer(user.app, name="user")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")
 app.add_typer(restart.app, name="restart")
+app.add_typer(store.app, name="store")
 
 
 def _option(name: str, **more: Any) -> Any:

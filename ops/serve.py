@@ -14,6 +14,7 @@ from ops.errors import StartError
 from ops.port import reserved, show
 from ops.runtime import runtime_directory
 from ops.signals import Signals
+from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
 from penstock import process
 from penstock.gauges import READY, Gauges, remove_stale
@@ -33,6 +34,7 @@ def serve(settings: Settings, command: CommandOf = role_command) -> None:
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         stack.enter_context(claimed(settings.data))
+        check_standing(settings.data, settings.shards)
         port = stack.enter_context(reserved(settings.host, settings.port))
         runtime = stack.enter_context(runtime_directory())
         epoch = time.time_ns() // 1000

@@ -33,7 +33,7 @@ Router -> supervisor        one frame: ["restart", role, 0, 0, pid]: replace the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -104,6 +104,18 @@ def pack(value: object) -> bytes:
 def unpack(frame: Any) -> Any:
     """The value of one frame. ValueError if it is not msgpack."""
     return msgpack.unpackb(frame, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_unpack_decimal)
+
+
+def unpack_stream(file: Any, octets_max: int) -> Iterator[Any]:
+    """The values of a file that was packed one after the other, each of at most so many octets.
+
+    One that is cut off is left out. ValueError or msgpack.UnpackException at what is none.
+    """
+    unpacker: Iterator[Any] = msgpack.Unpacker(
+        file, max_buffer_size=octets_max, strict_map_key=False, unicode_errors="surrogateescape",
+        ext_hook=_unpack_decimal,
+    )  # fmt: skip
+    return unpacker
 
 
 _DECIMAL = 1

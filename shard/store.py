@@ -24,6 +24,9 @@ Durability = Literal["commit", "interval", "none"]
 
 # Pages that are free but not yet reused, and the trees themselves, need room beyond the contents.
 SLACK = 256 * 1024 * 1024
+# An environment's only file with contents, and what it begins with: two pages that say what it is.
+FILE_NAME = "data.mdb"
+LEAST = 2 * 4096
 
 
 class StoreError(Exception):
@@ -47,8 +50,9 @@ class Store:
         self._lock = threading.Lock()
         self._overflowed = False
         with self._translated():
-            if not path.exists():
-                path.mkdir(mode=0o700, parents=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if is_unfinished(path):
+                (path / FILE_NAME).unlink(missing_ok=True)
             self._open()
             sync_directories(path, path.parent, path.parent.parent)
             self.life = self._begin_life(shard)
@@ -209,9 +213,19 @@ class Store:
 def check_facts(path: Path, format: bytes | None, shard: bytes | None, expected: int) -> None:
     """StoreError if what a store says of itself shows that it is not to be used, or not for that shard."""
     if format is not None and _number(format) != FORMAT:
-        raise StoreError(path, f"is of format {_number(format)}, this penstock knows format {FORMAT}")
+        raise StoreError(path, f"it is of format {_number(format)}, this penstock knows format {FORMAT}")
     if shard is not None and _number(shard) != expected:
-        raise StoreError(path, f"is the store of shard {_number(shard)}")
+        raise StoreError(path, f"it is the store of shard {_number(shard)}")
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether the making of a store was cut short before it was one: nothing was ever in it."""
+    try:
+        with (path / FILE_NAME).open("rb") as file:
+            head = file.read(LEAST)
+        return len(head) < LEAST or not any(head)
+    except FileNotFoundError:
+        return True
 
 
 def sync_directories(*paths: Path) -> None:

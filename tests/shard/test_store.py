@@ -246,7 +246,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
 
 def test_another_shards_store_is_refused(tmp_path: Path) -> None:
     Store(tmp_path, LIMIT, durable=False, shard=2).close()
-    with pytest.raises(StoreError, match=f"{tmp_path}: is the store of shard 2"):
+    with pytest.raises(StoreError, match=f"{tmp_path}: it is the store of shard 2"):
         Store(tmp_path, LIMIT, durable=False, shard=1)
 
 

@@ -1,0 +1,107 @@
+"""`penstock store`: tools for the stores of a node that does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from ops.administration.node import AsJson, Data, show
+from ops.claim import claimed
+from ops.errors import CommandError
+from penstock.settings import Settings
+
+app = typer.Typer(
+    help="The stores of a node that does not run: check, make smaller, write to a file, read back.",
+    no_args_is_help=True,
+)
+
+CHECK_COLUMNS = ("shard", "queues", "segments", "messages", "octets", "size", "problems")
+COMPACT_COLUMNS = ("shard", "before", "after")
+
+
+@contextmanager
+def _held(data: Path | None, make: bool = False) -> Iterator[Path]:
+    """The data directory, with nobody else on it. CommandError or StartError if that cannot be."""
+    directory = Settings.load(None, {"data": data}).data
+    if not make and not directory.is_dir():
+        raise CommandError(f"there is no data directory {directory}")
+    with claimed(directory):
+        yield directory
+
+
+@app.command()
+def check(data: Data = None, as_json: AsJson = False) -> None:
+    """Read every record and compare what is said of it. Exit status 1 if anything is wrong."""
+    from ops.store.apart import apart
+    from ops.store.check import Findings, check_topology
+    from ops.store.check import check as check_store
+    from ops.store.opened import store_paths
+
+    found = []
+    with _held(data) as directory:
+        problems = check_topology(directory)
+        for shard, path in store_paths(directory):
+            try:
+                findings = apart(f"the store {path}", partial(check_store, path, shard))
+            except CommandError as error:
+                findings = Findings(shard, str(path), problems=1, first_problems=[str(error)])
+            found.append(findings)
+    if as_json:
+        facts = {"stores": [asdict(findings) for findings in found], "topology": problems}
+        print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
+    else:
+        show([asdict(findings) for findings in found], CHECK_COLUMNS, as_json=False)
+        for findings in found:
+            for text in findings.first_problems:
+                print(f"shard {findings.shard}: {text}")
+            if findings.problems > len(findings.first_problems):
+                print(f"shard {findings.shard}: and {findings.problems - len(findings.first_problems)} more problems")
+        for text in problems:
+            print(text)
+    if problems or any(findings.problems for findings in found):
+        raise typer.Exit(1)
+
+
+@app.command()
+def compact(data: Data = None, as_json: AsJson = False) -> None:
+    """Make the files as small as their contents allow; the disk needs room for one more of each meanwhile."""
+    from ops.store.compact import compact as compact_store
+    from ops.store.opened import store_paths
+
+    with _held(data) as directory:
+        gains = [asdict(compact_store(path, shard)) for shard, path in store_paths(directory)]
+    show(gains, COMPACT_COLUMNS, as_json)
+    if not as_json:
+        print(f"gained {sum(gain['before'] - gain['after'] for gain in gains):,} bytes")
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="the file, made by dump", show_default=False)]
+
+
+@app.command()
+def dump(file: File, data: Data = None) -> None:
+    """Write users, policies, exchanges, queues, bindings and all persistent messages to a new file."""
+    from ops.store.dump import dump as dump_stores
+
+    with _held(data) as directory:
+        count = dump_stores(directory, file)
+    print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
+
+
+@app.command()
+def restore(file: File, data: Data = None) -> None:
+    """Bring back what was dumped, into a data directory that has nothing yet."""
+    from ops.store.restore import restore as restore_stores
+
+    if not file.is_file():
+        raise CommandError(f"cannot read {file}: {'not a file' if file.exists() else 'no such file'}")
+    with _held(data, make=True) as directory:
+        count = restore_stores(file, directory)
+    print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")

@@ -1,0 +1,132 @@
+"""`penstock store dump`: all that a restart of the node would keep, written to one file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
+
+from ops.errors import CommandError
+from ops.store.apart import apart
+from ops.store.dumped import END, LEASE, MAGIC, MESSAGE, SHARD, TOPOLOGY, VERSION, Count
+from ops.store.opened import Opened, opened, store_paths
+from ops.store.progress import Step, progress
+from ops.store.records import Row, address_of, done_bits, rows
+from penstock import __version__
+from penstock.batch_cy import PERSISTENT
+from penstock.bus import pack
+from router.store import FILE_NAME as TOPOLOGY_FILE
+from router.store import Store as TopologyStore
+from router.store import Stored
+from router.store import StoreError as TopologyError
+from shard.queue_cy import NEVER
+from shard.segment_cy import Segment
+from shard.store import StoreError
+from shard.stored import KEY, NUMBER, unpack_segment
+
+
+def dump(data: Path, file: Path) -> Count:
+    """Write the file, which must not be there yet. CommandError if that cannot be done."""
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    try:
+        if file.exists():
+            raise CommandError(f"{file} is there already")
+        count = apart(f"a store in {data}", partial(_dump, data, unfinished))
+        unfinished.rename(file)
+    except OSError as error:
+        raise CommandError(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return count
+
+
+def _dump(data: Path, file: Path) -> Count:
+    with file.open("wb") as out:
+        os.fchmod(out.fileno(), 0o600)
+        count = _write(data, out)
+        out.flush()
+        os.fsync(out.fileno())
+    return count
+
+
+def _write(data: Path, out: BinaryIO) -> Count:
+    stored = stored_topology(data)
+    first = {"penstock": __version__, "topology": stored.version, "last_queue_id": stored.last_queue_id}
+    out.write(pack([MAGIC, VERSION, first]))
+    queues = {change[3] for change in stored.changes if change[0] == "queue"}
+    out.writelines(pack([TOPOLOGY, change]) for change in stored.changes)
+    messages = octets = 0
+    for shard, path in store_paths(data):
+        with opened(path, shard) as store, progress(f"shard {shard}", store.entries("index")) as step:
+            out.write(pack([SHARD, shard]))
+            for item, size in _items(store, queues, step):
+                out.write(pack(item))
+                messages += item[0] == MESSAGE
+                octets += size
+    out.write(pack([END, messages]))
+    return Count(len(queues), messages, octets)
+
+
+def stored_topology(data: Path) -> Stored:
+    """The durable part of the topology, from a copy: opening the file would begin a new run of the node.
+
+    CommandError if it cannot be read.
+    """
+    if not (data / TOPOLOGY_FILE).exists():
+        raise CommandError(f"{data} is the data directory of no node: it has no {TOPOLOGY_FILE}")
+    with TemporaryDirectory() as copy:
+        for name in (TOPOLOGY_FILE, f"{TOPOLOGY_FILE}-wal"):
+            if (data / name).exists():
+                shutil.copy(data / name, copy)
+        try:
+            store = TopologyStore(Path(copy) / TOPOLOGY_FILE, time.time_ns() // 1000)
+            try:
+                return store.load()
+            finally:
+                store.close()
+        except TopologyError as error:
+            raise CommandError(str(error).replace(copy, str(data))) from None
+
+
+def _items(store: Opened, queues: set[int], step: Step) -> Iterator[tuple[list[Any], int]]:
+    """What a store has of the queues that there are: items of the file, and octets of bodies."""
+    for key, number in store.records("leases"):
+        queue, priority = KEY.unpack(key)
+        if queue in queues:
+            yield [LEASE, queue, priority, NUMBER.unpack(number)[0]], 0
+    returns = {key: NUMBER.unpack(number)[0] for key, number in store.records("counts")}
+    contents = store.records("contents")
+    for key, record in store.records("index"):
+        step(1)
+        queue, sequence = KEY.unpack(key)
+        if queue not in queues:
+            continue
+        try:
+            segment = unpack_segment(sequence, bytes(record))
+            value = next((value for found, value in contents if found == key), None)
+            if value is None:
+                raise ValueError("its contents are missing")
+            for row in rows(segment.count, value):
+                if row.flags & PERSISTENT and not done_bits(segment) >> row.offset & 1:
+                    number = sequence + row.offset
+                    came_back = returns.get(KEY.pack(queue, number), 0)
+                    yield _message(queue, number, segment, row, value, came_back), row.end - row.body
+        except ValueError as error:
+            raise StoreError(store.path, f"queue {queue}, message {sequence}: {error}") from None
+
+
+def _message(queue: int, number: int, segment: Segment, row: Row, value: memoryview, returns: int) -> list[Any]:
+    expiry: int | None = segment.expiry
+    if segment.expiries is not None:
+        expiry = int.from_bytes(segment.expiries[8 * row.offset : 8 * row.offset + 8], "little")
+    exchange, key = address_of(row, value)
+    header, body = bytes(value[row.header : row.body]), bytes(value[row.body : row.end])
+    return [
+        *(MESSAGE, queue, number, expiry if expiry is not None and expiry < NEVER else None, returns, row.flags),
+        *(exchange, key, header, body),
+    ]

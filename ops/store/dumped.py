@@ -1,0 +1,34 @@
+"""The file of `penstock store dump`: a stream of msgpack, one list an item, version 1.
+
+    ["penstock dump", 1, {"penstock": version, "topology": version, "last_queue_id": id}]     first
+    ["topology", change]                           as the router publishes it (router/topology.py): vhosts, users,
+                                                   permissions, policies, what is durable, placements
+    ["shard", index]                               what follows is of this shard
+    ["lease", queue id, priority, number]          messages of that priority with lower numbers may have been delivered
+    ["message", queue id, number, expiry, returns, flags, exchange, routing key, header, body]
+    ["end", messages]                              last: a file without it is cut off
+
+Messages are the persistent ones that are not acknowledged, in the order of their queues. `number` counts in a queue and
+priority; `expiry` is microseconds since 1970 or None; `returns` how often the message came back, where its queue counts
+that; `flags` those of a row of a batch (penstock/batch_cy.py); exchange, routing key, header and body are octets, the
+header the payload of the content header frame (AMQP 0-9-1, 4.2.6.1): with all properties as they were published.
+
+To change it: give it a new version, and keep reading the older ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAGIC = "penstock dump"
+VERSION = 1
+
+TOPOLOGY, SHARD, LEASE, MESSAGE, END = "topology", "shard", "lease", "message", "end"
+
+
+class Count(NamedTuple):
+    """What a dump has, or a restore has brought back."""
+
+    queues: int
+    messages: int
+    octets: int

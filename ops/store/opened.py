@@ -1,0 +1,73 @@
+"""The stores of a data directory, opened for reading by nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from ops.errors import CommandError
+from shard.store import StoreError, check_facts, is_unfinished, reason_of
+from shard.stored import DATABASES
+
+FOLDER = "shards"
+
+
+def store_paths(data: Path) -> list[tuple[int, Path]]:
+    """The stores of a data directory, by shard; without those never finished. CommandError if they cannot be listed."""
+    try:
+        found = [path for path in (data / FOLDER).iterdir() if path.name.isdecimal() and not is_unfinished(path)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CommandError(f"cannot read {data / FOLDER}: {error.strerror}") from None
+    return sorted((int(path.name), path) for path in found)
+
+
+class Opened:
+    """A store open for reading. Values that it gives are valid until the next one."""
+
+    def __init__(self, path: Path, env: Any) -> None:
+        self.path = path
+        self.env = env
+        self.dbs: dict[str, Any] = {}
+        for name in DATABASES:
+            try:
+                self.dbs[name] = env.open_db(name.encode(), create=False)
+            except (lmdb.NotFoundError, lmdb.ReadonlyError):
+                continue  # its making was cut short
+
+    def entries(self, name: str) -> int:
+        """How many records a database has."""
+        if name not in self.dbs:
+            return 0
+        with self.env.begin() as txn:
+            return int(txn.stat(self.dbs[name])["entries"])
+
+    def records(self, name: str) -> Iterator[tuple[bytes, memoryview]]:
+        """Keys and values of a database, in order."""
+        if name in self.dbs:
+            with self.env.begin(db=self.dbs[name], buffers=True) as txn:
+                for key, value in txn.cursor():
+                    yield bytes(key), value
+
+    def fact(self, name: str) -> bytes | None:
+        """What the store says of itself, as it is stored."""
+        return next((bytes(value) for key, value in self.records("facts") if key == name.encode()), None)
+
+
+@contextmanager
+def opened(path: Path, shard: int) -> Iterator[Opened]:
+    """The store of a shard. StoreError if it is none, of another format or another shard's, or cannot be read."""
+    try:
+        with lmdb.open(
+            str(path), readonly=True, lock=False, max_dbs=len(DATABASES), readahead=False, create=False
+        ) as env:
+            store = Opened(path, env)
+            check_facts(path, store.fact("format"), store.fact("shard"), shard)
+            yield store
+    except (lmdb.Error, OSError) as error:
+        raise StoreError(path, reason_of(error)) from None

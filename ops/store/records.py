@@ -1,0 +1,71 @@
+"""The messages of a store one by one, out of octets that may be damaged: nothing here trusts what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from shard.segment_cy import Segment
+
+ROW = Struct("<IHHII")
+"""A row of a batch (penstock/batch_cy.py): start, size of the address, flags, size of the header, of the body."""
+HEADER = Struct(">HHQH")
+"""What a content header begins with (AMQP 0-9-1, 4.2.6.1): class, weight, body size, property flags."""
+CLASS_BASIC = 60
+
+
+class Row(NamedTuple):
+    """One message of a segment: where its parts begin in the contents, and where it ends."""
+
+    offset: int
+    flags: int
+    address: int
+    header: int
+    body: int
+    end: int
+
+
+def rows(count: int, value: memoryview) -> Iterator[Row]:
+    """The messages of a segment's value in `contents`. ValueError where they do not fit it or each other."""
+    split = ROW.size * count
+    if len(value) < split:
+        raise ValueError(f"{len(value)} octets for {count} messages")
+    base = at = -1
+    for offset, (start, address_size, flags, header_size, body_size) in enumerate(ROW.iter_unpack(value[:split])):
+        if base < 0:
+            base = at = start
+        if start != at:
+            raise ValueError(f"message {offset} begins at {start - base}, the one before ends at {at - base}")
+        header = start + address_size
+        body = header + header_size
+        at = body + body_size
+        shift = split - base
+        if at + shift > len(value):
+            raise ValueError(f"message {offset} ends at {at - base}, the contents at {len(value) - split}")
+        yield Row(offset, flags, start + shift, header + shift, body + shift, at + shift)
+    if at + split - base != len(value):
+        raise ValueError(f"{len(value) - split - at + base} octets after the last message")
+
+
+def address_of(row: Row, value: memoryview) -> tuple[bytes, bytes]:
+    """Exchange and routing key. ValueError if they are not two short strings."""
+    octets = bytes(value[row.address : row.header])
+    split = octets[0] + 1 if octets else 0
+    if split >= len(octets) or split + 1 + octets[split] != len(octets):
+        raise ValueError(f"message {row.offset}: its address is no exchange and routing key")
+    return octets[1:split], octets[split + 1 :]
+
+
+def check_header(row: Row, value: memoryview) -> None:
+    """ValueError if the header is not that of a content with this body."""
+    if row.body - row.header < HEADER.size:
+        raise ValueError(f"message {row.offset}: a header of {row.body - row.header} octets")
+    class_id, _, body_size, _ = HEADER.unpack_from(value, row.header)
+    if class_id != CLASS_BASIC or body_size != row.end - row.body:
+        raise ValueError(f"message {row.offset}: its header is of class {class_id} and {body_size} octets")
+
+
+def done_bits(segment: Segment) -> int:
+    """A bit for each message of a segment that the store need not know any more, the first one lowest."""
+    return int.from_bytes(segment.done, "little") if segment.done is not None else 0

@@ -1,0 +1,178 @@
+"""`penstock store restore`: what was dumped, brought into a data directory that has nothing yet."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import msgpack
+
+from ops.errors import CommandError
+from ops.store.dumped import END, LEASE, MAGIC, MESSAGE, SHARD, TOPOLOGY, VERSION, Count
+from ops.store.opened import FOLDER
+from ops.store.progress import Step, progress
+from penstock.batch_cy import BatchBuilder
+from penstock.bus import unpack_stream
+from router.ledger import Step as Change
+from router.store import FILE_NAME as TOPOLOGY_FILE
+from router.store import Store as TopologyStore
+from router.store import StoreError as TopologyError
+from shard.journal import Journal
+from shard.queue_cy import NEVER
+from shard.segment_cy import Segment
+from shard.store import Store, StoreError
+
+ITEM_OCTETS = (1 << 31) - 1
+"""A message may have a body of 1 GiB (`amqp.max_message_size`)."""
+SEGMENT_OCTETS = 256 * 1024
+COMMIT_OCTETS = 8 * 1024 * 1024
+"""Messages are put together to segments, and segments to commits, until they have so much."""
+
+
+def restore(file: Path, data: Path) -> Count:
+    """Read a dump into a data directory. CommandError if that cannot be; then nothing of it is there."""
+    if (data / TOPOLOGY_FILE).exists() or (data / FOLDER).exists():
+        raise CommandError(f"{data} is not empty")
+    try:
+        return _restore(file, data)
+    except BaseException as error:
+        _remove(data)
+        if isinstance(error, OSError):
+            raise CommandError(f"cannot restore {file}: {error.strerror}") from None
+        if isinstance(error, (TopologyError, StoreError)):
+            raise CommandError(str(error)) from None
+        if isinstance(error, (ValueError, TypeError, IndexError, KeyError, msgpack.UnpackException)):
+            raise CommandError(f"{file} is no dump, or it is damaged: {error}") from None
+        raise
+
+
+def _remove(data: Path) -> None:
+    shutil.rmtree(data / FOLDER, ignore_errors=True)
+    for path in data.glob(f"{TOPOLOGY_FILE}*"):
+        path.unlink(missing_ok=True)
+
+
+def _restore(file: Path, data: Path) -> Count:
+    with file.open("rb") as source, progress(str(file), file.stat().st_size) as step:
+        items = unpack_stream(source, ITEM_OCTETS)
+        first: Any = next(items, None)
+        if not isinstance(first, list) or first[:1] != [MAGIC]:
+            raise CommandError(f"{file} is no dump")
+        if first[1] != VERSION:
+            raise CommandError(f"{file} is a dump of version {first[1]}, this penstock knows version {VERSION}")
+        with Loading(data, file.stat().st_size) as loading:
+            loading.take(_stepping(items, source, step))
+        _store_topology(data, loading.changes, first[2])
+        return Count(sum(change[0] == "queue" for change in loading.changes), loading.messages, loading.octets)
+
+
+def _stepping(items: Iterator[Any], source: Any, step: Step) -> Iterator[Any]:
+    at = 0
+    for item in items:
+        yield item
+        here = source.tell()
+        step(here - at)
+        at = here
+
+
+class Loading:
+    """Takes the items of a dump in, and writes the messages among them into the stores of their shards."""
+
+    def __init__(self, data: Path, octets: int) -> None:
+        """`octets`: about so much may come."""
+        self.changes: list[list[Any]] = []
+        self.messages = 0
+        self.octets = 0
+        self._data = data
+        self._most = octets
+        self._store: Store | None = None
+        self._gathered = 0
+        self._queue = self._first = 0
+        self._builder = BatchBuilder()
+        self._expiries: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def take(self, items: Iterator[Any]) -> None:
+        """All items but the first, to the last. ValueError if one is none, or if they do not end as they should."""
+        for kind, *fields in items:
+            if kind == TOPOLOGY:
+                self.changes += fields
+            elif kind == SHARD:
+                self._finish_store()
+                path = self._data / FOLDER / str(int(fields[0]))
+                self._store = Store(path, self._most, durable=False, shard=fields[0])
+                self._journal = Journal(self._store.read)
+            elif kind == LEASE:
+                self._journal.lease(*fields)
+            elif kind == MESSAGE:
+                self._message(*fields)
+            elif kind == END:
+                if fields != [self.messages]:
+                    raise ValueError(f"it has {self.messages} messages instead of {fields[0]}")
+                self._finish_store()
+                return
+            else:
+                raise ValueError(f"it has a {kind!r}")
+        raise ValueError("its end is missing")
+
+    def _message(
+        self, queue: int, number: int, expiry: int | None, returns: int, flags: int, exchange: bytes, key: bytes,
+        header: bytes, body: bytes,
+    ) -> None:  # fmt: skip
+        if (queue, number) != (self._queue, self._first + len(self._builder)) or self._builder.used > SEGMENT_OCTETS:
+            self._finish_segment()
+            self._queue, self._first = queue, number
+        address = b"%c%b%c%b" % (len(exchange), exchange, len(key), key)
+        self._builder.add(address, header, body, flags)
+        self._expiries.append(NEVER if expiry is None else expiry)
+        if returns:
+            self._journal.count(queue, number, returns)
+        self.messages += 1
+        self.octets += len(body)
+
+    def _finish_segment(self) -> None:
+        if not self._expiries:
+            return
+        segment = Segment(self._builder.finish(), 0, len(self._expiries), self._first)
+        segment.body_bytes = segment.batch.body_bytes(0, segment.count)
+        segment.stored = True
+        if min(self._expiries) == max(self._expiries):
+            segment.expiry = self._expiries[0]
+        else:
+            segment.expiries = bytearray(b"".join(expiry.to_bytes(8, "little") for expiry in self._expiries))
+        self._journal.add(self._queue, segment)
+        self._gathered += self._builder.used
+        self._builder, self._expiries = BatchBuilder(), []
+        if self._gathered > COMMIT_OCTETS:
+            self._commit()
+
+    def _commit(self) -> None:
+        assert self._store is not None
+        self._gathered = 0
+        self._store.write(self._journal.hand_over())
+
+    def _finish_store(self) -> None:
+        if self._store is not None:
+            self._finish_segment()
+            self._commit()
+            self._store.sync()
+            self._store.close()
+            self._store = None
+
+
+def _store_topology(data: Path, changes: list[list[Any]], first: dict[str, Any]) -> None:
+    """Last: until then messages are nobody's."""
+    store = TopologyStore(data / TOPOLOGY_FILE, time.time_ns() // 1000)
+    try:
+        store.commit([Change(change, True) for change in changes], first["topology"], first["last_queue_id"])
+    finally:
+        store.close()

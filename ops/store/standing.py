@@ -1,0 +1,30 @@
+"""Whether a node may be started on the stores that its data directory has."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from ops.errors import CommandError, StartError
+from ops.store.apart import apart
+from ops.store.opened import opened, store_paths
+
+
+def check_standing(data: Path, shards: int) -> None:
+    """StartError if a store is damaged or foreign, or if there are messages in more stores than the node has shards."""
+    needed = 0
+    try:
+        for index, path in store_paths(data):
+            if apart(f"the store {path}", partial(_has_messages, path, index)):
+                needed = index + 1
+    except CommandError as error:
+        raise StartError(str(error)) from None
+    if needed > shards:
+        raise StartError(
+            f"{data} has messages of {needed} shards, the node would have {shards}: start it with --shards {needed}"
+        )
+
+
+def _has_messages(path: Path, shard: int) -> bool:
+    with opened(path, shard) as store:
+        return store.entries("index") > 0

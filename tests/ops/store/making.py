@@ -1,0 +1,62 @@
+"""Stores as shards leave them, made without a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from penstock.batch_cy import PERSISTENT, BatchBuilder
+from shard.journal import Journal
+from shard.queue_cy import Queue
+from shard.store import Store
+from shard.stored import DATABASES
+
+LIMIT = 1 << 24
+PERSISTENT_HEADER_END = b"\x10\x00\x02"
+"""Property flags of a message with a delivery mode, and the mode."""
+
+
+def header(body: bytes) -> bytes:
+    """The payload of a content header frame for a persistent message."""
+    return b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + PERSISTENT_HEADER_END
+
+
+def address(exchange: str, key: str) -> bytes:
+    names = exchange.encode(), key.encode()
+    return b"".join(bytes([len(name)]) + name for name in names)
+
+
+def made(data: Path, shard: int) -> Path:
+    """The empty store of a shard; one that is there stays as it is."""
+    path = data / "shards" / str(shard)
+    Store(path, LIMIT, False, shard).close()
+    return path
+
+
+def fill(data: Path, shard: int, queues: Mapping[int, int]) -> Path:
+    """Put so many messages into each of these queues, by id, three a segment; the path of the store."""
+    path = data / "shards" / str(shard)
+    store = Store(path, LIMIT, False, shard)
+    journal = Journal(store.read)
+    for id, count in queues.items():
+        queue = Queue(id, None, store.life << 36, journal)
+        for first in range(0, count, 3):
+            builder = BatchBuilder()
+            for number in range(first, min(first + 3, count)):
+                body = b"%d of queue %d" % (number, id)
+                builder.add(address("", f"q{id}"), header(body), body, PERSISTENT)
+            queue.enqueue(builder.finish(), 0, len(builder))
+    store.write(journal.hand_over())
+    store.close()
+    return path
+
+
+def change(path: Path, alter: Callable[[Any, dict[str, Any]], None]) -> None:
+    """Alter a store behind its back: a transaction and the databases by name."""
+    with lmdb.open(str(path), max_dbs=len(DATABASES), map_size=1 << 24) as env:
+        dbs = {name: env.open_db(name.encode()) for name in DATABASES}
+        with env.begin(write=True) as txn:
+            alter(txn, dbs)

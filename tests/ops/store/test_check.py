@@ -1,0 +1,141 @@
+"""What `penstock store check` finds: each kind of damage, planted, and nothing where there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.errors import CommandError
+from ops.store.apart import apart
+from ops.store.check import PROBLEMS_MAX, Findings, check, check_topology
+from router.store import Store as TopologyStore
+from shard.journal import Journal
+from shard.queue_cy import UNLIMITED, Queue
+from shard.store import Store
+from shard.stored import KEY
+from tests.ops.store.making import LIMIT, change, fill, made
+
+
+def first(txn: Any, db: Any) -> tuple[bytes, bytes]:
+    with txn.cursor(db) as cursor:
+        assert cursor.first()
+        return cursor.key(), cursor.value()
+
+
+def replaced(name: str, at: int, octets: bytes) -> Callable[[Any, dict[str, Any]], None]:
+    """The first record of a database with other octets from some offset on."""
+
+    def alter(txn: Any, dbs: dict[str, Any]) -> None:
+        key, value = first(txn, dbs[name])
+        txn.put(key, value[:at] + octets + value[at + len(octets) :], db=dbs[name])
+
+    return alter
+
+
+def removed(name: str) -> Callable[[Any, dict[str, Any]], None]:
+    def alter(txn: Any, dbs: dict[str, Any]) -> None:
+        txn.delete(first(txn, dbs[name])[0], db=dbs[name])
+
+    return alter
+
+
+def added(name: str, key: bytes, value: bytes) -> Callable[[Any, dict[str, Any]], None]:
+    def alter(txn: Any, dbs: dict[str, Any]) -> None:
+        txn.put(key, value, db=dbs[name])
+
+    return alter
+
+
+def doubled(txn: Any, dbs: dict[str, Any]) -> None:
+    """The first segment again, beginning at its second message."""
+    for name in ("index", "contents"):
+        key, value = first(txn, dbs[name])
+        id, sequence = KEY.unpack(key)
+        txn.put(KEY.pack(id, sequence + 1), value, db=dbs[name])
+
+
+def test_nothing_is_wrong(tmp_path: Path) -> None:
+    path = fill(tmp_path, 1, {7: 10, 9: 3})
+    found = check(path, 1)
+    assert (found.queues, found.segments, found.messages, found.problems) == (2, 5, 13, 0)
+    assert found.octets > 13 * 16
+    assert found.size == (path / "data.mdb").stat().st_size
+    assert check(made(tmp_path, 2), 2).problems == 0
+
+
+def test_messages_that_are_done_with_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "shards" / "0"
+    fill(tmp_path, 0, {7: 10})
+    store = Store(path, LIMIT, False)
+    journal = Journal(store.read)
+    queue = Queue(7, None, 1 << 36, journal)
+    queue.recover([segment for _, segment in store.segments()], {})
+    (item, *_) = queue.take(2, UNLIMITED, False)
+    queue.settle(item.sequence, item.count)
+    store.write(journal.hand_over())
+    store.close()
+    found = check(path, 0)
+    assert (found.messages, found.problems) == (8, 0)
+
+
+@pytest.mark.parametrize(
+    ("alter", "text"),
+    [
+        (replaced("index", 0, b"\x09"), "an index record of 40 octets for 9 messages|octets for 9 messages"),
+        (replaced("index", 8, b"\xff"), "octets of bodies, "),
+        (replaced("index", 16, b"\xff"), "octets of contents, 255 in the index"),
+        (replaced("index", 4, b"\x04"), "whether all of its messages are persistent"),
+        (added("index", b"short", b""), "key 73686f7274: "),
+        (removed("index"), "contents that the index does not know"),
+        (removed("contents"), "its contents are missing"),
+        (replaced("contents", 0, b"\x01"), "message 1 begins at"),
+        (replaced("contents", 4, b"\xff"), "message 0 ends at|message 1 begins at"),
+        (replaced("contents", 44, b"\xff\xff\xff"), "message 2 ends at"),
+        (replaced("contents", 49, b"\x09"), "its address is no exchange and routing key"),
+        (replaced("contents", 53, b"\x09"), "its header is of class 9 "),
+        (replaced("contents", 62, b"\x09\x09\x09"), "its header is of class 60 and"),
+        (added("leases", b"short", b""), "leases: a record of 0 octets under a key of 5"),
+        (doubled, "begins before the segment before it ends"),
+    ],
+)
+def test_damage(tmp_path: Path, alter: Callable[[Any, dict[str, Any]], None], text: str) -> None:
+    path = fill(tmp_path, 0, {7: 10})
+    change(path, alter)
+    found = check(path, 0)
+    assert found.problems
+    assert any(re.search(text, problem) for problem in found.first_problems), found.first_problems
+
+
+def test_of_many_problems_the_first_are_told(tmp_path: Path) -> None:
+    path = fill(tmp_path, 0, {7: 300})
+
+    def forget(txn: Any, dbs: dict[str, Any]) -> None:
+        txn.drop(dbs["contents"], delete=False)
+
+    change(path, forget)
+    found = check(path, 0)
+    assert (found.problems, len(found.first_problems)) == (100, PROBLEMS_MAX)
+
+
+def test_a_file_cut_off_ends_the_reader_and_nobody_else(tmp_path: Path) -> None:
+    path = fill(tmp_path, 0, {7: 3000})
+    with (path / "data.mdb").open("r+b") as file:
+        file.truncate(3 * 4096)
+
+    def look() -> Findings:
+        return check(path, 0)
+
+    with pytest.raises(CommandError, match=r"damaged|^/"):
+        apart("the store", look)
+
+
+def test_the_topology(tmp_path: Path) -> None:
+    assert check_topology(tmp_path) == []
+    TopologyStore(tmp_path / "topology.sqlite", 1).close()
+    assert check_topology(tmp_path) == []
+    (tmp_path / "topology.sqlite").write_bytes(b"x" * 10_000)
+    assert check_topology(tmp_path) == [f"{tmp_path}/topology.sqlite: file is not a database"]
