@@ -109,6 +109,8 @@ class Consuming:
         self.core.settle_now(queue)
         queue.used = self.core.now
         getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
+        if queue.contents.reading and queue.contents.ready:
+            queue.contents.batch_of(queue.contents.first_ready())
         taken = queue.contents.take(1, 0, no_ack)
         if not taken:
             link.reply(request, None)

@@ -28,12 +28,14 @@ from shard.expiry import Alarms
 from shard.gate import Gate
 from shard.journal import Commit, Journal
 from shard.link import Link, life_of
+from shard.paging import Paging
 from shard.peers import Peers
 from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.recovery import Life, Recovery
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.room import UNWRITTEN
+from shard.segment_cy import Segment
 from shard.transactions import release, reserve, take_in
 
 log = get_logger()
@@ -60,6 +62,7 @@ class ShardCore:
         self.base = (life % LIVES) << LIFE_BITS
         self.committing: list[tuple[Link, int]] | None = None
         self.recovery: Recovery | None = None
+        self.reads: list[tuple[QueueState, list[Segment]]] = []
         self.gauges = gauges
         self.now = now
         self.version = -1
@@ -76,6 +79,7 @@ class ShardCore:
         self.weight = 0
         self.held = 0
         self.gate = Gate(index, gauges, settings, now, self.broadcast)
+        self.paging = Paging(self, settings.memory_limit // settings.shards)
         self.consuming = Consuming(self, settings.flow.consumer_window_bytes)
         self.operations: dict[int, Callable[..., None]] = {
             bus.PURGE: self.purge,
@@ -123,8 +127,7 @@ class ShardCore:
         limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
         queue = self.queues.get(record.queue_id)
         if queue is None:
-            journal = self.journal if record.durable else None
-            queue = self.queues[record.queue_id] = QueueState(record, self.now, self.base, journal)
+            queue = self.queues[record.queue_id] = QueueState(record, self.now, self.base, self.journal)
             if self.recovered is not None:
                 self.recovered.give(queue)
             self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, self.now)
@@ -222,6 +225,7 @@ class ShardCore:
             self.finish_touched()
         if self.consuming.grants:
             self.consuming.end_grants()
+        self.paging.page_out()
         self.weigh_all(now)
         self.make_safe()
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
@@ -264,6 +268,14 @@ class ShardCore:
         self.committing = None
         self.journal.take_back(commit)
 
+    def were_read(self, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
+        """What was asked for in `reads`, as far as it could be read."""
+        queue.contents.reading = False
+        for segment, batch in zip(segments, batches, strict=False):
+            queue.contents.install(segment, batch)
+        if queue.id in self.queues:
+            self.touch(queue)
+
     def note_positions(self) -> None:
         """The shard ends in order: the next life is to know exactly what was delivered."""
         for queue in self.queues.values():
@@ -275,7 +287,8 @@ class ShardCore:
             self.settle_down(queue)
             if queue.contents.dead:
                 self.burial.add(queue, queue.contents.take_dead())
-            self.weigh(queue, queue.depth_bytes + bus.MESSAGE_WEIGHT * queue.depth)
+            self.paging.look_ahead(queue)
+            self.weigh(queue, queue.weight)
             if queue.saturation.update(queue.depth, queue.depth_bytes, self.now):
                 self.write_gauge(queue)
                 self.broadcast(queue.id, queue.saturation.saturated, queue.saturation.epoch)

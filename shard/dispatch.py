@@ -115,8 +115,11 @@ class Ring:
                         if consumer.group.limit:
                             self.wait_for_group(consumer)
                         continue
-                    for item in consumer.take(min(share, credit)):
-                        yield consumer, item
                     awake[consumer] = None
+                    taken = consumer.take(min(share, credit))
+                    for item in taken:
+                        yield consumer, item
+                    if not taken:
+                        return  # what is next is on its way from the store
                     if not queue.ready:
                         return

@@ -26,36 +26,50 @@ class Gathered(NamedTuple):
 
     added: dict[Key, tuple[Segment, Batch, int]]
     marked: dict[Key, Segment]
-    removed: dict[Key, None]
+    removed: dict[tuple[Key, bool], None]
     leases: dict[Key, int | None]
     counts: dict[Key, int | None]
     links: Records
 
 
 @dataclass(slots=True)
-class Commit:
-    """Records to write, by database; the values of `contents` in two parts. `gathered` is what they were made of."""
+class Segments:
+    """Records of segments to write; the values of `contents` in two parts."""
 
     index: Records = field(default_factory=dict)
     contents: dict[bytes, tuple[memoryview, memoryview] | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Commit:
+    """Records to write, by database. What is spilled comes without a promise. `gathered` is what they were made of."""
+
+    kept: Segments = field(default_factory=Segments)
+    spilled: Segments = field(default_factory=Segments)
     leases: Records = field(default_factory=dict)
     counts: Records = field(default_factory=dict)
     links: Records = field(default_factory=dict)
     gathered: Gathered | None = None
 
+    @property
+    def promises(self) -> bool:
+        """Whether there is anything to write that is not spilled."""
+        return bool(self.kept.index or self.leases or self.counts or self.links)
+
 
 class Journal:
-    """The changes since the last commit. `read` gives back the value of a key of `contents` as a batch of so many.
+    """The changes since the last commit. `read` gives back the value of a key of `contents` as a batch of so many rows,
+    from what is kept or what is spilled.
 
     `octets` is how much of rows and contents the store has, or will have with what is handed over.
     """
 
-    def __init__(self, read: Callable[[bytes, int], Batch]) -> None:
+    def __init__(self, read: Callable[[bytes, int, bool], Batch]) -> None:
         self.read = read
         self.octets = 0
         self._added: dict[Key, tuple[Segment, Batch, int]] = {}
         self._marked: dict[Key, Segment] = {}
-        self._removed: dict[Key, None] = {}
+        self._removed: dict[tuple[Key, bool], None] = {}
         self._leases: dict[Key, int | None] = {}
         self._counts: dict[Key, int | None] = {}
         self._links: Records = {}
@@ -70,7 +84,7 @@ class Journal:
         assert segment.batch is not None
         key = queue_id, segment.sequence
         self._added[key] = segment, segment.batch, segment.first
-        self._removed.pop(key, None)
+        self._removed.pop((key, segment.spilled), None)
 
     def mark(self, queue_id: int, segment: Segment) -> None:
         """Some messages of a segment are done with."""
@@ -84,7 +98,7 @@ class Journal:
         if segment.octets:
             self.octets -= segment.octets
             segment.octets = 0
-            self._removed[key] = None
+            self._removed[key, segment.spilled] = None
 
     def lease(self, queue_id: int, priority: int, delivered_to: int | None) -> None:
         """Messages of a priority with lower numbers may have been delivered; None when the queue is gone."""
@@ -94,9 +108,13 @@ class Journal:
         """A message came back so often; 0 when it is gone."""
         self._counts[queue_id, sequence] = deliveries or None
 
+    def waits(self, queue_id: int, segment: Segment) -> bool:
+        """Whether the contents of a segment are still to be written."""
+        return (queue_id, segment.sequence) in self._added
+
     def load(self, queue_id: int, segment: Segment) -> Batch:
         """The batch of a segment that only the store has."""
-        return self.read(KEY.pack(queue_id, segment.sequence), segment.count)
+        return self.read(KEY.pack(queue_id, segment.sequence), segment.count, segment.spilled)
 
     # Of the shard
 
@@ -111,18 +129,18 @@ class Journal:
     def hand_over(self) -> Commit:
         """All that gathered, to be written whole and before anything that gathers from now on."""
         commit = Commit()
-        for key in self._removed:
-            packed = KEY.pack(*key)
-            commit.index[packed] = commit.contents[packed] = None
+        for key, spilled in self._removed:
+            packed, part = KEY.pack(*key), commit.spilled if spilled else commit.kept
+            part.index[packed] = part.contents[packed] = None
         for key, (segment, batch, first) in self._added.items():
-            packed = KEY.pack(*key)
-            rows, contents = commit.contents[packed] = batch.slices(first, segment.count)
+            packed, part = KEY.pack(*key), commit.spilled if segment.spilled else commit.kept
+            rows, contents = part.contents[packed] = batch.slices(first, segment.count)
             self.octets += len(rows) + len(contents) - segment.octets
             segment.octets = len(rows) + len(contents)
             segment.mixed = not batch.common_flags(first, segment.count) & PERSISTENT
-            commit.index[packed] = pack_segment(segment)
+            part.index[packed] = pack_segment(segment)
         for key, segment in self._marked.items():
-            commit.index[KEY.pack(*key)] = pack_segment(segment)
+            (commit.spilled if segment.spilled else commit.kept).index[KEY.pack(*key)] = pack_segment(segment)
         commit.leases = _pack(self._leases)
         commit.counts = _pack(self._counts)
         commit.links = self._links
@@ -137,15 +155,16 @@ class Journal:
         """A commit could not be written: what of it still holds gathers with what came since."""
         before = commit.gathered
         assert before is not None
+        gone = {key for key, _ in self._removed}
         for key, entry in before.added.items():
-            if key not in self._removed:
+            if key not in gone:
                 self._added.setdefault(key, entry)
         for key, segment in before.marked.items():
-            if key not in self._removed:
+            if key not in gone:
                 self._marked.setdefault(key, segment)
-        for key in before.removed:
-            if key not in self._added:
-                self._removed[key] = None
+        for key, spilled in before.removed:
+            if key not in self._added or self._added[key][0].spilled != spilled:
+                self._removed[key, spilled] = None
         self._leases = {**before.leases, **self._leases}
         self._counts = {**before.counts, **self._counts}
         self._links = {**before.links, **self._links}

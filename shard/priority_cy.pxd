@@ -14,12 +14,21 @@ cdef class PriorityQueue(Queue):
     cdef dict lines
     cdef list order
 
-    @cython.locals(line=Queue)
+    @cython.locals(line=Queue, base=int64_t)
     cdef Queue line(self, int64_t priority)
     @cython.locals(by_line=dict, segment=Segment, line=Queue, part=list)
     cpdef recover(self, list segments, dict delivered_to)
     @cython.locals(line=Queue, claimed=list)
     cpdef list claim(self, int64_t sequence, int64_t count)
+    @cython.locals(gone=int64_t, line=Queue)
+    cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
+    @cython.locals(line=Queue, batch=Batch)
+    cpdef Batch batch_of(self, int64_t sequence)
+    cpdef list ahead(self, int64_t sequence, int64_t octets)
+    @cython.locals(line=Queue)
+    cpdef install(self, Segment segment, Batch batch)
+    @cython.locals(line=Queue, first=int64_t)
+    cpdef int64_t first_ready(self) except -1
     @cython.locals(line=Queue)
     cpdef note_position(self)
     @cython.locals(line=Queue)

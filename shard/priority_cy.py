@@ -24,9 +24,11 @@ if not cython.compiled:
 class PriorityQueue(Queue):
     """`Queue` for messages of priorities 0 to `max_priority`; a higher one counts as that, none as 0."""
 
-    def __init__(self, id: int, owner: Any, max_priority: int, base: int = 0, journal: Any = None) -> None:
+    def __init__(
+        self, id: int, owner: Any, max_priority: int, base: int = 0, journal: Any = None, durable: bool = False
+    ) -> None:
         """`base` is the first sequence number of the line of priority 0; it must be below 2**48."""
-        Queue.__init__(self, id, owner, base, journal)
+        Queue.__init__(self, id, owner, base, journal, durable)
         self.max_priority = max_priority
         self.lines: dict[int, Queue] = {}
         self.order: list[Any] = []
@@ -35,7 +37,8 @@ class PriorityQueue(Queue):
         """The line of a priority, made on first use."""
         line = self.lines.get(priority)
         if line is None:
-            line = Queue(self.id, self.owner, (priority << LINE_BITS) + self.base, self.journal)
+            base = (priority << LINE_BITS) + self.base
+            line = Queue(self.id, self.owner, base, self.journal, self.durable)
             line.dead = self.dead
             line.configure(self.ttl, self.keeps_dead, self.delivery_limit)
             self.lines[priority] = line
@@ -56,6 +59,7 @@ class PriorityQueue(Queue):
         self.acked += sign * line.acked
         self.redelivered += sign * line.redelivered
         self.dropped += sign * line.dropped
+        self.paged += sign * line.paged
         return 0
 
     def configure(self, ttl: int, keeps_dead: bool, delivery_limit: int) -> None:
@@ -195,6 +199,39 @@ class PriorityQueue(Queue):
         claimed = line.claim(sequence, count)
         self.count(line, 1)
         return claimed
+
+    def batch_of(self, sequence: int) -> Batch:
+        line = self.line_of(sequence)
+        self.count(line, -1)
+        batch = line.batch_of(sequence)
+        self.count(line, 1)
+        return batch
+
+    def page_out(self, octets: int, keep: int) -> int:
+        """Of the lowest priorities first; each line keeps what is to be kept."""
+        gone = 0
+        for line in reversed(self.order):
+            if gone < octets:
+                self.count(line, -1)
+                gone += line.page_out(octets - gone, keep)
+                self.count(line, 1)
+        return gone
+
+    def ahead(self, sequence: int, octets: int) -> list[Segment]:
+        return self.line_of(sequence).ahead(sequence, octets)
+
+    def install(self, segment: Segment, batch: Batch) -> None:
+        line = self.line_of(segment.sequence)
+        self.count(line, -1)
+        line.install(segment, batch)
+        self.count(line, 1)
+
+    def first_ready(self) -> int:
+        for line in self.order:
+            if line.ready:
+                first: int = line.first_ready()
+                return first
+        return self.cursor
 
     def note_position(self) -> None:
         for line in self.order:

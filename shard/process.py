@@ -16,17 +16,21 @@ import zmq
 
 from penstock import bus, logs, process
 from penstock.arena import Borrower
+from penstock.batch_cy import Batch
 from penstock.endpoint import Endpoint, TurnEndpoint, open_socket
 from penstock.gauges import READY, STARTING, Gauges
 from penstock.node import Node
 from penstock.router_client import RouterClient
 from shard.core import ShardCore
+from shard.environment import StoreError
 from shard.journal import Commit, Journal
 from shard.link import life_of
 from shard.queue_cy import NEVER
+from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.room import UNFLUSHED
-from shard.store import Store, StoreError
+from shard.segment_cy import Segment
+from shard.store import Store
 
 log = logs.get_logger()
 
@@ -46,15 +50,14 @@ class Shard:
         self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges)
         self.interval_ms = node.settings.store.interval_ms
-        self.store = Store(
-            node.settings.data / "shards" / str(index), node.settings.store.limit // node.shards,
-            self.interval_ms == 0, index,
-        )  # fmt: skip
+        path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.shards
+        self.store = Store(path, limit, self.interval_ms == 0, node.epoch, index)
         self.journal = Journal(self.store.read)
-        recovered = Recovered(self.store, self.journal, restarted=not self.store.begin_epoch(node.epoch))
+        recovered = Recovered(self.store, self.journal)
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
         self.core.recover_links(self.store.links())
-        self.writer = ThreadPoolExecutor(1, "store")
+        self.writer = ThreadPoolExecutor(1, "writer")
+        self.reader = ThreadPoolExecutor(1, "reader")
         self.writing: tuple[Commit, Future[None]] | None = None
         self.resting = False
         self.flush: asyncio.TimerHandle | None = None
@@ -157,14 +160,21 @@ class Shard:
             self.router.request(name, arguments, self.answered(done))
         commit = None if self.resting else self.core.take_commit()
         if commit is not None:
-            writing = self.in_background(lambda: self.store.write(commit), lambda error: self.written(commit, error))
+            writing = self.in_background(
+                self.writer, lambda: self.store.write(commit), lambda error: self.written(commit, error)
+            )
             self.writing = commit, writing
+        reads, self.core.reads = self.core.reads, []
+        for queue, segments in reads:
+            self.read_ahead(queue, segments)
         self.set_timer()
 
     # The store
 
-    def in_background(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> Future[None]:
-        """Have the thread of the store do something: the loop never waits for the disk."""
+    def in_background(
+        self, thread: ThreadPoolExecutor, work: Callable[[], None], done: Callable[[StoreError | None], None]
+    ) -> Future[None]:
+        """Have a thread use the store: the loop does not wait for the disk."""
 
         def finish(future: Future[None]) -> None:
             error = future.exception()
@@ -173,7 +183,7 @@ class Shard:
             self.core.now = now_us()
             done(error)
 
-        future = self.writer.submit(work)
+        future = thread.submit(work)
         future.add_done_callback(lambda future: self.loop.call_soon_threadsafe(finish, future))
         return future
 
@@ -201,10 +211,23 @@ class Shard:
         if milliseconds and self.flush is None:
             self.flush = self.loop.call_later(milliseconds / 1000, self.sync)
 
+    def read_ahead(self, queue: QueueState, segments: list[Segment]) -> None:
+        """Have contents read that will soon be wanted."""
+        batches: list[Batch] = []
+
+        def read() -> None:
+            batches.extend(self.journal.load(queue.id, segment) for segment in segments)
+
+        def done(error: StoreError | None) -> None:
+            self.core.were_read(queue, segments, batches)
+            self.finish_turn()
+
+        self.in_background(self.reader, read, done)
+
     def sync(self) -> None:
         """Have what was written since the last time on the disk."""
         self.flush = None
-        self.in_background(self.store.sync, self.synced)
+        self.in_background(self.writer, self.store.sync, self.synced)
 
     def synced(self, error: StoreError | None) -> None:
         if error is None:
@@ -216,6 +239,7 @@ class Shard:
 
     def close(self) -> None:
         """Write down what is left. StoreError if that cannot be done."""
+        self.reader.shutdown(wait=True)
         self.writer.shutdown(wait=True)
         if self.writing is not None:
             commit, writing = self.writing

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.batch_cy cimport Batch
 from penstock.octets cimport address_of_bytearray, get64, put64
 from penstock.ranges_cy cimport RangeSet
+from shard.line_cy cimport Line
 from shard.properties_cy cimport expiration_ms
 from shard.segment_cy cimport Range, Segment
 
@@ -18,24 +19,21 @@ cdef enum:
     KEPT = 0
     DONE = 1
     DEAD = 2
+    GONE = 3
     # Deliveries may have come so much further than was noted.
     LEASE = 16384
     # Above them the number of a message has its priority.
     LINE_BITS = 48
 
-cdef class Queue:
-    cdef readonly int64_t id
-    cdef object journal
+cdef class Queue(Line):
+    cdef readonly bint durable
+    cdef public bint reading
     cdef int64_t base
     cdef int64_t unseen_from
     cdef int64_t unseen_to
     cdef int64_t leased
-    cdef list segments
-    cdef Py_ssize_t head
-    cdef Py_ssize_t settled_segments
     cdef readonly int64_t next_sequence
     cdef readonly int64_t cursor
-    cdef Py_ssize_t cursor_segment
     cdef readonly RangeSet requeued
     cdef readonly int64_t ready
     cdef readonly int64_t ready_bytes
@@ -68,11 +66,7 @@ cdef class Queue:
     @cython.locals(segment=Segment, before=int64_t, body_bytes=int64_t, flags=uint32_t)
     cpdef bint replace(self, int64_t sequence, Batch batch, int64_t now)
     cpdef bint is_ready(self, int64_t sequence)
-    @cython.locals(segment=Segment)
-    cpdef Batch batch_of(self, int64_t sequence)
     cpdef int64_t first_ready(self) except -1
-    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, segment=Segment)
-    cdef Py_ssize_t find(self, int64_t sequence) except -1
     @cython.locals(taken=list)
     cpdef list take(self, int64_t count, int64_t limit, bint settled)
     @cython.locals(run=int64_t, picked=int64_t, octets=int64_t, total_bytes=int64_t)
@@ -83,14 +77,13 @@ cdef class Queue:
     cdef (int64_t, int64_t) pick(self, list taken, int64_t count, int64_t limit, int fate)
     cpdef int64_t position(self)
     cdef int extend_lease(self) except -1
-    cdef int fetch(self, Segment segment) except -1
+    @cython.locals(claimed=list, low=int64_t, part=int64_t, body_bytes=int64_t)
+    cpdef list claim(self, int64_t sequence, int64_t count)
+    @cython.locals(below=int64_t)
+    cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
     @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t)
     cpdef recover(self, list segments, dict delivered_to)
     cpdef note_position(self)
-    @cython.locals(claimed=list, low=int64_t, part=int64_t, body_bytes=int64_t)
-    cpdef list claim(self, int64_t sequence, int64_t count)
-    cpdef buried(self, Range item, Py_ssize_t offset, Py_ssize_t count)
-    cdef int unstore(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
     @cython.locals(segment=Segment, sequence=int64_t)
     cpdef close(self)
     @cython.locals(sequence=int64_t, high=int64_t, segment=Segment, offset=Py_ssize_t, count=int64_t, i=Py_ssize_t,
@@ -103,14 +96,8 @@ cdef class Queue:
     cpdef int64_t next_expiry(self)
     @cython.locals(sequence=int64_t, count=int64_t)
     cdef tuple next_ready(self, int64_t limit)
-    @cython.locals(index=Py_ssize_t, segment=Segment)
-    cdef Py_ssize_t find_cursor(self, int64_t sequence) except -1
     @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t, i=int64_t)
     cdef int64_t forget(self, int64_t sequence, int64_t count, int fate) except -1
-    @cython.locals(body_bytes=int64_t)
-    cdef int64_t segment_bytes(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
-    @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, total=int64_t)
-    cdef int64_t range_bytes(self, int64_t sequence, int64_t count) except -1
     cpdef settle(self, int64_t sequence, int64_t count)
     @cython.locals(body_bytes=int64_t)
     cdef int end(self, int64_t sequence, int64_t count, int fate) except -1
@@ -128,5 +115,3 @@ cdef class Queue:
     @cython.locals(dropped=int64_t, excess=int64_t, octets=int64_t)
     cpdef int64_t drop_head(self, int64_t max_count, int64_t max_bytes)
     cpdef int64_t purge(self)
-    @cython.locals(segment=Segment, kept=list, index=Py_ssize_t)
-    cdef int trim(self) except -1

@@ -22,12 +22,13 @@ if not cython.compiled:
     from penstock.batch_cy import Batch
     from penstock.octets import address_of_bytearray, get64, put64
     from penstock.ranges_cy import RangeSet
+    from shard.line_cy import Line
     from shard.properties_cy import expiration_ms
     from shard.segment_cy import Range, Segment
 
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
-    KEPT, DONE, DEAD = 0, 1, 2
+    KEPT, DONE, DEAD, GONE = 0, 1, 2, 3
     LEASE = 16384
     LINE_BITS = 48
     C_EXPIRED, C_REJECTED, C_MAXLEN, C_DELIVERY_LIMIT, C_PURGED = 0, 1, 2, 3, 4
@@ -40,32 +41,30 @@ NEVER = 1 << 62
 EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, PURGED = range(5)
 
 
-class Queue:
+class Queue(Line):
     """The contents of one queue. Counts are messages, `_bytes` octets of bodies, `published` to `dropped` totals.
 
     `dead` gathers (reason, Range) of what was dropped or rejected, in order, while `keeps_dead` is set; whoever set it
     takes it away, and says `buried` when the store may forget it.
 
-    With a `journal` what is persistent is written down, and what becomes of it. Requeued ones from `unseen_from` up to
+    If it is `durable` what is persistent is written down in its journal, and what becomes of it. While it is `reading`
+    ahead, what is taken to be kept ends where the contents are not in memory. Requeued ones from `unseen_from` up to
     `unseen_to` were never delivered: the store had them from an earlier life. So that no later life takes for such
     what was delivered, it is noted ahead that messages below `leased` may have been.
     """
 
-    def __init__(self, id: int, owner: Any, base: int = 0, journal: Any = None) -> None:
-        """`base` is the first sequence number."""
-        self.id = id
-        self.journal = journal
+    def __init__(self, id: int, owner: Any, base: int = 0, journal: Any = None, durable: bool = False) -> None:
+        """`base` is the first sequence number; what is persistent is stored if the queue is durable."""
+        Line.__init__(self, id, journal)
+        self.durable = durable
+        self.reading = False
         self.unseen_from = base
         self.unseen_to = base
         self.leased = base
         self.owner = owner
-        self.segments: list[Any] = []
-        self.head = 0
-        self.settled_segments = 0
         self.base = base
         self.next_sequence = base
         self.cursor = base
-        self.cursor_segment = 0
         self.requeued = RangeSet()
         self.ready = 0
         self.ready_bytes = 0
@@ -114,7 +113,7 @@ class Queue:
         self.next_sequence += count
         body_bytes, flags = batch.survey(first, count)
         segment.body_bytes = body_bytes
-        if self.journal is not None and flags & C_PERSISTENT:
+        if self.durable and flags & C_PERSISTENT:
             segment.stored = True
             self.journal.add(self.id, segment)
         if self.ttl >= 0 or flags & C_HAS_EXPIRATION:
@@ -151,10 +150,10 @@ class Queue:
         segment.batch = batch
         segment.first = 0
         segment.body_bytes = body_bytes
-        if segment.stored and not flags & C_PERSISTENT:
-            segment.stored = False
+        if segment.stored:
             self.journal.remove(self.id, segment)
-        elif self.journal is not None and flags & C_PERSISTENT:
+            segment.stored = segment.spilled = False
+        if self.durable and flags & C_PERSISTENT:
             segment.stored = True
             self.journal.add(self.id, segment)
         segment.expiry = 1 << 62
@@ -170,33 +169,9 @@ class Queue:
         """Whether a message that was enqueued is still, or again, ready."""
         return sequence >= self.cursor or self.requeued.holds(sequence)
 
-    def batch_of(self, sequence: int) -> Batch:
-        """The batch that a message of the queue is of."""
-        segment: Segment = self.segments[self.find(sequence)]
-        if segment.batch is None:
-            self.fetch(segment)
-        batch: Batch = segment.batch
-        return batch
-
     def first_ready(self) -> int:
         """The sequence number of the ready message at the head, or of the next to arrive."""
         return self.requeued.first() if self.requeued.total else self.cursor
-
-    def find(self, sequence: int) -> int:
-        """Index of the segment that holds a sequence number."""
-        low = self.head
-        high = len(self.segments) - 1
-        segment = self.segments[low]
-        if segment.sequence + segment.count > sequence:
-            return low
-        while low < high:
-            middle = (low + high + 1) >> 1
-            segment = self.segments[middle]
-            if segment.sequence <= sequence:
-                low = middle
-            else:
-                high = middle - 1
-        return low
 
     def next_ready(self, limit: int) -> tuple[int, int]:
         """The next run of ready messages as (sequence, count), requeued ones first; off the books of what is ready."""
@@ -240,7 +215,8 @@ class Queue:
     def pick(self, taken: list[Range], count: int, limit: int, fate: int) -> tuple[int, int]:
         """`take` without regard to expiry, appending to what was taken; how many messages and octets.
 
-        What is taken is kept until it is settled, or it is done with at once, or dead: to be buried.
+        What is taken is kept until it is settled, or it is done with at once, or dead: to be buried. What is gone
+        nobody wants to have.
         """
         total = 0
         total_bytes = 0
@@ -249,13 +225,17 @@ class Queue:
             sequence, high = self.next_ready(count)
             index = self.find(sequence) if requeued else self.find_cursor(sequence)
             segment = self.segments[index]
-            if segment.batch is None:
-                self.fetch(segment)
             offset = sequence - segment.sequence
             fitting = min(high, segment.count - offset)
-            fitting = segment.batch.fit(segment.first + offset, fitting, limit)
-            if fitting == 0 and not taken:
-                fitting = 1
+            if segment.batch is None and self.reading and fate == KEPT:
+                fitting = 0
+            else:
+                if segment.batch is None and (fate != GONE or fitting < segment.count or segment.body_bytes > limit):
+                    self.fetch(segment)
+                if segment.batch is not None:
+                    fitting = segment.batch.fit(segment.first + offset, fitting, limit)
+                if fitting == 0 and not taken and total == 0:
+                    fitting = 1
             if fitting < high:
                 if requeued:
                     self.requeued.add(sequence + fitting, high - fitting)
@@ -266,11 +246,12 @@ class Queue:
             redelivered = requeued and not self.unseen_from <= sequence < self.unseen_to
             if requeued and not redelivered:
                 self.unseen_from = sequence + fitting
-            body_bytes = segment.batch.body_bytes(segment.first + offset, fitting)
-            item = Range(segment.batch, segment.first + offset, fitting, sequence, redelivered, body_bytes)
-            if segment.stored:
-                item.segment = segment
-            taken.append(item)
+            body_bytes = self.segment_bytes(segment, offset, fitting)
+            if fate != GONE:
+                item = Range(segment.batch, segment.first + offset, fitting, sequence, redelivered, body_bytes)
+                if segment.stored:
+                    item.segment = segment
+                taken.append(item)
             count -= fitting
             limit -= body_bytes
             total += fitting
@@ -278,7 +259,7 @@ class Queue:
             self.ready -= fitting
             self.ready_bytes -= body_bytes
             self.delivered += fitting
-            if redelivered:
+            if redelivered and fate < DEAD:
                 self.redelivered += fitting
             if fate != KEPT:
                 self.acked += fitting
@@ -286,7 +267,7 @@ class Queue:
             else:
                 self.unacked += fitting
                 self.unacked_bytes += body_bytes
-            if self.journal is not None and segment.stored:
+            if segment.stored and not segment.spilled:
                 self.extend_lease()
         return total, total_bytes
 
@@ -305,14 +286,15 @@ class Queue:
 
     def note_position(self) -> None:
         """Nothing more is delivered in this life: note exactly how far that came."""
-        if self.journal is not None and self.ready + self.unacked > 0:
+        if self.durable and self.ready + self.unacked > 0:
             self.journal.lease(self.id, self.base >> LINE_BITS, self.position())
 
-    def fetch(self, segment: Segment) -> int:
-        """Have the store give back what only it has."""
-        segment.batch = self.journal.load(self.id, segment)
-        segment.first = 0
-        return 0
+    def page_out(self, octets: int, keep: int) -> int:
+        """Let so much go out of memory (`page_out_above`), but keep so many octets from the head on."""
+        below = self.cursor - 1
+        if keep > 0 and self.ready > 0:
+            below = max(below, self.reach(self.first_ready(), keep))
+        return self.page_out_above(below, octets)
 
     def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:
         """Take segments of an earlier life, in order, into an empty queue; `kept` messages of each are ready.
@@ -323,6 +305,7 @@ class Queue:
             self.segments.append(segment)
             self.next_sequence = max(self.next_sequence, segment.sequence + segment.count)
             segment.live = segment.kept
+            self.paged += segment.weight()
             body_bytes = segment.body_bytes
             if segment.done is not None:
                 body_bytes = 0
@@ -351,19 +334,6 @@ class Queue:
             self.unacked_bytes += body_bytes
             self.unseen_from = max(self.unseen_from, low + part)
         return claimed
-
-    def buried(self, item: Range, offset: int, count: int) -> None:
-        """Dead messages, counted from the first of the range, are where they go: the store may forget them."""
-        if item.segment is not None and item.segment.stored:
-            self.unstore(item.segment, item.sequence - item.segment.sequence + offset, count)
-
-    def unstore(self, segment: Segment, offset: int, count: int) -> int:
-        if segment.finish(offset, count):
-            segment.stored = False
-            self.journal.remove(self.id, segment)
-        else:
-            self.journal.mark(self.id, segment)
-        return 0
 
     def close(self) -> None:
         """The queue is gone: nothing of it is to be stored any more."""
@@ -429,18 +399,6 @@ class Queue:
 
     # Leaving
 
-    def find_cursor(self, sequence: int) -> int:
-        """`find` for the cursor, which only ever moves to the next segment."""
-        index = max(self.cursor_segment, self.head)
-        segment = self.segments[index]
-        if segment.sequence > sequence or segment.sequence + segment.count <= sequence:
-            index += 1
-            segment = self.segments[index] if index < len(self.segments) else segment
-            if segment.sequence > sequence or segment.sequence + segment.count <= sequence:
-                index = self.find(sequence)
-        self.cursor_segment = index
-        return index
-
     def forget(self, sequence: int, count: int, fate: int) -> int:
         """Messages are settled for good: count them off their segments; octets of their bodies."""
         total = 0
@@ -455,34 +413,12 @@ class Queue:
                 self.unstore(segment, offset, part)
             if self.deliveries:
                 for i in range(sequence, sequence + part):
-                    if self.deliveries.pop(i, None) is not None and self.journal is not None:
+                    if self.deliveries.pop(i, None) is not None and self.durable:
                         self.journal.count(self.id, i, 0)
             sequence += part
             count -= part
             if segment.live == 0:
-                segment.batch = None
-                self.settled_segments += 1
-                self.trim()
-        return total
-
-    def segment_bytes(self, segment: Segment, offset: int, count: int) -> int:
-        """Octets of the bodies of some messages of a segment."""
-        body_bytes: int = segment.body_bytes
-        if count < segment.count:
-            if segment.batch is None:
-                self.fetch(segment)
-            body_bytes = segment.batch.body_bytes(segment.first + offset, count)
-        return body_bytes
-
-    def range_bytes(self, sequence: int, count: int) -> int:
-        total = 0
-        while count > 0:
-            segment: Segment = self.segments[self.find(sequence)]
-            offset = sequence - segment.sequence
-            part = min(count, segment.count - offset)
-            total += self.segment_bytes(segment, offset, part)
-            sequence += part
-            count -= part
+                self.let_go(segment)
         return total
 
     def settle(self, sequence: int, count: int) -> None:
@@ -532,7 +468,7 @@ class Queue:
         deliveries = self.deliveries.get(sequence, 0) + 1
         if deliveries <= self.delivery_limit:
             self.deliveries[sequence] = deliveries
-            if self.journal is not None and self.segments[self.find(sequence)].stored:
+            if self.durable and self.segments[self.find(sequence)].stored:
                 self.journal.count(self.id, sequence, deliveries)
             self.put_back(sequence, 1)
         else:
@@ -555,15 +491,12 @@ class Queue:
     def drop(self, count: int, limit: int, reason: int) -> int:
         """Drop up to `count` ready messages of at most `limit` octets (but always one) from the head; how many."""
         taken: list[Range] = []
-        dropped, _ = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else DONE)
+        dropped, _ = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
         self.delivered -= dropped
         self.acked -= dropped
         self.dropped += dropped
         for item in taken:
-            if item.redelivered:
-                self.redelivered -= item.count
-            if self.keeps_dead and reason != C_PURGED:
-                self.dead.append((reason, item))
+            self.dead.append((reason, item))
         return dropped
 
     def drop_head(self, max_count: int, max_bytes: int) -> int:
@@ -578,26 +511,3 @@ class Queue:
     def purge(self) -> int:
         """Drop everything that is ready; how many messages went."""
         return self.drop(self.ready, UNLIMITED, C_PURGED)
-
-    def trim(self) -> int:
-        """Step over settled segments at the head; once half of the list is settled, keep only the others.
-
-        Also those behind a message that stays unacked for long: it must not cost what passes it by.
-        """
-        while self.head < len(self.segments):
-            segment = self.segments[self.head]
-            if segment.live > 0:
-                break
-            self.segments[self.head] = None
-            self.head += 1
-        if self.settled_segments > 32 and self.settled_segments * 2 > len(self.segments):
-            kept = []
-            for index in range(self.head, len(self.segments)):
-                segment = self.segments[index]
-                if segment.live > 0:
-                    kept.append(segment)
-            self.segments = kept
-            self.head = 0
-            self.cursor_segment = 0
-            self.settled_segments = 0
-        return 0

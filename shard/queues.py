@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
+from penstock.bus import MESSAGE_WEIGHT
 from penstock.features import QueueFeatures
 from penstock.watermarks import REJECTING, QueueLimits
 from router.records import Queue as Record
@@ -38,7 +39,8 @@ class QueueState:
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
-        """`base` is the first sequence number; `journal` is what becomes of persistent messages told to."""
+        """`base` is the first sequence number. Without a journal nothing is stored."""
+        durable = record.durable and journal is not None
         self.id = record.queue_id
         self.slot = record.slot
         self.vhost = record.vhost
@@ -48,9 +50,9 @@ class QueueState:
         limits = QueueLimits.from_wire(record.limits)
         self.last_values: LastValues | None = None
         if features.max_priority:
-            self.contents: Queue = PriorityQueue(self.id, self, features.max_priority, base, journal)
+            self.contents: Queue = PriorityQueue(self.id, self, features.max_priority, base, journal, durable)
         else:
-            self.contents = Queue(self.id, self, base, journal)
+            self.contents = Queue(self.id, self, base, journal, durable)
         self.ring = Ring(features.single_active_consumer)
         self.saturation = Saturation(limits.marks, now)
         self.exclusive_consumer: Consumer | None = None
@@ -133,6 +135,11 @@ class QueueState:
     @property
     def depth_bytes(self) -> int:
         return self.contents.ready_bytes + self.contents.unacked_bytes
+
+    @property
+    def weight(self) -> int:
+        """What its contents count in memory."""
+        return self.depth_bytes + MESSAGE_WEIGHT * self.depth - self.contents.paged
 
     @property
     def lingers(self) -> bool:

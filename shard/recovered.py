@@ -12,20 +12,21 @@ from shard.store import Store
 
 
 class Recovered:
-    """The contents of an earlier life that no queue has taken yet.
-
-    With `restarted` the whole node was down: then only persistent messages come back.
+    """The contents of an earlier life that no queue has taken yet. Where the whole node was down only persistent
+    messages come back.
     """
 
-    def __init__(self, store: Store, journal: Journal, restarted: bool) -> None:
+    def __init__(self, store: Store, journal: Journal) -> None:
         self._journal = journal
-        self._restarted = restarted
+        self._restarted = store.restarted
         self._segments: dict[int, list[Segment]] = defaultdict(list)
         self._leases: dict[int, dict[int, int]] = defaultdict(dict)
         self._counts: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for queue_id, segment in store.segments():
             self._segments[queue_id].append(segment)
             journal.found(segment)
+        for segments in self._segments.values():
+            segments.sort(key=lambda segment: segment.sequence)
         for queue_id, priority, number in store.numbers("leases"):
             self._leases[queue_id][priority] = number
         for queue_id, sequence, number in store.numbers("counts"):

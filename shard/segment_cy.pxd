@@ -3,6 +3,9 @@ from libc.stdint cimport int64_t
 from penstock.batch_cy cimport Batch
 from penstock.octets cimport address_of_bytearray
 
+cdef enum:
+    MESSAGE_WEIGHT = 64
+
 cdef class Segment:
     cdef public Batch batch
     cdef public Py_ssize_t first
@@ -17,6 +20,9 @@ cdef class Segment:
     cdef public bytearray done
     cdef public int64_t octets
     cdef public bint mixed
+    cdef public bint spilled
+    cpdef int64_t weight(self)
+    cdef bint joins(self, Segment other)
 
     @cython.locals(p=cython.p_uchar, i=Py_ssize_t)
     cpdef bint finish(self, Py_ssize_t offset, Py_ssize_t count) except -1

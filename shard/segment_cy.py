@@ -11,6 +11,8 @@ if not cython.compiled:
     from penstock.batch_cy import Batch
     from penstock.octets import address_of_bytearray
 
+    MESSAGE_WEIGHT = 64
+
 
 class Segment:
     """Messages of one batch that entered a queue together, the first with the given sequence number.
@@ -38,6 +40,23 @@ class Segment:
         self.done: bytearray | None = None
         self.octets = 0
         self.mixed = False
+        self.spilled = False
+
+    def weight(self) -> int:
+        """What its contents count in memory."""
+        return self.body_bytes + MESSAGE_WEIGHT * self.count
+
+    def joins(self, other: Segment) -> bool:
+        """Whether it can be one with the next, both being in memory only."""
+        return (
+            self.sequence + self.count == other.sequence
+            and self.live == self.count
+            and self.batch is not None
+            and not self.stored
+            and self.expiries is None
+            and other.expiries is None
+            and self.expiry == other.expiry
+        )
 
     def finish(self, offset: int, count: int) -> bool:
         """The store need not know some messages any more; whether that goes for all."""

@@ -1,129 +1,92 @@
-"""The store of one shard: an LMDB environment in DATA/shards/INDEX, written by commits (`shard/journal.py`).
+"""The store of one shard, in DATA/shards/INDEX, written by commits (`shard/journal.py`).
 
-`write` and `sync` block and belong to one thread of their own; reading goes on beside them, from any thread.
+`write` and `sync` block and belong to one thread of their own; reading goes on beside them, from any thread. What is
+where is said in `shard/stored.py`.
 """
 
 from __future__ import annotations
 
-import os
-import struct
-import threading
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import lmdb
 
 from penstock.batch_cy import Batch
-from shard.journal import Commit
+from shard.environment import Environment, StoreError, sync_directories
+from shard.journal import Commit, Records, Segments
 from shard.segment_cy import Segment
-from shard.stored import DATABASES, FORMAT, KEY, NUMBER, unpack_contents, unpack_segment
+from shard.stored import DATABASES, FORMAT, KEY, NUMBER, SPILL_DATABASES, unpack_contents, unpack_segment
 
-Durability = Literal["commit", "interval", "none"]
-
-# Pages that are free but not yet reused, and the trees themselves, need room beyond the contents.
-SLACK = 256 * 1024 * 1024
-# An environment's only file with contents, and what it begins with: two pages that say what it is.
-FILE_NAME = "data.mdb"
-LEAST = 2 * 4096
-
-
-class StoreError(Exception):
-    """The store cannot be read or written; the text says which and why, `reason` only why."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
-        self.reason = reason
+Value = bytes | memoryview | None
 
 
 class Store:
     """An open store. With `durable` each write is on the disk when it returns, else when `sync` does.
 
-    StoreError if it cannot be opened, is of a format that this version does not know, or another shard's.
+    `epoch` is the run of the node; the store was `restarted` if another one wrote last: then nothing is left of what
+    was spilled, and of links. StoreError if it cannot be opened, is of a format that this version does not know, or
+    another shard's.
     """
 
-    def __init__(self, path: Path, limit: int, durable: bool, shard: int = 0) -> None:
+    def __init__(self, path: Path, limit: int, durable: bool, epoch: int, shard: int = 0) -> None:
         self.path = path
-        self._map_size = 2 * limit + SLACK
-        self._durable = durable
-        self._lock = threading.Lock()
-        self._overflowed = False
-        with self._translated():
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if is_unfinished(path):
-                (path / FILE_NAME).unlink(missing_ok=True)
-            self._open()
-            sync_directories(path, path.parent, path.parent.parent)
-            self.life = self._begin_life(shard)
-
-    def _open(self) -> None:
-        self._env = lmdb.open(
-            str(self.path), map_size=self._map_size, max_dbs=len(DATABASES), mode=0o600,
-            sync=self._durable, metasync=self._durable, readahead=False, meminit=False,
-        )  # fmt: skip
-        self._env.reader_check()
-        self._dbs = {name: self._env.open_db(name.encode()) for name in DATABASES}
-        self._writable = True
-
-    @contextmanager
-    def _translated(self, what: str = "") -> Iterator[None]:
-        """What may be wrong with a disk or a file becomes a StoreError, which says what could not be read."""
+        self._kept = Environment(path, DATABASES, limit, durable)
         try:
-            yield
-        except (lmdb.Error, OSError, ValueError, struct.error) as error:
-            raise StoreError(self.path, f"{what}{': ' if what else ''}{reason_of(error)}") from None
+            with self._kept.translated():
+                sync_directories(path, path.parent, path.parent.parent)
+            self._begin_life(epoch, shard)
+            if self.restarted:
+                shutil.rmtree(path / "spill", ignore_errors=True)
+            self._spilled = Environment(path / "spill", SPILL_DATABASES, limit, False)
+        except StoreError:
+            self._kept.close()
+            raise
 
-    def _begin_life(self, shard: int) -> int:
-        with self._env.begin(write=True) as txn:
-            facts = self._dbs["facts"]
+    def _begin_life(self, epoch: int, shard: int) -> None:
+        def begin(txn: lmdb.Transaction) -> None:
+            facts = self._kept["facts"]
             check_facts(self.path, txn.get(b"format", db=facts), txn.get(b"shard", db=facts), shard)
-            txn.put(b"format", NUMBER.pack(FORMAT), db=facts)
-            txn.put(b"shard", NUMBER.pack(shard), db=facts)
-            life = _number(txn.get(b"life", db=facts)) + 1
-            txn.put(b"life", NUMBER.pack(life), db=facts)
-        return life
+            self.life = _number(txn.get(b"life", db=facts)) + 1
+            self.restarted = _number(txn.get(b"epoch", db=facts)) != epoch
+            if self.restarted:
+                txn.drop(self._kept["links"], delete=False)
+            for name, number in ((b"format", FORMAT), (b"shard", shard), (b"life", self.life), (b"epoch", epoch)):
+                txn.put(name, NUMBER.pack(number), db=facts)
 
-    def begin_epoch(self, epoch: int) -> bool:
-        """Note the run of the node; whether it is the one that wrote last."""
-        with self._translated(), self._env.begin(write=True) as txn:
-            same = _number(txn.get(b"epoch", db=self._dbs["facts"])) == epoch
-            txn.put(b"epoch", NUMBER.pack(epoch), db=self._dbs["facts"])
-            if not same:
-                txn.drop(self._dbs["links"], delete=False)
-        return same
+        self._kept.write(begin)
 
     # Reading
 
     def segments(self) -> Iterator[tuple[int, Segment]]:
-        """All segments with the ids of their queues, in order. StoreError at one that cannot be read."""
-        with self._translated("index"), self._env.begin(db=self._dbs["index"]) as txn:
-            for key, record in txn.cursor():
-                queue_id, sequence = KEY.unpack(key)
-                with self._translated(f"queue {queue_id}, message {sequence}"):
-                    segment = unpack_segment(sequence, record)
-                yield queue_id, segment
+        """All segments with the ids of their queues. StoreError at one that cannot be read."""
+        for environment, spilled in ((self._kept, False), (self._spilled, True)):
+            with environment.reading("index") as txn:
+                for key, record in txn.cursor(environment["index"]):
+                    queue_id, sequence = KEY.unpack(key)
+                    with environment.translated(f"queue {queue_id}, message {sequence}"):
+                        segment = unpack_segment(sequence, bytes(record))
+                    segment.spilled = spilled
+                    yield queue_id, segment
 
     def numbers(self, name: Literal["leases", "counts"]) -> Iterator[tuple[int, int, int]]:
         """Queue id, priority or sequence, and the number noted for it. StoreError if they cannot be read."""
-        with self._translated(name), self._env.begin(db=self._dbs[name]) as txn:
-            for key, record in txn.cursor():
+        with self._kept.reading(name) as txn:
+            for key, record in txn.cursor(self._kept[name]):
                 yield *KEY.unpack(key), _number(record)
 
     def links(self) -> dict[bytes, bytes]:
         """What was noted of each acceptor and other shard. StoreError if it cannot be read."""
-        with self._translated("links"), self._env.begin(db=self._dbs["links"]) as txn:
-            return dict(txn.cursor())
+        with self._kept.reading("links") as txn:
+            return {bytes(identity): bytes(record) for identity, record in txn.cursor(self._kept["links"])}
 
-    def read(self, key: bytes, count: int) -> Batch:
+    def read(self, key: bytes, count: int, spilled: bool) -> Batch:
         """The contents of a segment of so many messages. StoreError if they cannot be read."""
         queue_id, sequence = KEY.unpack(key)
-        with (
-            self._translated(f"contents of queue {queue_id}, message {sequence}"),
-            self._lock,
-            self._env.begin(db=self._dbs["contents"], buffers=True) as txn,
-        ):
-            value = txn.get(key)
+        environment = self._spilled if spilled else self._kept
+        with environment.reading(f"contents of queue {queue_id}, message {sequence}") as txn:
+            value = txn.get(key, db=environment["contents"])
             if value is None:
                 raise ValueError("missing")
             return unpack_contents(count, value)
@@ -131,86 +94,32 @@ class Store:
     # Writing
 
     def write(self, commit: Commit) -> None:
-        """Write a commit whole. StoreError if it cannot be: then nothing of it is there, and it may be tried again."""
-        try:
-            if not self._writable:
-                self._reopen()
-            while True:
-                try:
-                    self._write_once(commit)
-                    return
-                except lmdb.MapFullError:
-                    self._grow()
-        except (lmdb.Error, OSError) as error:
-            self._mend()
-            raise StoreError(self.path, reason_of(error)) from None
+        """Write a commit. StoreError if it cannot be: it may be tried again as it is. What is kept is written whole."""
+        if commit.spilled.index:
+            self._spilled.write(lambda txn: _put_segments(txn, self._spilled, commit.spilled))
+        if commit.promises:
+            self._kept.write(lambda txn: self._put(txn, commit))
 
-    def _write_once(self, commit: Commit) -> None:
-        with self._env.begin(write=True) as txn:
-            for name in ("index", "leases", "counts", "links"):
-                records = getattr(commit, name)
-                db = self._dbs[name]
-                for key, record in records.items():
-                    if record is None:
-                        txn.delete(key, db=db)
-                    else:
-                        txn.put(key, record, db=db)
-            contents = self._dbs["contents"]
-            for key, parts in commit.contents.items():
-                if parts is None:
-                    txn.delete(key, db=contents)
-                else:
-                    txn.put(key, b"".join(parts), db=contents)
+    def _put(self, txn: lmdb.Transaction, commit: Commit) -> None:
+        _put_segments(txn, self._kept, commit.kept)
+        _put_records(txn, self._kept["leases"], commit.leases)
+        _put_records(txn, self._kept["counts"], commit.counts)
+        _put_records(txn, self._kept["links"], commit.links)
 
     def overflowed(self) -> bool:
         """Whether more had to be written, since this was asked last, than the limit allows for."""
-        overflowed, self._overflowed = self._overflowed, False
-        return overflowed
-
-    def _grow(self) -> None:
-        """What is to go needs room as well, or nothing could ever go."""
-        self._overflowed = True
-        with self._lock:
-            self._map_size = int(self._env.info()["map_size"]) + SLACK
-            self._env.set_mapsize(self._map_size)
+        return self._kept.overflowed() | self._spilled.overflowed()
 
     def sync(self) -> None:
-        """Have everything written on the disk. StoreError if that fails."""
-        try:
-            self._env.sync(True)
-        except (lmdb.Error, OSError) as error:
-            self._mend()
-            raise StoreError(self.path, reason_of(error)) from None
-
-    def _mend(self) -> None:
-        """An environment whose last word could not be written refuses everything from then on, reading as well."""
-        try:
-            with self._env.begin():
-                return
-        except lmdb.Error:
-            with suppress(lmdb.Error, OSError):  # it is tried again with the next write
-                self._reopen()
-
-    def _reopen(self) -> None:
-        """Open it again, for reading at least. lmdb.Error or OSError if it cannot be written."""
-        with self._lock:
-            self._env.close()
-            self._writable = False
-            try:
-                self._open()
-            except (lmdb.Error, OSError):
-                self._env = lmdb.open(
-                    str(self.path), map_size=self._map_size, max_dbs=len(DATABASES), readonly=True, lock=False,
-                    readahead=False,
-                )  # fmt: skip
-                self._dbs = {name: self._env.open_db(name.encode(), create=False) for name in DATABASES}
-                raise
+        """Have everything written on the disk but what is spilled. StoreError if that fails."""
+        self._kept.sync()
 
     def close(self) -> None:
-        self._env.close()
+        self._kept.close()
+        self._spilled.close()
 
 
-def check_facts(path: Path, format: bytes | None, shard: bytes | None, expected: int) -> None:
+def check_facts(path: Path, format: Value, shard: Value, expected: int) -> None:
     """StoreError if what a store says of itself shows that it is not to be used, or not for that shard."""
     if format is not None and _number(format) != FORMAT:
         raise StoreError(path, f"it is of format {_number(format)}, this penstock knows format {FORMAT}")
@@ -218,33 +127,24 @@ def check_facts(path: Path, format: bytes | None, shard: bytes | None, expected:
         raise StoreError(path, f"it is the store of shard {_number(shard)}")
 
 
-def is_unfinished(path: Path) -> bool:
-    """Whether the making of a store was cut short before it was one: nothing was ever in it."""
-    try:
-        with (path / FILE_NAME).open("rb") as file:
-            head = file.read(LEAST)
-        return len(head) < LEAST or not any(head)
-    except FileNotFoundError:
-        return True
+def _put_segments(txn: lmdb.Transaction, environment: Environment, segments: Segments) -> None:
+    _put_records(txn, environment["index"], segments.index)
+    db = environment["contents"]
+    for key, parts in segments.contents.items():
+        if parts is None:
+            txn.delete(key, db=db)
+        else:
+            txn.put(key, b"".join(parts), db=db)
 
 
-def sync_directories(*paths: Path) -> None:
-    """Files and directories that were made in these last. OSError if that cannot be ensured."""
-    for path in paths:
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+def _put_records(txn: lmdb.Transaction, db: Any, records: Records) -> None:
+    for key, record in records.items():
+        if record is None:
+            txn.delete(key, db=db)
+        else:
+            txn.put(key, record, db=db)
 
 
-def reason_of(error: Exception) -> str:
-    """Why a call failed, without the name of the call."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    text = str(error)
-    return text.partition(": ")[2] or text if text.startswith("mdb_") else text
-
-
-def _number(record: bytes | None) -> int:
-    return 0 if record is None else NUMBER.unpack(record)[0]
+def _number(record: Value) -> int:
+    number: int = 0 if record is None else NUMBER.unpack(record)[0]
+    return number

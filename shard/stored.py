@@ -13,6 +13,9 @@ little-endian.
     links      identity of an acceptor or another shard         -> what it need not send again (shard/link.py)
     facts      format, shard, life, epoch                       -> number (8)
 
+A second environment beside it, `spill`, has an index and contents alike, of what is there to save memory only: it is
+never flushed to the disk, and emptied when the node starts.
+
 Times are microseconds since 1970. `shard` is its index, `life` counts its starts, `epoch` is the run of the node that
 wrote last. A new format gets a new number, and `shard/store.py` a step that makes it of the one before.
 """
@@ -26,6 +29,7 @@ from shard.segment_cy import Segment
 
 FORMAT = 1
 DATABASES = ("index", "contents", "leases", "counts", "links", "facts")
+SPILL_DATABASES = ("index", "contents")
 
 KEY = Struct(">QQ")
 NUMBER = Struct("<Q")
@@ -64,7 +68,7 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
     return segment
 
 
-def unpack_contents(count: int, value: memoryview) -> Batch:
+def unpack_contents(count: int, value: bytes | memoryview) -> Batch:
     """A batch of what was stored, copied. ValueError if it is none of `count` messages."""
     split = 16 * count
     if len(value) < split:

@@ -255,9 +255,9 @@ class Shard:
     def make_core(self, node: Node, index: int, incarnation: int) -> ShardCore:
         if not node.stores:
             return ShardCore(index, node.gauges, node.settings, node.microseconds(), incarnation)
-        self.store = Store(node.settings.data / "shards" / str(index), STORE_OCTETS, durable=False)
+        self.store = Store(node.settings.data / "shards" / str(index), STORE_OCTETS, durable=False, epoch=1)
         journal = Journal(self.store.read)
-        recovered = Recovered(self.store, journal, restarted=not self.store.begin_epoch(1))
+        recovered = Recovered(self.store, journal)
         core = ShardCore(
             index, node.gauges, node.settings, node.microseconds(), self.store.life, journal, recovered
         )  # fmt: skip

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from ops.errors import CommandError
-from shard.store import StoreError
+from shard.environment import StoreError
 
 T = TypeVar("T")
 

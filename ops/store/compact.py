@@ -12,7 +12,7 @@ from pathlib import Path
 from ops.errors import CommandError
 from ops.store.apart import apart
 from ops.store.opened import opened
-from shard.store import FILE_NAME, StoreError, sync_directories
+from shard.environment import FILE_NAME, StoreError, sync_directories
 from shard.stored import DATABASES
 
 BESIDE = "compacting"

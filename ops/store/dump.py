@@ -24,9 +24,9 @@ from router.store import FILE_NAME as TOPOLOGY_FILE
 from router.store import Store as TopologyStore
 from router.store import Stored
 from router.store import StoreError as TopologyError
+from shard.environment import StoreError
 from shard.queue_cy import NEVER
 from shard.segment_cy import Segment
-from shard.store import StoreError
 from shard.stored import KEY, NUMBER, unpack_segment
 
 

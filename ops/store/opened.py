@@ -10,7 +10,8 @@ from typing import Any
 import lmdb
 
 from ops.errors import CommandError
-from shard.store import StoreError, check_facts, is_unfinished, reason_of
+from shard.environment import StoreError, is_unfinished, reason_of
+from shard.store import check_facts
 from shard.stored import DATABASES
 
 FOLDER = "shards"

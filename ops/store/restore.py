@@ -20,10 +20,11 @@ from router.ledger import Step as Change
 from router.store import FILE_NAME as TOPOLOGY_FILE
 from router.store import Store as TopologyStore
 from router.store import StoreError as TopologyError
+from shard.environment import StoreError
 from shard.journal import Journal
 from shard.queue_cy import NEVER
 from shard.segment_cy import Segment
-from shard.store import Store, StoreError
+from shard.store import Store
 
 ITEM_OCTETS = (1 << 31) - 1
 """A message may have a body of 1 GiB (`amqp.max_message_size`)."""
@@ -109,7 +110,7 @@ class Loading:
             elif kind == SHARD:
                 self._finish_store()
                 path = self._data / FOLDER / str(int(fields[0]))
-                self._store = Store(path, self._most, durable=False, shard=fields[0])
+                self._store = Store(path, self._most, durable=False, epoch=0, shard=fields[0])
                 self._journal = Journal(self._store.read)
             elif kind == LEASE:
                 self._journal.lease(*fields)

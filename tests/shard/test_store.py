@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.batch_cy import PERSISTENT, Batch, BatchBuilder
+from shard.environment import Environment, StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import EXPIRED, MAXLEN, UNLIMITED, Queue
 from shard.segment_cy import Segment
-from shard.store import Store, StoreError
-from shard.stored import FORMAT, NUMBER
+from shard.store import Store
+from shard.stored import DATABASES, FORMAT, NUMBER
 
 LIMIT = 1 << 24
+EPOCH = 1
 
 
 def batch(*bodies: bytes, flags: int = PERSISTENT) -> Batch:
@@ -31,10 +33,10 @@ class Life:
     """A store opened anew, and the queue 7 with what it has of it."""
 
     def __init__(self, path: Path, make: Callable[[Journal], Queue] | None = None) -> None:
-        self.store = Store(path, LIMIT, durable=False)
+        self.store = Store(path, LIMIT, durable=False, epoch=EPOCH)
         self.journal = Journal(self.store.read)
         base = self.store.life << 36
-        self.queue = Queue(7, None, base, self.journal) if make is None else make(self.journal)
+        self.queue = Queue(7, None, base, self.journal, True) if make is None else make(self.journal)
         segments = [segment for queue_id, segment in self.store.segments() if queue_id == 7]
         for segment in segments:
             self.journal.found(segment)
@@ -113,8 +115,8 @@ def test_what_is_gone_before_it_was_handed_over_is_never_written(tmp_path: Path)
     (item,) = life.queue.take(1, UNLIMITED, False)
     life.queue.settle(item.sequence, 1)
     commit = life.journal.hand_over()
-    assert not commit.index
-    assert not commit.contents
+    assert not commit.kept.index
+    assert not commit.kept.contents
     life.end()
 
 
@@ -156,7 +158,7 @@ def test_dead_letters_stay_in_the_store_until_they_are_buried(tmp_path: Path) ->
     ((reason, item),) = life.queue.take_dead()
     assert reason == MAXLEN
     commit = life.journal.hand_over()
-    assert not commit.index
+    assert not commit.kept.index
     life.store.write(commit)
     life.queue.buried(item, 0, 1)
     life.commit()
@@ -202,7 +204,7 @@ def test_expiry_outlives_the_shard(tmp_path: Path) -> None:
 
 def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
     def make(journal: Journal) -> Queue:
-        return PriorityQueue(7, None, 9, 1 << 36, journal)
+        return PriorityQueue(7, None, 9, 1 << 36, journal, True)
 
     def prioritised(body: bytes, priority: int) -> Batch:
         builder = BatchBuilder()
@@ -236,24 +238,112 @@ def test_the_end_of_a_queue_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    store = Store(tmp_path, LIMIT, durable=False)
-    with store._env.begin(write=True) as txn:
-        txn.put(b"format", NUMBER.pack(FORMAT + 1), db=store._dbs["facts"])
-    store.close()
+    Store(tmp_path, LIMIT, durable=False, epoch=EPOCH).close()
+    environment = Environment(tmp_path, DATABASES, LIMIT, synced=False)
+    environment.write(lambda txn: txn.put(b"format", NUMBER.pack(FORMAT + 1), db=environment["facts"]))
+    environment.close()
     with pytest.raises(StoreError, match=f"format {FORMAT + 1}"):
-        Store(tmp_path, LIMIT, durable=False)
+        Store(tmp_path, LIMIT, durable=False, epoch=EPOCH)
+
+
+def test_what_is_paged_out_comes_back(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    expected = []
+    for i in range(40):
+        life.queue.enqueue(batch(b"%d" % i, b"x" * 1000, flags=PERSISTENT if i % 2 else 0), 0, 2)
+        expected += [b"%d" % i, b"x" * 1000]
+    depth = life.queue.ready_bytes
+    while life.queue.page_out(UNLIMITED, 0):
+        life.commit()
+    assert life.queue.paged == depth + 64 * 80
+    assert life.queue.ready_bytes == depth
+    (wanted, *_) = life.queue.ahead(life.queue.first_ready(), 1)
+    life.queue.install(wanted, life.journal.load(7, wanted))
+    assert [body for body, _ in bodies(life.queue)] == expected
+    assert life.queue.paged == 0
+    life.end()
+
+
+def test_a_head_that_is_kept_stays_in_memory(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for _ in range(20):
+        life.queue.enqueue(batch(b"x" * 1000), 0, 1)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 5000)
+    assert 0 < life.queue.paged < 17 * 1064
+    assert life.queue.ahead(life.queue.first_ready(), 4000) == []
+    life.end()
+
+
+def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for i in range(500):
+        life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1)
+    life.queue.page_out(UNLIMITED, 0)
+    commit = life.journal.hand_over()
+    assert len(commit.spilled.index) == 1
+    assert not commit.promises
+    life.store.write(commit)
+    life.queue.page_out(UNLIMITED, 0)
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"%d" % i for i in range(500)]
+    life.end()
+
+
+def test_what_was_spilled_does_not_outlive_the_node(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    life.queue.page_out(UNLIMITED, 0)
+    life.commit()
+    life.end()
+    store = Store(tmp_path, LIMIT, durable=False, epoch=EPOCH + 1)
+    assert store.restarted
+    assert list(store.segments()) == []
+    store.close()
+
+
+def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    life.journal.read = _refuse
+    assert life.queue.purge() == 2
+    assert (life.queue.ready_bytes, life.queue.paged) == (0, 0)
+    life.commit()
+    assert list(life.store.segments()) == []
+    life.end()
+
+
+def test_while_contents_are_read_what_is_taken_ends_before_them(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a"), 0, 1)
+    life.queue.enqueue(batch(b"b"), 0, 1)
+    life.commit()
+    life.queue.page_out(1, 0)
+    life.queue.reading = True
+    assert [body for body, _ in bodies(life.queue)] == [b"a"]
+    assert life.queue.ready == 1
+    life.queue.reading = False
+    assert [body for body, _ in bodies(life.queue)] == [b"b"]
+    life.end()
+
+
+def _refuse(key: bytes, count: int, spilled: bool) -> Batch:
+    raise AssertionError(f"{key!r} was read")
 
 
 def test_another_shards_store_is_refused(tmp_path: Path) -> None:
-    Store(tmp_path, LIMIT, durable=False, shard=2).close()
+    Store(tmp_path, LIMIT, durable=False, epoch=EPOCH, shard=2).close()
     with pytest.raises(StoreError, match=f"{tmp_path}: it is the store of shard 2"):
-        Store(tmp_path, LIMIT, durable=False, shard=1)
+        Store(tmp_path, LIMIT, durable=False, epoch=EPOCH, shard=1)
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(b"x" * 10000)
     with pytest.raises(StoreError, match=f"^{tmp_path}: ") as caught:
-        Store(tmp_path, LIMIT, durable=False)
+        Store(tmp_path, LIMIT, durable=False, epoch=EPOCH)
     assert not caught.value.reason.startswith("mdb_")
 
 
@@ -273,7 +363,7 @@ def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Pa
     life.queue.enqueue(batch(b"new"), 0, 1)
     life.journal.take_back(failed)
     commit = life.journal.hand_over()
-    assert sum(parts is not None for parts in commit.contents.values()) == 2
+    assert sum(parts is not None for parts in commit.kept.contents.values()) == 2
     assert life.journal.octets < octets
     life.store.write(commit)
     life.end()
@@ -296,10 +386,10 @@ def test_nothing_is_safe_before_what_was_taken_back_is_written(tmp_path: Path) -
 
 def test_more_than_the_map_has_room_for_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes needs room as well: a store whose map is full could never become empty."""
-    monkeypatch.setattr("shard.store.SLACK", 1 << 20)
-    store = Store(tmp_path, 0, durable=False)
+    monkeypatch.setattr("shard.environment.SLACK", 1 << 20)
+    store = Store(tmp_path, 0, durable=False, epoch=EPOCH)
     journal = Journal(store.read)
-    queue = Queue(7, None, 0, journal)
+    queue = Queue(7, None, 0, journal, True)
     for _ in range(30):
         queue.enqueue(batch(bytes(100_000)), 0, 1)
         store.write(journal.hand_over())
@@ -318,6 +408,7 @@ STEPS = st.lists(
         st.tuples(st.just("drop"), st.integers(1, 3)),
         st.tuples(st.just("commit"), st.none()),
         st.tuples(st.just("fail"), st.none()),
+        st.tuples(st.just("page out"), st.integers(1, 100)),
         st.tuples(st.just("crash"), st.none()),
     ),
     max_size=40,
@@ -366,6 +457,13 @@ def test_any_history_is_recovered_as_of_its_last_commit(
             count = life.queue.drop(value, UNLIMITED, MAXLEN)
             assert count == min(value, len(ready))
             there = _after_drop(life, there, held)
+        elif step == "page out":
+            assert isinstance(value, int)
+            life.commit()
+            life.queue.page_out(value, 0)
+            life.commit()
+            life.queue.page_out(value, 0)
+            written = dict.fromkeys(name for name, kept in there.items() if kept)
         elif step == "commit":
             life.commit()
             written = dict.fromkeys(name for name, kept in there.items() if kept)
@@ -374,15 +472,26 @@ def test_any_history_is_recovered_as_of_its_last_commit(
         elif step == "crash":
             life.end()
             life = Life(path)
-            there, held = dict.fromkeys(written, 1), {}
-            assert life.queue.ready == len(there)
-            assert life.queue.ready_bytes == sum(map(len, there))
+            there, held = _recovered(life, written, number), {}
     life.commit()
     written = dict.fromkeys(name for name, kept in there.items() if kept)
     life.end()
     life = Life(path)
-    assert {body for body, _ in bodies(life.queue)} == set(written)
+    _recovered(life, written, number)
     life.end()
+
+
+def _recovered(life: Life, written: dict[bytes, None], ever: int) -> dict[bytes, int]:
+    """What is there in a new life: what was written, in order; and maybe something transient that was spilled."""
+    assert life.queue.ready_bytes >= sum(map(len, written))
+    taken = life.queue.take(UNLIMITED, UNLIMITED, False)
+    found = [item.batch.record(item.first + i)[2] for item in taken for i in range(item.count)]
+    for item in taken:
+        life.queue.requeue(item.sequence, item.count)
+    assert found == sorted(set(found), key=int)
+    assert set(written) <= set(found) <= {b"%d" % i for i in range(ever)}
+    assert life.queue.ready == len(found)
+    return dict.fromkeys(found, 1)
 
 
 def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> dict[bytes, int]:

@@ -32,14 +32,14 @@ def address(exchange: str, key: str) -> bytes:
 def made(data: Path, shard: int) -> Path:
     """The empty store of a shard; one that is there stays as it is."""
     path = data / "shards" / str(shard)
-    Store(path, LIMIT, False, shard).close()
+    Store(path, LIMIT, False, 1, shard).close()
     return path
 
 
 def fill(data: Path, shard: int, queues: Mapping[int, int]) -> Path:
     """Put so many messages into each of these queues, by id, three a segment; the path of the store."""
     path = data / "shards" / str(shard)
-    store = Store(path, LIMIT, False, shard)
+    store = Store(path, LIMIT, False, 1, shard)
     journal = Journal(store.read)
     for id, count in queues.items():
         queue = Queue(id, None, store.life << 36, journal)

@@ -49,7 +49,7 @@ def everything(data: Path) -> dict[tuple[int, int], Any]:
     """All that is to come back of two stores: by queue id and number."""
     found: dict[tuple[int, int], Any] = {}
     for shard in (0, 1):
-        store = Store(data / "shards" / str(shard), LIMIT, False, shard)
+        store = Store(data / "shards" / str(shard), LIMIT, False, 1, shard)
         journal = Journal(store.read)
         returns = {(queue, number): count for queue, number, count in store.numbers("counts")}
         leases = {(queue, priority): number for queue, priority, number in store.numbers("leases")}
@@ -76,7 +76,7 @@ def eventful(data: Path) -> None:
     fill(data, 0, {7: 10, 8: 4, 10: 2, 77: 3})
     fill(data, 1, {9: 5})
     for life in range(2):
-        store = Store(data / "shards" / "0", LIMIT, False, 0)
+        store = Store(data / "shards" / "0", LIMIT, False, 1, 0)
         journal = Journal(store.read)
         queue = Queue(7, None, store.life << 36, journal)
         leases = {priority: number for id, priority, number in store.numbers("leases") if id == 7}

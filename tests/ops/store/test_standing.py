@@ -8,8 +8,8 @@ import pytest
 
 from ops.errors import StartError
 from ops.store.standing import check_standing
-from shard.store import Store
-from shard.stored import FORMAT, NUMBER
+from shard.environment import Environment
+from shard.stored import DATABASES, FORMAT, NUMBER
 from tests.ops.store.making import fill, made
 
 
@@ -51,10 +51,9 @@ def test_other_things_in_the_directory_are_let_be(tmp_path: Path) -> None:
 
 def test_an_unknown_format(tmp_path: Path) -> None:
     path = made(tmp_path, 0)
-    store = Store(path, 1 << 20, durable=False)
-    with store._env.begin(write=True) as txn:
-        txn.put(b"format", NUMBER.pack(FORMAT + 1), db=store._dbs["facts"])
-    store.close()
+    environment = Environment(path, DATABASES, 1 << 20, synced=False)
+    environment.write(lambda txn: txn.put(b"format", NUMBER.pack(FORMAT + 1), db=environment["facts"]))
+    environment.close()
     with pytest.raises(
         StartError, match=f"^{path}: it is of format {FORMAT + 1}, this penstock knows format {FORMAT}$"
     ):

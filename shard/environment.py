@@ -1,0 +1,171 @@
+"""One LMDB environment with its databases: opened, grown, and opened again when it has failed.
+
+Only one thread may write; others may read meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+# Pages that are free but not yet reused, and the trees themselves, need room beyond the contents.
+SLACK = 256 * 1024 * 1024
+# An environment's only file with contents, and what it begins with: two pages that say what it is.
+FILE_NAME = "data.mdb"
+LEAST = 2 * 4096
+
+
+class StoreError(Exception):
+    """The store cannot be read or written; the text says which and why, `reason` only why."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.reason = reason
+
+
+class Environment:
+    """An open environment of the databases named. With `synced` each transaction is on the disk once it is committed.
+
+    `begin` and `database` are LMDB's own, for use within `translated`. StoreError if it cannot be opened.
+    """
+
+    def __init__(self, path: Path, names: Sequence[str], limit: int, synced: bool) -> None:
+        self.path = path
+        self._names = names
+        self._map_size = 2 * limit + SLACK
+        self._synced = synced
+        self._lock = threading.Lock()
+        self._overflowed = False
+        with self.translated():
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if is_unfinished(path):
+                (path / FILE_NAME).unlink(missing_ok=True)
+            self._open()
+
+    def _open(self) -> None:
+        self._env = lmdb.open(
+            str(self.path), map_size=self._map_size, max_dbs=len(self._names), mode=0o600,
+            sync=self._synced, metasync=self._synced, readahead=False, meminit=False,
+        )  # fmt: skip
+        self._env.reader_check()
+        self._dbs = {name: self._env.open_db(name.encode()) for name in self._names}
+        self._writable = True
+
+    def __getitem__(self, name: str) -> Any:
+        """The handle of a database."""
+        return self._dbs[name]
+
+    @contextmanager
+    def translated(self, what: str = "") -> Iterator[None]:
+        """What may be wrong with a disk or a file becomes a StoreError, which says what could not be read."""
+        try:
+            yield
+        except (lmdb.Error, OSError, ValueError, struct.error) as error:
+            raise StoreError(self.path, f"{what}{': ' if what else ''}{reason_of(error)}") from None
+
+    @contextmanager
+    def reading(self, what: str) -> Iterator[lmdb.Transaction]:
+        """A snapshot; values are views that end with it. StoreError if it fails."""
+        with self.translated(what), self._lock, self._env.begin(buffers=True) as txn:
+            yield txn
+
+    def write(self, put: Any) -> None:
+        """Have `put` write into a transaction, which is committed. StoreError if it cannot be, and nothing is written.
+
+        It may be called again, with another transaction.
+        """
+        try:
+            if not self._writable:
+                self._reopen()
+            while True:
+                try:
+                    with self._env.begin(write=True) as txn:
+                        put(txn)
+                    return
+                except lmdb.MapFullError:
+                    self._grow()
+        except (lmdb.Error, OSError) as error:
+            self._mend()
+            raise StoreError(self.path, reason_of(error)) from None
+
+    def overflowed(self) -> bool:
+        """Whether more had to be written, since this was asked last, than the limit allows for."""
+        overflowed, self._overflowed = self._overflowed, False
+        return overflowed
+
+    def _grow(self) -> None:
+        """What is to go needs room as well, or nothing could ever go."""
+        self._overflowed = True
+        with self._lock:
+            self._map_size = int(self._env.info()["map_size"]) + SLACK
+            self._env.set_mapsize(self._map_size)
+
+    def sync(self) -> None:
+        """Have everything written on the disk. StoreError if that fails."""
+        try:
+            self._env.sync(True)
+        except (lmdb.Error, OSError) as error:
+            self._mend()
+            raise StoreError(self.path, reason_of(error)) from None
+
+    def _mend(self) -> None:
+        """An environment whose last word could not be written refuses everything from then on, reading as well."""
+        try:
+            with self._env.begin():
+                return
+        except lmdb.Error:
+            with suppress(lmdb.Error, OSError):  # it is tried again with the next write
+                self._reopen()
+
+    def _reopen(self) -> None:
+        """Open it again, for reading at least. lmdb.Error or OSError if it cannot be written."""
+        with self._lock:
+            self._env.close()
+            self._writable = False
+            try:
+                self._open()
+            except (lmdb.Error, OSError):
+                self._env = lmdb.open(
+                    str(self.path), map_size=self._map_size, max_dbs=len(self._names), readonly=True, lock=False,
+                    readahead=False,
+                )  # fmt: skip
+                self._dbs = {name: self._env.open_db(name.encode(), create=False) for name in self._names}
+                raise
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether the making of a store was cut short before it was one: nothing was ever in it."""
+    try:
+        with (path / FILE_NAME).open("rb") as file:
+            head = file.read(LEAST)
+        return len(head) < LEAST or not any(head)
+    except FileNotFoundError:
+        return True
+
+
+def reason_of(error: Exception) -> str:
+    """Why a call failed, without the name of the call."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error)
+    return text.partition(": ")[2] or text if text.startswith("mdb_") else text
+
+
+def sync_directories(*paths: Path) -> None:
+    """Files and directories that were made in these last. OSError if that cannot be ensured."""
+    for path in paths:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)

@@ -1,0 +1,44 @@
+import cython
+from libc.stdint cimport int64_t
+from penstock.batch_cy cimport Batch, BatchBuilder
+from shard.segment_cy cimport Range, Segment
+
+cdef enum:
+    # Segments are made one up to so many octets of bodies.
+    MERGED = 65536
+
+cdef class Line:
+    cdef readonly int64_t id
+    cdef object journal
+    cdef list segments
+    cdef Py_ssize_t head
+    cdef Py_ssize_t settled_segments
+    cdef Py_ssize_t cursor_segment
+    cdef public int64_t paged
+
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, segment=Segment)
+    cdef Py_ssize_t find(self, int64_t sequence) except -1
+    @cython.locals(index=Py_ssize_t, segment=Segment)
+    cdef Py_ssize_t find_cursor(self, int64_t sequence) except -1
+    @cython.locals(body_bytes=int64_t)
+    cdef int64_t segment_bytes(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
+    @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, total=int64_t)
+    cdef int64_t range_bytes(self, int64_t sequence, int64_t count) except -1
+    @cython.locals(segment=Segment)
+    cpdef Batch batch_of(self, int64_t sequence)
+    @cython.locals(segment=Segment, kept=list, index=Py_ssize_t)
+    cdef int trim(self) except -1
+    cpdef buried(self, Range item, Py_ssize_t offset, Py_ssize_t count)
+    cdef int unstore(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
+    cdef int fetch(self, Segment segment) except -1
+    cpdef install(self, Segment segment, Batch batch)
+    cdef int let_go(self, Segment segment) except -1
+    @cython.locals(gone=int64_t, index=Py_ssize_t, segment=Segment)
+    cdef int64_t page_out_above(self, int64_t below, int64_t octets) except -1
+    @cython.locals(last=Segment, segment=Segment, merged=Segment, first=Py_ssize_t, i=Py_ssize_t, octets=int64_t,
+                   total=int64_t, builder=BatchBuilder)
+    cdef Py_ssize_t merge(self, Py_ssize_t index, int64_t below) except -1
+    @cython.locals(index=Py_ssize_t, segment=Segment, last=Segment, number=int64_t)
+    cdef int64_t reach(self, int64_t sequence, int64_t octets) except? -1
+    @cython.locals(wanted=list, index=Py_ssize_t, segment=Segment)
+    cpdef list ahead(self, int64_t sequence, int64_t octets)

@@ -1,0 +1,233 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""The segments of a queue in the order of their numbers; the contents of some are only in the store.
+
+What is not wanted soon is paged out: its contents go, or go to the spill if nothing else has them, and come back when
+they are near the head (`ahead`), or at once when somebody needs them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+if not cython.compiled:
+    from penstock.batch_cy import Batch, BatchBuilder
+    from shard.segment_cy import Range, Segment
+
+    MESSAGE_WEIGHT = 64
+    MERGED = 65536
+
+
+class Line:
+    """`segments` from `head` on, each with higher numbers than the one before. Those settled are let go of in time.
+
+    `paged` is what contents that are not in memory would weigh there: octets of bodies, and MESSAGE_WEIGHT a message.
+    """
+
+    def __init__(self, id: int, journal: Any) -> None:
+        self.id = id
+        self.journal = journal
+        self.segments: list[Any] = []
+        self.head = 0
+        self.settled_segments = 0
+        self.cursor_segment = 0
+        self.paged = 0
+
+    def find(self, sequence: int) -> int:
+        """Index of the segment that holds a sequence number."""
+        low = self.head
+        high = len(self.segments) - 1
+        segment = self.segments[low]
+        if segment.sequence + segment.count > sequence:
+            return low
+        while low < high:
+            middle = (low + high + 1) >> 1
+            segment = self.segments[middle]
+            if segment.sequence <= sequence:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def find_cursor(self, sequence: int) -> int:
+        """`find` for the cursor, which only ever moves to the next segment."""
+        index = max(self.cursor_segment, self.head)
+        segment = self.segments[index]
+        if segment.sequence > sequence or segment.sequence + segment.count <= sequence:
+            index += 1
+            segment = self.segments[index] if index < len(self.segments) else segment
+            if segment.sequence > sequence or segment.sequence + segment.count <= sequence:
+                index = self.find(sequence)
+        self.cursor_segment = index
+        return index
+
+    def segment_bytes(self, segment: Segment, offset: int, count: int) -> int:
+        """Octets of the bodies of some messages of a segment."""
+        body_bytes: int = segment.body_bytes
+        if count < segment.count:
+            if segment.batch is None:
+                self.fetch(segment)
+            body_bytes = segment.batch.body_bytes(segment.first + offset, count)
+        return body_bytes
+
+    def range_bytes(self, sequence: int, count: int) -> int:
+        total = 0
+        while count > 0:
+            segment: Segment = self.segments[self.find(sequence)]
+            offset = sequence - segment.sequence
+            part = min(count, segment.count - offset)
+            total += self.segment_bytes(segment, offset, part)
+            sequence += part
+            count -= part
+        return total
+
+    def batch_of(self, sequence: int) -> Batch:
+        """The batch that a message of the queue is of."""
+        segment: Segment = self.segments[self.find(sequence)]
+        if segment.batch is None:
+            self.fetch(segment)
+        batch: Batch = segment.batch
+        return batch
+
+    def trim(self) -> int:
+        """Step over settled segments at the head; once half of the list is settled, keep only the others.
+
+        Also those behind a message that stays unacked for long: it must not cost what passes it by.
+        """
+        while self.head < len(self.segments):
+            segment = self.segments[self.head]
+            if segment.live > 0:
+                break
+            self.segments[self.head] = None
+            self.head += 1
+        if self.settled_segments > 32 and self.settled_segments * 2 > len(self.segments):
+            kept = []
+            for index in range(self.head, len(self.segments)):
+                segment = self.segments[index]
+                if segment.live > 0:
+                    kept.append(segment)
+            self.segments = kept
+            self.head = 0
+            self.cursor_segment = 0
+            self.settled_segments = 0
+        return 0
+
+    # The store
+
+    def buried(self, item: Range, offset: int, count: int) -> None:
+        """Dead messages, counted from the first of the range, are where they go: the store may forget them."""
+        if item.segment is not None and item.segment.stored:
+            self.unstore(item.segment, item.sequence - item.segment.sequence + offset, count)
+
+    def unstore(self, segment: Segment, offset: int, count: int) -> int:
+        if segment.finish(offset, count):
+            segment.stored = False
+            self.journal.remove(self.id, segment)
+        else:
+            self.journal.mark(self.id, segment)
+        return 0
+
+    # Paging
+
+    def fetch(self, segment: Segment) -> int:
+        """Have the store give back what only it has."""
+        self.install(segment, self.journal.load(self.id, segment))
+        return 0
+
+    def install(self, segment: Segment, batch: Batch) -> None:
+        """The contents of a segment are in memory again, unless they were already, or nobody needs them any more."""
+        if segment.batch is None and segment.live > 0:
+            segment.batch = batch
+            segment.first = 0
+            self.paged -= segment.weight()
+
+    def let_go(self, segment: Segment) -> int:
+        """All its messages are settled."""
+        if segment.batch is None:
+            self.paged -= segment.weight()
+        segment.batch = None
+        self.settled_segments += 1
+        self.trim()
+        return 0
+
+    def page_out_above(self, below: int, octets: int) -> int:
+        """Let so much go out of memory, from the end on: not the segments that begin with numbers up to `below`.
+
+        What the store does not have yet is spilled first, small ones together, and goes another time. How much went,
+        or will.
+        """
+        gone = 0
+        index = len(self.segments) - 1
+        while index >= self.head and gone < octets:
+            segment = self.segments[index]
+            if segment.batch is None or segment.sequence <= below or segment.live < segment.count:
+                break
+            if segment.octets and not self.journal.waits(self.id, segment):
+                gone += segment.weight()
+                self.paged += segment.weight()
+                segment.batch = None
+            elif not segment.stored:
+                index = self.merge(index, below)
+                segment = self.segments[index]
+                gone += segment.weight()
+                segment.stored = True
+                segment.spilled = True
+                self.journal.add(self.id, segment)
+            index -= 1
+        return gone
+
+    def merge(self, index: int, below: int) -> int:
+        """Make one of the segment at an index and small ones before it that go on without a gap; where it is then."""
+        last = self.segments[index]
+        first = index
+        octets = last.body_bytes
+        while first > self.head:
+            segment = self.segments[first - 1]
+            octets += segment.body_bytes
+            if octets > MERGED or segment.sequence <= below or not segment.joins(self.segments[first]):
+                break
+            first -= 1
+        if first == index:
+            return index
+        builder = BatchBuilder()
+        total = 0
+        for i in range(first, index + 1):
+            segment = self.segments[i]
+            builder.extend(segment.batch, segment.first, segment.count)
+            total += segment.body_bytes
+        segment = self.segments[first]
+        merged = Segment(builder.finish(), 0, last.sequence + last.count - segment.sequence, segment.sequence)
+        merged.body_bytes = total
+        merged.expiry = last.expiry
+        self.segments[first : index + 1] = [merged]
+        return first
+
+    def reach(self, sequence: int, octets: int) -> int:
+        """The first number of the segment that ends so many octets from a message on; -1 if there is nothing."""
+        if self.head >= len(self.segments):
+            return -1
+        index = self.find(sequence)
+        while index < len(self.segments) - 1 and octets > 0:
+            segment = self.segments[index]
+            if segment is not None:
+                octets -= segment.weight()
+            index += 1
+        last = self.segments[index]
+        number: int = last.sequence
+        return number
+
+    def ahead(self, sequence: int, octets: int) -> list[Segment]:
+        """Segments without contents among those of so many octets from a message on."""
+        wanted: list[Segment] = []
+        if self.head >= len(self.segments):
+            return wanted
+        index = self.find(sequence)
+        while index < len(self.segments) and octets > 0:
+            segment = self.segments[index]
+            if segment is not None and segment.live > 0:
+                if segment.batch is None:
+                    wanted.append(segment)
+                octets -= segment.weight()
+            index += 1
+        return wanted
