@@ -1,0 +1,226 @@
+"""The rules. They read the events of a run in order and name what is wrong, one line each.
+
+Lost: at rest every confirmed message, on each queue it was published to, has been acked by a reader; or has been
+dead-lettered and acked there; or a ring had so many later ones that it may have dropped it. What a reader rejected
+(`Done`) must have been acked where dead letters come, confirmed or not.
+
+Again: what was settled for good (`Done`) is not delivered again, nor anything that was published before a rest, nor on
+the same connection anything that it has acked or rejected. Whatever comes a second time must say `redelivered`. Queues
+that get dead letters from another shard are free of that: those come at least once.
+
+Order: per queue, reader, publisher, life of the publisher and (where the queue serves by it) priority, numbers of what
+is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they were
+published if nobody ever had them.
+
+Refused: what was nacked does not come. Whole: of the part of a transaction that one shard has, all comes or nothing.
+Moved: a message whose last reader took it over into another in a transaction has one successor, any other has none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from tests.faults.events import (
+    AtRest,
+    Confirmed,
+    Delivered,
+    Done,
+    Event,
+    Fault,
+    How,
+    Message,
+    Refused,
+    Sent,
+    Settled,
+    Wrong,
+)
+from tests.faults.plan import QueuePlan
+
+Place = tuple[str, Message]
+"""A message on one queue."""
+
+
+class Checker:
+    """Takes events in; `problems` grows with what they break."""
+
+    def __init__(self, queues: dict[str, QueuePlan]) -> None:
+        self.queues = queues
+        self.problems: list[str] = []
+        self.suspects: list[Message] = []
+        """The messages that the problems are about, for a look at their histories."""
+        self._sent: dict[Message, Sent] = {}
+        self._highest: dict[str, int] = {}
+        self._confirmed: set[Message] = set()
+        self._refused: set[Message] = set()
+        self._delivered: Counter[Place] = Counter()
+        self._acked: set[Place] = set()
+        self._done: set[Place] = set()
+        self._rejected: dict[Place, list[tuple[str, int, int]]] = defaultdict(list)
+        self._rejected_for_good: set[Place] = set()
+        self._settled_on: set[tuple[Place, str, int]] = set()
+        self._last_reader: dict[Place, tuple[str, int]] = {}
+        self._last: dict[tuple[object, ...], int] = {}
+        self._closed: set[Message] = set()
+        self._open: set[Message] = set()
+        """Sent since the last rest."""
+        self._serial = 0
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Go on with what has been noted since."""
+        for event in events:
+            match event:
+                case Sent():
+                    self._sent[event.message] = event
+                    self._open.add(event.message)
+                    for queue in event.queues:
+                        self._highest[queue] = max(event.message.number, self._highest.get(queue, 0))
+                case Confirmed():
+                    self._confirmed.add(event.message)
+                case Refused():
+                    self._refused.add(event.message)
+                case Delivered():
+                    self._deliver(event)
+                case Settled():
+                    self._settle(event)
+                case Done():
+                    self._finish(event)
+                case AtRest():
+                    self._rest()
+                case Wrong():
+                    self._wrong(event.what)
+                case Fault():
+                    pass
+
+    def _wrong(self, what: str, message: Message | None = None) -> None:
+        self.problems.append(what)
+        if message is not None:
+            self.suspects.append(message)
+
+    def _deliver(self, event: Delivered) -> None:
+        queue, message = self.queues[event.queue], event.message
+        place = queue.name, message
+        again = self._delivered[place]
+        self._delivered[place] += 1
+        self._last_reader[place] = event.reader, event.life
+        sent = self._sent.get(message)
+        if sent is None or not self._may_come(queue, sent):
+            self._wrong(f"{queue.name}: {message} was never published to it", message)
+            return
+        if not queue.repeats:
+            if message in self._closed:
+                self._wrong(f"{queue.name}: {message} came after the queue had been empty", message)
+            elif place in self._done:
+                self._wrong(f"{queue.name}: {message} came again, its settlement was safe", message)
+            elif (place, event.reader, event.life) in self._settled_on:
+                self._wrong(f"{queue.name}: {message} came again on the connection that settled it", message)
+            elif again and not event.redelivered:
+                self._wrong(f"{queue.name}: {message} came again and does not say so", message)
+        if not again and not event.redelivered:
+            self._order(queue, event, sent)
+
+    def _may_come(self, queue: QueuePlan, sent: Sent) -> bool:
+        if queue.name in sent.queues:
+            return True
+        sources = [self.queues[name] for name in sent.queues if self.queues[name].dead_to == queue.name]
+        return any(source.dies_unread or self._rejected.get((source.name, sent.message)) for source in sources)
+
+    def _order(self, queue: QueuePlan, event: Delivered, sent: Sent) -> None:
+        """The first time that a message comes it comes after those before it."""
+        message = event.message
+        if queue.name in sent.queues:
+            priority = sent.priority if queue.by_priority else 0
+            self._ascend((queue.name, event.reader, message.publisher, sent.life, priority), message.number, message)
+            return
+        for source in (name for name in sent.queues if self.queues[name].dead_to == queue.name):
+            rejections = self._rejected.get((source, message), [])
+            if len(rejections) == 1:
+                reader, life, serial = rejections[0]
+                self._ascend((queue.name, source, reader, life), serial, message)
+            elif not self._delivered[source, message]:
+                self._ascend((queue.name, source, message.publisher, sent.life), message.number, message)
+
+    def _ascend(self, key: tuple[object, ...], number: int, message: Message) -> None:
+        last = self._last.get(key, -1)
+        if number <= last:
+            self._wrong(f"{key[0]}: {message} out of order ({number} after {last} of {key[1:]})", message)
+        self._last[key] = max(number, last)
+
+    def _settle(self, event: Settled) -> None:
+        place = event.queue, event.message
+        if event.how is How.REQUEUE:
+            return
+        if event.how is How.ACK:
+            self._acked.add(place)
+        else:
+            self._serial += 1
+            self._rejected[place].append((event.reader, event.life, self._serial))
+        self._settled_on.add((place, event.reader, event.life))
+
+    def _finish(self, event: Done) -> None:
+        place = event.queue, event.message
+        self._done.add(place)
+        if event.how is How.REJECT:
+            self._rejected_for_good.add(place)
+
+    # At rest
+
+    def _rest(self) -> None:
+        for message in sorted(self._open):
+            sent = self._sent[message]
+            for name in sent.queues:
+                if message in self._confirmed and not self._accounted(self.queues[name], message):
+                    self._wrong(f"{name}: {message} was confirmed and is lost", message)
+                elif (name, message) in self._rejected_for_good and not self._buried(self.queues[name], message):
+                    self._wrong(f"{name}: {message} was rejected and is no dead letter", message)
+                if message in self._refused and self._delivered[name, message]:
+                    self._wrong(f"{name}: {message} was refused and came all the same", message)
+        self._whole()
+        self._moved_once()
+        self._closed |= self._open
+        self._open.clear()
+
+    def _accounted(self, queue: QueuePlan, message: Message) -> bool:
+        if (queue.name, message) in self._acked or self._buried(queue, message):
+            return True
+        return queue.keeps is not None and self._highest[queue.name] - message.number >= queue.keeps
+
+    def _buried(self, queue: QueuePlan, message: Message) -> bool:
+        """Whether it was acked where dead letters go; if they go nowhere, whether it was rejected."""
+        if queue.dead_to is None:
+            return (queue.name, message) in self._rejected
+        return (queue.dead_to, message) in self._acked
+
+    def _whole(self) -> None:
+        parts: dict[tuple[str, int], dict[bool, list[Message]]] = defaultdict(lambda: {True: [], False: []})
+        for sent in self._sent_since():
+            if sent.commit:
+                for name in sent.queues:
+                    came = bool(self._delivered[name, sent.message])
+                    parts[sent.commit, self.queues[name].shard][came].append(sent.message)
+        for (commit, shard), part in parts.items():
+            if part[True] and part[False]:
+                missing = part[False][0]
+                self._wrong(f"shard {shard}: {missing} is missing of a part of {commit} that came", missing)
+
+    def _moved_once(self) -> None:
+        """Of origins whose successors were sent since the last rest."""
+        tried: dict[Place, list[Sent]] = defaultdict(list)
+        for sent in self._sent_since():
+            if sent.origin is not None:
+                tried[self._origin_of(sent)].append(sent)
+        for place, successors in tried.items():
+            last = self._last_reader[place]
+            due = [sent.message for sent in successors if (sent.message.publisher, sent.life) == last]
+            came = [sent.message for sent in successors if any(self._delivered[q, sent.message] for q in sent.queues)]
+            if came != due:
+                names = ", ".join(map(str, came)) or "nothing"
+                self._wrong(f"{place[0]}: {place[1]} has become {names}, last had by {last[0]} ({last[1]})", place[1])
+
+    def _origin_of(self, sent: Sent) -> Place:
+        assert sent.origin is not None
+        (queue,) = self._sent[sent.origin].queues
+        return queue, sent.origin
+
+    def _sent_since(self) -> Iterator[Sent]:
+        return (self._sent[message] for message in self._open)

@@ -1,0 +1,164 @@
+"""What happened in a run as its clients saw it: events in the order in which they were noted.
+
+What a client is about to do is noted before it is written to the socket, what it has read afterwards: so the list is an
+order in which it can have happened.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+
+class Message(NamedTuple):
+    """Who published it, and which of its messages it is. Numbers run on over the publisher's connections."""
+
+    publisher: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.publisher}#{self.number}"
+
+    def body(self, size: int) -> bytes:
+        """A body of at least `size` octets that says which message it is and whether it is whole."""
+        head = f"{self.publisher} {self.number} ".encode()
+        filled = head + bytes((self.number + at) & 0xFF for at in range(min(size, 256))) * (size // 256 + 1)
+        filled = filled[: max(size - 4, len(head))]
+        return filled + zlib.crc32(filled).to_bytes(4, "big")
+
+    @classmethod
+    def of_body(cls, body: bytes) -> Message:
+        """The message that has this body. ValueError if it is not as it was published."""
+        if zlib.crc32(body[:-4]).to_bytes(4, "big") != body[-4:]:
+            raise ValueError(f"damaged: {body[:40]!r}… of {len(body)} octets")
+        publisher, number, _ = body.split(b" ", 2)
+        return cls(publisher.decode(), int(number))
+
+
+class How(StrEnum):
+    """What a consumer says of a delivery."""
+
+    ACK = "ack"
+    REJECT = "reject"
+    REQUEUE = "requeue"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """About to be published, to come to each of `queues`.
+
+    `life` counts the connections of its publisher; `commit` names the transaction it is part of; `origin` is the
+    message that it takes the place of, acked in the same transaction by the reader of the publisher's name, on the same
+    shard.
+    """
+
+    message: Message
+    queues: tuple[str, ...]
+    life: int
+    priority: int = 0
+    commit: str = ""
+    origin: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """basic.ack for a publish, or the tx.commit-ok of its transaction."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """basic.nack for a publish."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Came to a reader. `life` counts the reader's connections, one at a time."""
+
+    queue: str
+    reader: str
+    life: int
+    message: Message
+    redelivered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """About to be acked, rejected or requeued by a reader."""
+
+    queue: str
+    reader: str
+    life: int
+    message: Message
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An ack or reject that must hold from now on, whatever dies.
+
+    That is so once the shard that has the queue is known to have kept something that came after it from the same
+    acceptor: a later publish on the same channel to a queue of that shard, persistent, was confirmed; or, in a
+    transaction, when tx.commit-ok has come.
+    """
+
+    queue: str
+    message: Message
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class AtRest:
+    """All queues have been seen empty with nobody publishing, and after that each shard has confirmed a publish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What was done to the node, for the reader of a history."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Something that no client should ever see, found where it came up."""
+
+    what: str
+
+
+Event: TypeAlias = Sent | Confirmed | Refused | Delivered | Settled | Done | AtRest | Fault | Wrong
+
+
+class Record:
+    """The list. Any thread may note."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.times: list[float] = []
+        self._lock = threading.Lock()
+        self._began = time.monotonic()
+
+    def note(self, *events: Event) -> None:
+        self.note_all(events)
+
+    def note_all(self, events: Iterable[Event]) -> None:
+        with self._lock:
+            for event in events:
+                self.events.append(event)
+                self.times.append(time.monotonic() - self._began)
+
+    def history(self, message: Message) -> str:
+        """Everything noted of a message, with the faults between, a line each."""
+        return "\n".join(
+            f"{seconds:9.4f}  {event}"
+            for seconds, event in zip(self.times, self.events, strict=True)
+            if isinstance(event, Fault) or getattr(event, "message", None) == message
+        )

@@ -1,0 +1,73 @@
+"""The queues of a run: what each is declared with, and what may become of a message that comes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from router.placement import place
+
+SHARDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """One durable queue.
+
+    `dead_to` names the queue to which its dead letters come; `dies_unread` says that messages get there without a
+    reader's reject (expired, dropped). `keeps` is the length of a ring that drops the oldest of more. `repeats` is set
+    where a message may come twice: dead letters from another shard come at least once. `stops` is set where publishers
+    are held, `refuses` where they are nacked.
+    """
+
+    name: str
+    shard: int
+    arguments: dict[str, Any] = field(default_factory=dict)
+    dead_to: str | None = None
+    dies_unread: bool = False
+    keeps: int | None = None
+    repeats: bool = False
+    by_priority: bool = False
+    stops: bool = False
+    refuses: bool = False
+
+
+class Plan:
+    """All queues of a run, and the vhost they are in."""
+
+    def __init__(self, vhost: str, shards: int = SHARDS) -> None:
+        self.vhost = vhost
+        self.shards = shards
+        self.queues: dict[str, QueuePlan] = {}
+        self.bindings: list[tuple[str, str, str]] = []
+        """(exchange, routing key, queue); the exchanges are direct ones."""
+
+    def name_on(self, shard: int, stem: str) -> str:
+        """A queue name with this stem that has its place on that shard."""
+        names = (f"{stem}-{number}" for number in range(1000))
+        return next(name for name in names if place(self.vhost, name, range(self.shards), {}) == shard)
+
+    def add(self, stem: str, shard: int, arguments: dict[str, Any] | None = None, **rules: Any) -> QueuePlan:
+        queue = QueuePlan(self.name_on(shard, stem), shard, arguments or {}, **rules)
+        self.queues[queue.name] = queue
+        return queue
+
+    def add_dead(self, stem: str, shard: int, target: QueuePlan, **rules: Any) -> QueuePlan:
+        """A queue whose dead letters go to `target` by the default exchange."""
+        dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target.name}
+        return self.add(stem, shard, {**dead, **rules.pop("arguments", {})}, dead_to=target.name, **rules)
+
+    def bind(self, exchange: str, key: str, *queues: QueuePlan) -> None:
+        self.bindings += [(exchange, key, queue.name) for queue in queues]
+
+    def exchanges(self) -> Iterator[str]:
+        yield from dict.fromkeys(exchange for exchange, _, _ in self.bindings)
+
+
+def marker(plan: Plan, shard: int) -> str:
+    """The queue of a shard whose confirms say that all before is kept. It holds one message at most."""
+    return plan.name_on(shard, "marker")
+
+
+MARKER_ARGUMENTS = {"x-max-length": 1, "x-overflow": "drop-head"}

@@ -1,0 +1,282 @@
+"""The checker finds what is planted: a run in order passes, and each thing that may go wrong with it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.faults.checker import Checker
+from tests.faults.events import AtRest, Confirmed, Delivered, Done, Event, How, Message, Refused, Sent, Settled, Wrong
+from tests.faults.plan import QueuePlan
+
+PLAIN = QueuePlan("plain", 0)
+DEAD = QueuePlan("dead", 0)
+FAR = QueuePlan("far", 1, repeats=True)
+QUEUES = {
+    queue.name: queue
+    for queue in (
+        PLAIN,
+        DEAD,
+        FAR,
+        QueuePlan("other", 1),
+        QueuePlan("served by priority", 0, by_priority=True),
+        QueuePlan("with dead letters", 0, dead_to="dead"),
+        QueuePlan("with far dead letters", 0, dead_to="far"),
+        QueuePlan("expiring", 1, dead_to="dead", dies_unread=True),
+        QueuePlan("ring", 0, keeps=3),
+        QueuePlan("moved from", 0),
+        QueuePlan("moved to", 0),
+    )
+}
+
+
+def problems(*events: Event, rest: bool = True) -> list[str]:
+    checker = Checker(QUEUES)
+    checker.take(events)
+    if rest:
+        checker.take([AtRest()])
+    return checker.problems
+
+
+def message(number: int, publisher: str = "p") -> Message:
+    return Message(publisher, number)
+
+
+def sent(number: int, queue: str = "plain", life: int = 1, **more: object) -> Sent:
+    return Sent(message(number), (queue,), life, **more)  # type: ignore[arg-type]
+
+
+def published(numbers: Sequence[int], queue: str = "plain", **more: object) -> list[Event]:
+    """Sent and confirmed."""
+    return [e for n in numbers for e in (sent(n, queue, **more), Confirmed(message(n)))]
+
+
+def came(number: int, queue: str = "plain", life: int = 1, redelivered: bool = False, reader: str = "r") -> Delivered:
+    return Delivered(queue, reader, life, message(number), redelivered)
+
+
+def settled(number: int, queue: str = "plain", life: int = 1, how: How = How.ACK) -> Settled:
+    return Settled(queue, "r", life, message(number), how)
+
+
+def done(number: int, queue: str = "plain", how: How = How.ACK) -> Done:
+    return Done(queue, message(number), how)
+
+
+def consumed(numbers: Sequence[int], queue: str = "plain") -> list[Event]:
+    """Delivered and acked for good."""
+    return [e for n in numbers for e in (came(n, queue), settled(n, queue), done(n, queue))]
+
+
+def test_a_run_in_order() -> None:
+    assert problems(*published(range(9)), *consumed(range(9))) == []
+
+
+def test_loss() -> None:
+    assert problems(*published([1, 2, 3]), *consumed([1, 3])) == ["plain: p#2 was confirmed and is lost"]
+
+
+def test_loss_of_what_somebody_had_but_did_not_settle() -> None:
+    found = problems(*published([1]), came(1), settled(1, how=How.REQUEUE))
+    assert found == ["plain: p#1 was confirmed and is lost"]
+
+
+def test_loss_on_one_of_two_queues() -> None:
+    both = [Sent(message(1), ("plain", "other"), 1), Confirmed(message(1))]
+    assert problems(*both, *consumed([1])) == ["other: p#1 was confirmed and is lost"]
+    assert problems(*both, *consumed([1]), *consumed([1], "other")) == []
+
+
+def test_what_was_not_confirmed_may_be_lost_or_not() -> None:
+    assert problems(sent(1), sent(2), *consumed([2])) == []
+
+
+def test_a_stranger() -> None:
+    assert problems(came(7)) == ["plain: p#7 was never published to it"]
+    assert problems(*published([1]), *consumed([1]), came(1, "other")) == ["other: p#1 was never published to it"]
+
+
+def test_again_after_a_safe_settlement() -> None:
+    found = problems(*published([1]), *consumed([1]), came(1, life=2, redelivered=True))
+    assert found == ["plain: p#1 came again, its settlement was safe"]
+
+
+def test_again_after_a_settlement_that_was_not_safe() -> None:
+    events = [*published([1]), came(1), settled(1)]
+    again = [came(1, life=2, redelivered=True), settled(1, life=2)]
+    assert problems(*events, *again) == []
+    unmarked = replace(again[0], redelivered=False)
+    assert problems(*events, unmarked, again[1]) == ["plain: p#1 came again and does not say so"]
+
+
+@pytest.mark.parametrize("redelivered", [False, True])
+def test_again_on_the_connection_that_settled_it(redelivered: bool) -> None:
+    found = problems(*published([1]), came(1), settled(1), came(1, redelivered=redelivered))
+    assert found == ["plain: p#1 came again on the connection that settled it"]
+
+
+def test_again_after_a_requeue() -> None:
+    requeued = [came(1), settled(1, how=How.REQUEUE)]
+    assert problems(*published([1]), *requeued, came(1, redelivered=True), settled(1)) == []
+
+
+def test_after_a_rest() -> None:
+    checker = Checker(QUEUES)
+    checker.take([sent(1), AtRest(), came(1)])
+    assert checker.problems == ["plain: p#1 came after the queue had been empty"]
+
+
+def test_order() -> None:
+    events = published([1, 2, 3])
+    assert problems(*events, *consumed([1, 3, 2])) == ["plain: p#2 out of order (2 after 3 of ('r', 'p', 1, 0))"]
+    late = [came(2, redelivered=True), settled(2)]
+    assert problems(*events, *consumed([1, 3]), *late) == []
+
+
+def test_order_is_kept_from_one_connection_of_the_reader_to_the_next() -> None:
+    found = problems(*published([1, 2]), came(2), settled(2), came(1, life=2), settled(1, life=2))
+    assert found == ["plain: p#1 out of order (1 after 2 of ('r', 'p', 1, 0))"]
+
+
+def test_order_is_that_of_one_connection_of_the_publisher() -> None:
+    events = [*published([1]), *published([2], life=2)]
+    assert problems(*events, *consumed([2, 1])) == []
+
+
+def test_order_of_priorities() -> None:
+    queue = "served by priority"
+    events = [*published([1], queue), *published([2, 3], queue, priority=5)]
+    assert problems(*events, *consumed([2, 3, 1], queue)) == []
+    assert len(problems(*events, *consumed([3, 2, 1], queue))) == 1
+    plain = [*published([1]), *published([2], priority=5)]
+    assert len(problems(*plain, *consumed([2, 1]))) == 1
+
+
+def rejected(numbers: Sequence[int], queue: str = "with dead letters") -> list[Event]:
+    how = How.REJECT
+    return [e for n in numbers for e in (came(n, queue), settled(n, queue, how=how), done(n, queue, how))]
+
+
+def test_dead_letters() -> None:
+    queue = "with dead letters"
+    events = [*published([1, 2, 3], queue), *consumed([1], queue), *rejected([2, 3])]
+    assert problems(*events, *consumed([2, 3], "dead")) == []
+    assert problems(*events, *consumed([3], "dead")) == [f"{queue}: p#2 was confirmed and is lost"]
+    assert problems(*events, *consumed([3, 2], "dead")) == [
+        f"dead: p#2 out of order (1 after 2 of ('{queue}', 'r', 1))"
+    ]
+
+
+def test_a_reject_that_is_safe_and_led_nowhere() -> None:
+    queue = "with dead letters"
+    assert problems(sent(1, queue), *rejected([1])) == [f"{queue}: p#1 was rejected and is no dead letter"]
+    twice = [came(1, queue), settled(1, queue), came(1, queue, life=2, redelivered=True)]
+    last = [settled(1, queue, life=2, how=How.REJECT), done(1, queue, How.REJECT)]
+    assert problems(*published([1], queue), *twice, *last) == [f"{queue}: p#1 was rejected and is no dead letter"]
+
+
+def test_a_reject_where_dead_letters_go_nowhere() -> None:
+    assert problems(*published([1]), came(1), settled(1, how=How.REJECT), done(1, how=How.REJECT)) == []
+
+
+def test_a_dead_letter_that_nobody_rejected() -> None:
+    queue = "with dead letters"
+    found = problems(*published([1], queue), *consumed([1], "dead"))
+    assert found == ["dead: p#1 was never published to it"]
+
+
+def test_dead_letters_of_what_expired() -> None:
+    events = published([1, 2], "expiring")
+    assert problems(*events, *consumed([1, 2], "dead")) == []
+    assert problems(*events, *consumed([1], "expiring"), *consumed([2], "dead")) == []
+    assert problems(*events, *consumed([1], "dead")) == ["expiring: p#2 was confirmed and is lost"]
+    assert len(problems(*events, *consumed([2, 1], "dead"))) == 1
+
+
+def test_dead_letters_of_another_shard_may_repeat() -> None:
+    queue = "with far dead letters"
+    events = [*published([1, 2], queue), *rejected([1, 2], queue), *consumed([1, 2, 1, 2], "far")]
+    assert problems(*events, AtRest(), *consumed([2], "far")) == []
+
+
+def test_a_ring_drops_the_oldest() -> None:
+    events = published(range(1, 6), "ring")
+    assert problems(*events, *consumed([3, 4, 5], "ring")) == []
+    assert problems(*events, *consumed([1, 2, 4, 5], "ring")) == ["ring: p#3 was confirmed and is lost"]
+
+
+def test_refused() -> None:
+    events = [sent(1), Refused(message(1)), sent(2), Refused(message(2))]
+    assert problems(*events, *consumed([2])) == ["plain: p#2 was refused and came all the same"]
+
+
+def test_a_transaction_in_part() -> None:
+    parts = [sent(1, commit="a"), sent(2, "dead", commit="a"), sent(3, "other", commit="a"), sent(4, commit="b")]
+    assert problems(*parts) == []
+    assert problems(*parts, *consumed([1]), *consumed([2], "dead")) == []
+    assert problems(*parts, *consumed([1])) == ["shard 0: p#2 is missing of a part of a that came"]
+
+
+def moved(number: int, successor: int, life: int, redelivered: bool = False) -> list[Event]:
+    """A mover takes a message and tries to put another in its place."""
+    origin = message(number)
+    return [
+        Delivered("moved from", "mover", life, origin, redelivered),
+        Settled("moved from", "mover", life, origin, How.ACK),
+        Sent(Message("mover", successor), ("moved to",), life, commit=f"mover {successor}", origin=origin),
+    ]
+
+
+def successor(number: int) -> list[Event]:
+    at = Message("mover", number)
+    return [Delivered("moved to", "r", 1, at, False), Settled("moved to", "r", 1, at, How.ACK)]
+
+
+def test_moved() -> None:
+    events = published([1], "moved from")
+    tried, again = moved(1, 1, life=1), moved(1, 2, life=2, redelivered=True)
+    assert problems(*events, *tried, *successor(1)) == []
+    assert problems(*events, *tried, *again, *successor(2)) == []
+    read = [came(1, "moved from", redelivered=True), settled(1, "moved from")]
+    assert problems(*events, *tried, *read) == []
+    assert problems(*events, *tried) == ["moved from: p#1 has become nothing, last had by mover (1)"]
+    for wrong in ([*again, *successor(1)], [*again, *successor(1), *successor(2)], [*read, *successor(1)]):
+        assert len(problems(*events, *tried, *wrong)) >= 1
+
+
+def test_what_a_client_found_wrong() -> None:
+    assert problems(Wrong("consumer cancelled")) == ["consumer cancelled"]
+
+
+RUN = [*published(range(20)), *consumed(range(20))]
+
+
+@given(st.data())
+def test_nothing_can_be_taken_out_twice_swapped_or_left_out(data: st.DataObject) -> None:
+    """A good run, one delivery of it left out with what belongs to it, repeated, or brought forward."""
+    deliveries = [at for at, event in enumerate(RUN) if isinstance(event, Delivered)]
+    at = data.draw(st.sampled_from(deliveries))
+    run = list(RUN)
+    match data.draw(st.sampled_from(["lost", "again", "order"])):
+        case "lost":
+            del run[at : at + 3]
+        case "again":
+            run.insert(data.draw(st.integers(at + 3, len(run))), run[at])
+        case "order":
+            earlier = data.draw(st.sampled_from([each for each in deliveries if each != at]))
+            run[at], run[earlier] = run[earlier], run[at]
+    assert problems(*run)
+
+
+@given(st.binary(max_size=3000), st.integers(0, 3000), st.integers(0, 1 << 40))
+def test_a_body_says_which_message_it_is(octets: bytes, size: int, number: int) -> None:
+    body = message(number).body(size)
+    assert len(body) >= size
+    assert Message.of_body(body) == message(number)
+    for damaged in (body[:-1], body + b"\0", bytes([body[0] ^ 1]) + body[1:], octets):
+        with pytest.raises(ValueError):  # noqa: PT011 - damage, whatever it is
+            Message.of_body(damaged)
