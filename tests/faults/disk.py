@@ -1,0 +1,123 @@
+"""A disk on trial: compiles `disk.c`, tells it what to do, and makes of a data directory what a power cut leaves."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import shutil
+import struct
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntFlag
+from mmap import mmap
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("disk.c")
+TROUBLE = struct.Struct("=iiiI")
+"""errno, calls, one in, hits: `struct trouble` of disk.c."""
+RANGE = struct.Struct("=qq")
+"""start, size: `struct range` of disk.c."""
+CUT_OFF = -1
+SECTORS = (512, 4096)
+
+
+class Calls(IntFlag):
+    """What may be refused: `enum` of disk.c."""
+
+    WRITE = 1
+    SYNC = 2
+    RESIZE = 4
+    OPEN = 8
+    SHORT = 16
+
+
+class Disk:
+    """The disk that has `root` on it. What it keeps beside the files goes to `place`, which must not be below."""
+
+    def __init__(self, root: Path, place: Path, *, cuts: bool = True, sleep_us: int = 0) -> None:
+        """`cuts`: keep what a power cut would leave; `sleep_us`: how long each flush takes."""
+        self.root = root
+        self.images = place / "images"
+        self.images.mkdir(parents=True)
+        trouble = place / "trouble"
+        trouble.write_bytes(TROUBLE.pack(0, 0, 1, 0))
+        with trouble.open("r+b") as file:
+            self._trouble = mmap(file.fileno(), TROUBLE.size)
+        self.environment = {
+            "LD_PRELOAD": str(compiled(place)),
+            "DISK_ROOT": str(root),
+            "DISK_TROUBLE": str(trouble),
+            **({"DISK_IMAGES": str(self.images)} if cuts else {}),
+            **({"DISK_SLEEP_US": str(sleep_us)} if sleep_us else {}),
+        }
+
+    @contextmanager
+    def trouble(self, error: int, calls: Calls, one_in: int = 1) -> Iterator[None]:
+        """While it lasts these calls fail with this errno, each or one in so many."""
+        hits = self.hits
+        self._trouble[:] = TROUBLE.pack(error, calls, one_in, hits)
+        try:
+            yield
+        finally:
+            self._trouble[:] = TROUBLE.pack(0, 0, 1, self.hits)
+
+    @property
+    def hits(self) -> int:
+        """Calls that have failed so far."""
+        return int(TROUBLE.unpack(self._trouble[:])[3])
+
+    def cut(self, chance: random.Random) -> None:
+        """Power is cut: of what was not flushed some is there and some is not. Nobody may have the files open."""
+        for file in self.files():
+            image, journal = self._kept(file, "image"), self._kept(file, "dirty")
+            if image.exists() or journal.exists():
+                content = after_cut(
+                    image.read_bytes() if image.exists() else b"",
+                    file.read_bytes() if file.exists() else b"",
+                    journal.read_bytes() if journal.exists() else b"",
+                    chance,
+                )
+                file.write_bytes(content)
+                image.write_bytes(content)
+                journal.unlink(missing_ok=True)
+
+    def files(self) -> list[Path]:
+        """All files on the disk of which anything was written."""
+        stems = {kept.name.rpartition(".")[0] for kept in self.images.iterdir()}
+        return sorted(self.root / stem.replace("%", "/") for stem in stems)
+
+    def _kept(self, file: Path, kind: str) -> Path:
+        name = str(file.relative_to(self.root)).replace("/", "%")
+        return self.images / f"{name}.{kind}"
+
+
+def after_cut(image: bytes, live: bytes, journal: bytes, chance: random.Random) -> bytes:
+    """What the disk holds of a file: the image, and of the sectors that were written since none, some or all."""
+    content = bytearray(image)
+    share = chance.choice([0.0, 0.1, 0.5, 0.9, 1.0])
+    sector = chance.choice(SECTORS)
+    for start, size in RANGE.iter_unpack(journal):
+        if size == CUT_OFF:
+            if chance.random() < share:
+                del content[start:]
+            continue
+        for at in range(start - start % sector, start + size, sector):
+            if chance.random() < share:
+                first, last = max(at, start), min(at + sector, start + size, len(live))
+                content.extend(bytes(max(last - len(content), 0)))
+                content[first:last] = live[first:last]
+    return bytes(content)
+
+
+def compiled(place: Path) -> Path:
+    """The library, compiled with the compiler that the broker's own modules need."""
+    library = place / "disk.so"
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        compiler = ["cc"]
+    command = [*compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(library), str(SOURCE)]
+    subprocess.run(command, check=True)
+    return library
