@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,9 +30,20 @@ ROOT = Path(__file__).resolve().parents[2]
 class Broker:
     """`penstock serve` on a free port of 127.0.0.1. The directory holds its data and its log."""
 
-    def __init__(self, directory: Path, *assignments: str, acceptors: int = 1, shards: int = 1) -> None:
-        """Start it and wait until it is ready; `assignments` are "key=value" settings. AssertionError if it fails."""
+    def __init__(
+        self,
+        directory: Path,
+        *assignments: str,
+        acceptors: int = 1,
+        shards: int = 1,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it and wait until it is ready; `assignments` are "key=value" settings. AssertionError if it fails.
+
+        `environment`: variables that its processes get beside those of the test.
+        """
         self.directory = directory
+        self.environment = environment or {}
         self.log_file = directory / "broker.log"
         self.command = [
             *(sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(directory / "data")),
@@ -42,7 +54,8 @@ class Broker:
 
     def start(self) -> None:
         """Start the process, again after `stop`, on the same data."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+        environment = {**clean, **self.environment}
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log

@@ -10,7 +10,7 @@ that get dead letters from another shard are free of that: those come at least o
 
 Order: per queue, reader, publisher, life of the publisher and (where the queue serves by it) priority, numbers of what
 is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they were
-published if nobody ever had them.
+published if their queue has no reader.
 
 Refused: what was nacked does not come. Whole: of the part of a transaction that one shard has, all comes or nothing.
 Moved: a message whose last reader took it over into another in a transaction has one successor, any other has none.
@@ -137,7 +137,7 @@ class Checker:
             if len(rejections) == 1:
                 reader, life, serial = rejections[0]
                 self._ascend((queue.name, source, reader, life), serial, message)
-            elif not self._delivered[source, message]:
+            elif self.queues[source].unread:
                 self._ascend((queue.name, source, message.publisher, sent.life), message.number, message)
 
     def _ascend(self, key: tuple[object, ...], number: int, message: Message) -> None:

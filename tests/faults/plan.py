@@ -16,9 +16,9 @@ class QueuePlan:
     """One durable queue.
 
     `dead_to` names the queue to which its dead letters come; `dies_unread` says that messages get there without a
-    reader's reject (expired, dropped). `keeps` is the length of a ring that drops the oldest of more. `repeats` is set
-    where a message may come twice: dead letters from another shard come at least once. `stops` is set where publishers
-    are held, `refuses` where they are nacked.
+    reader's reject (expired, dropped), `unread` that it has no reader, so that they do in order. `keeps` is the length
+    of a ring that drops the oldest of more. `repeats` is set where a message may come twice: dead letters from another
+    shard come at least once.
     """
 
     name: str
@@ -26,11 +26,10 @@ class QueuePlan:
     arguments: dict[str, Any] = field(default_factory=dict)
     dead_to: str | None = None
     dies_unread: bool = False
+    unread: bool = False
     keeps: int | None = None
     repeats: bool = False
     by_priority: bool = False
-    stops: bool = False
-    refuses: bool = False
 
 
 class Plan:

@@ -26,7 +26,7 @@ QUEUES = {
         QueuePlan("served by priority", 0, by_priority=True),
         QueuePlan("with dead letters", 0, dead_to="dead"),
         QueuePlan("with far dead letters", 0, dead_to="far"),
-        QueuePlan("expiring", 1, dead_to="dead", dies_unread=True),
+        QueuePlan("expiring", 1, dead_to="dead", dies_unread=True, unread=True),
         QueuePlan("ring", 0, keeps=3),
         QueuePlan("moved from", 0),
         QueuePlan("moved to", 0),

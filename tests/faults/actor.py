@@ -1,0 +1,95 @@
+"""A client that does its work over and over, on a new connection whenever the one it has breaks."""
+
+from __future__ import annotations
+
+import random
+import select
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping
+
+from tests.faults.events import Record, Wrong
+from tests.faults.node import Node
+from tests.frames import Event
+from tests.raw import Channel, Client, Closed, HungUp
+
+FORCED = 320
+"""connection-forced: the broker stops in order."""
+AGAIN_SECONDS = 0.02
+
+
+class Actor(ABC):
+    """One of a run's clients, a thread for each round. What it knows goes on from one round to the next."""
+
+    properties: Mapping[str, str] | None = None
+    """How it introduces itself."""
+
+    def __init__(self, node: Node, record: Record, name: str, seed: object) -> None:
+        self.node = node
+        self.record = record
+        self.name = name
+        self.chance = random.Random(f"{seed} {name}")
+        self.life = 0
+        self.stopping = threading.Event()
+        self._thread = threading.Thread()
+
+    def start(self) -> None:
+        self.stopping.clear()
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Bring to an end what has been begun, then go."""
+        self.stopping.set()
+
+    def join(self, timeout: float) -> None:
+        """Wait until it has gone."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self.wrong("does not come to an end")
+
+    def wrong(self, what: str) -> None:
+        self.record.note(Wrong(f"{self.name}: {what}"))
+
+    def _run(self) -> None:
+        try:
+            while not self._session_ended():
+                time.sleep(AGAIN_SECONDS)
+        except Exception as error:
+            self.wrong(f"{type(error).__name__}: {error}")
+            raise
+
+    def _session_ended(self) -> bool:
+        """Whether it is done, and not only its connection."""
+        self.life += 1
+        try:
+            with self.node.connect(properties=self.properties) as client:
+                self.session(client)
+        except TimeoutError as error:
+            self.wrong(f"no answer: {error}")
+        except (HungUp, OSError):
+            return False
+        except Closed as closed:
+            if closed.code == FORCED:
+                return False
+            self.wrong(str(closed))
+        return True
+
+    @abstractmethod
+    def session(self, client: Client) -> None:
+        """All it does on one connection, until `stopping`."""
+
+
+def arrived(channel: Channel, seconds: float) -> deque[Event]:
+    """What has arrived on a channel, after a wait of so many seconds at most. Closed if the broker closes either."""
+    client = channel.client
+    if client.ready(select.POLLIN, seconds):
+        client.receive()
+    line, control = client.line(channel.number), client.line(0)
+    for event in (*line, *control):
+        if event.name.endswith(".close"):
+            raise Closed(event)
+    control.clear()  # connection.blocked and unblocked
+    return line

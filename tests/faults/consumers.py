@@ -1,0 +1,168 @@
+"""Clients that read: they note each delivery, and settle it in one of the ways there are."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+from tests.faults.actor import Actor, arrived
+from tests.faults.events import Delivered, Done, How, Message, Record, Settled
+from tests.faults.node import Node
+from tests.faults.plan import QueuePlan
+from tests.faults.publishers import PERSISTENT
+from tests.frames import Event
+from tests.raw import Channel, Client
+from tests.waiting import PATIENCE, wait_for
+
+
+class Reader(Actor):
+    """What those who read a queue have in common: what is in hand, and when a settlement is safe (`Done`)."""
+
+    def __init__(self, node: Node, record: Record, name: str, seed: object, queue: QueuePlan, marker: str) -> None:
+        """`marker`: a queue of the same shard, to be published to."""
+        super().__init__(node, record, name, seed)
+        self.queue = queue
+        self.marker = marker
+        self.hand: dict[int, Message] = {}
+        self._unsafe: list[Done] = []
+        self._markers: deque[list[Done]] = deque()
+        """What is safe when the confirms that are still to come have come, oldest first."""
+
+    def open(self, client: Client) -> Channel:
+        """A channel with confirms, on a new connection: nothing is in hand."""
+        self.hand.clear()
+        self._unsafe.clear()
+        self._markers.clear()
+        self._first_marker = 1
+        channel = client.channel()
+        channel.call("confirm.select")
+        return channel
+
+    def take(self, event: Event) -> None:
+        """A delivery, or what basic.get got."""
+        try:
+            message = Message.of_body(event.body)
+        except ValueError as error:
+            self.wrong(str(error))
+            return
+        self.record.note(Delivered(self.queue.name, self.name, self.life, message, event.redelivered))
+        self.hand[event.delivery_tag] = message
+
+    def settle(self, channel: Channel, tags: list[int], how: How, multiple: bool = False) -> None:
+        """Say it of these, in one method for each or, where they are all up to the last, in one for all."""
+        messages = [self.hand.pop(tag) for tag in tags]
+        self.record.note_all(Settled(self.queue.name, self.name, self.life, message, how) for message in messages)
+        if how is not How.REQUEUE:
+            self._unsafe += [Done(self.queue.name, message, how) for message in messages]
+        for tag in tags[-1:] if multiple else tags:
+            if how is How.ACK:
+                channel.send("basic.ack", delivery_tag=tag, multiple=multiple)
+            elif multiple or self.chance.random() < 0.5:
+                channel.send("basic.nack", delivery_tag=tag, multiple=multiple, requeue=how is How.REQUEUE)
+            else:
+                channel.send("basic.reject", delivery_tag=tag, requeue=how is How.REQUEUE)
+
+    def mark(self, channel: Channel) -> None:
+        """Publish behind what was settled."""
+        if self._unsafe:
+            channel.publish(b"", self.marker, delivery_mode=PERSISTENT)
+            self._markers.append(self._unsafe)
+            self._unsafe = []
+
+    def confirmed(self, event: Event) -> None:
+        """A marker is kept, so everything before it is."""
+        while self._markers and self._first_marker <= event.delivery_tag:
+            self.record.note_all(self._markers.popleft())
+            self._first_marker += 1
+
+    def wait_safe(self, channel: Channel) -> None:
+        """Until all that was settled is safe. AssertionError if that does not come."""
+        self.mark(channel)
+
+        def safe() -> bool:
+            self.note(arrived(channel, 0.05))
+            return not self._markers
+
+        wait_for(safe, PATIENCE, f"{self.name}: settlements kept", interval=0)
+
+    def note(self, line: deque[Event]) -> None:
+        """Take in what has arrived."""
+        while line:
+            event = line.popleft()
+            if event.name == "basic.deliver":
+                self.take(event)
+            elif event.name == "basic.ack":
+                self.confirmed(event)
+            else:
+                self.wrong(f"{event.name}({event.arguments})")
+
+
+class Consumer(Reader):
+    """basic.consume; acks and rejects in all the ways there are."""
+
+    def __init__(
+        self, *args: Any, prefetch: int = 40, rejects: float = 0.0, requeues: float = 0.05, pause: float = 0.02
+    ) -> None:
+        """`rejects`, `requeues`: how often it does; `pause`: how long it may think before it settles what it has."""
+        super().__init__(*args)
+        self.prefetch = prefetch
+        self.rejects = rejects
+        self.requeues = requeues
+        self.pause = pause
+
+    def session(self, client: Client) -> None:
+        channel = self.open(client)
+        channel.call("basic.qos", prefetch_count=self.prefetch)
+        channel.call("basic.consume", queue=self.queue.name, consumer_tag=self.name)
+        until = self.chance.uniform(0.3, 5.0) + time.monotonic()
+        while not self.stopping.is_set():
+            self.note(arrived(channel, self.chance.random() * self.pause))
+            if self.hand:
+                self.act(channel)
+            if self.chance.random() < 0.15:
+                self.mark(channel)
+            if time.monotonic() > until:
+                client.kill()
+                raise ConnectionError("its own doing")
+        self.leave(channel)
+
+    def act(self, channel: Channel) -> None:
+        """Settle some of what is in hand, or nothing."""
+        tags = list(self.hand)
+        how = self.choose()
+        if self.chance.random() < 0.5:
+            self.settle(channel, tags[: self.chance.randint(1, len(tags))], how, multiple=True)
+        else:
+            few = self.chance.sample(tags, self.chance.randint(0, min(len(tags), 5)))
+            self.settle(channel, sorted(few) if self.chance.random() < 0.7 else few, how)
+
+    def choose(self) -> How:
+        dice = self.chance.random()
+        return How.REJECT if dice < self.rejects else How.REQUEUE if dice < self.rejects + self.requeues else How.ACK
+
+    def leave(self, channel: Channel) -> None:
+        """Go in order; what is in hand is left to the queue, or settled."""
+        channel.send("basic.cancel", consumer_tag=self.name)
+        channel.take("basic.cancel-ok")
+        self.note(channel.client.line(channel.number))
+        if self.hand and self.chance.random() < 0.5:
+            self.settle(channel, list(self.hand), How.ACK, multiple=True)
+        self.wait_safe(channel)
+
+
+class Getter(Reader):
+    """basic.get, some acks later."""
+
+    def session(self, client: Client) -> None:
+        channel = self.open(client)
+        while not self.stopping.wait(self.chance.random() * 0.03):
+            channel.send("basic.get", queue=self.queue.name)
+            event = channel.take("basic.get-ok", "basic.get-empty")
+            if event.name == "basic.get-ok":
+                self.take(event)
+            if self.hand and self.chance.random() < 0.3:
+                self.settle(channel, list(self.hand), How.ACK, multiple=True)
+                self.mark(channel)
+            self.note(arrived(channel, 0))
+        self.wait_safe(channel)

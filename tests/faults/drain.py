@@ -1,0 +1,141 @@
+"""A node at rest: what it says that it holds is what can be got out of it, and then it holds nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from tests.faults.actor import arrived
+from tests.faults.events import AtRest, Delivered, How, Message, Record, Settled, Wrong
+from tests.faults.node import Counts, Node
+from tests.faults.plan import Plan, QueuePlan, marker
+from tests.faults.publishers import PERSISTENT
+from tests.raw import Channel, Client
+from tests.waiting import PATIENCE, settled
+
+QUIET_SECONDS = 0.15
+DRAIN_LIFE = 1_000_000
+"""Beyond the lives of the readers whose place it takes."""
+
+
+class Drain:
+    """Empties the queues of a plan. Nobody else is at work."""
+
+    def __init__(self, node: Node, record: Record, plan: Plan, number: int) -> None:
+        self.node = node
+        self.record = record
+        self.plan = plan
+        self.life = DRAIN_LIFE + number
+
+    def run(self) -> None:
+        """First what may die by itself, then, counted, all the others; then it is seen that nothing is left."""
+        self._settled()
+        queues = self.plan.queues.values()
+        with self.node.connect() as client:
+            self._empty(client, [queue for queue in queues if queue.dies_unread])
+            self._settled()
+            self._empty(client, queues)
+            if not self._nothing_left():
+                return
+            self._keep(client)
+        self._nobody_held()
+        self.record.note(AtRest())
+
+    def _settled(self) -> dict[str, Counts]:
+        """Until nothing moves any more."""
+        return settled(self.node.counts, QUIET_SECONDS)
+
+    def _wrong(self, what: str) -> None:
+        self.record.note(Wrong(what))
+
+    def _empty(self, client: Client, queues: Iterable[QueuePlan]) -> None:
+        drains = [_QueueDrain(self, client, queue, self.node.counts()[queue.name]) for queue in queues]
+        deadline = time.monotonic() + PATIENCE
+        quiet = time.monotonic()
+        while time.monotonic() < quiet + QUIET_SECONDS or not all(drain.complete for drain in drains):
+            if sum(drain.take() for drain in drains):
+                quiet = time.monotonic()
+            elif time.monotonic() > deadline:
+                break
+        for drain in drains:
+            for difference in drain.end():
+                self._wrong(difference)
+
+    def _nothing_left(self) -> bool:
+        """Whether every queue is empty, the gauges say."""
+        empty = True
+        for name, counts in self._settled().items():
+            if name in self.plan.queues and any(counts):
+                self._wrong(f"{name} is not empty: {counts}")
+                empty = False
+        return empty
+
+    def _keep(self, client: Client) -> None:
+        """Until each shard has kept something that came after all that was settled."""
+        channel = client.channel()
+        channel.call("confirm.select")
+        for shard in range(self.plan.shards):
+            channel.publish(b"", marker(self.plan, shard), delivery_mode=PERSISTENT)
+        tags = 0
+        while tags < self.plan.shards:
+            event = channel.take("basic.ack")
+            tags = event.delivery_tag if event.multiple else tags + 1
+
+    def _nobody_held(self) -> None:
+        """No session is held, nothing parked, nothing under way; a little later, for gauges follow what they show."""
+        found = settled(self.node.held, QUIET_SECONDS)
+        if any(found):
+            self._wrong(f"at rest, but {found}")
+
+
+class _QueueDrain:
+    """One queue: what came of it, and what its gauge said would come."""
+
+    def __init__(self, drain: Drain, client: Client, queue: QueuePlan, counts: Counts) -> None:
+        self.drain = drain
+        self.queue = queue
+        self.counts = counts
+        self.count = 0
+        self.octets = 0
+        self.channel: Channel = client.channel()
+        self.channel.call("basic.qos", prefetch_count=1000)
+        self.channel.call("basic.consume", queue=queue.name, consumer_tag="drain")
+
+    @property
+    def complete(self) -> bool:
+        return self.count >= self.counts.ready or self.queue.dies_unread
+
+    def take(self) -> bool:
+        """Ack what has come; whether anything did."""
+        line = arrived(self.channel, 0.005)
+        last = None
+        reader, life = self.queue.name, self.drain.life
+        for event in line:
+            if event.name != "basic.deliver":
+                self.drain._wrong(f"drain of {self.queue.name}: {event.name}({event.arguments})")
+                continue
+            last = event
+            self.count += 1
+            self.octets += len(event.body)
+            message = Message.of_body(event.body)
+            self.drain.record.note(
+                Delivered(self.queue.name, reader, life, message, event.redelivered),
+                Settled(self.queue.name, reader, life, message, How.ACK),
+            )
+        line.clear()
+        if last is not None:
+            self.channel.send("basic.ack", delivery_tag=last.delivery_tag, multiple=True)
+        return last is not None
+
+    def end(self) -> Iterator[str]:
+        """Leave; how what came differs from what was to come."""
+        self.channel.call("basic.cancel", consumer_tag="drain")
+        self.channel.call("channel.close", code=200, text="bye")
+        counts, came = self.counts, (self.count, self.octets)
+        if counts.unacked or counts.unacked_bytes:
+            yield f"{self.queue.name}: {counts} and nobody reads it"
+        if self.queue.dies_unread:
+            if came > (counts.ready, counts.ready_bytes):
+                yield f"{self.queue.name}: {came} came, counted were {counts}"
+        elif came != (counts.ready, counts.ready_bytes):
+            yield f"{self.queue.name}: {came} came, counted were {counts}"

@@ -1,0 +1,137 @@
+"""Clients that publish numbered messages and note what becomes of each: with confirms, or in transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tests.faults.actor import Actor, arrived
+from tests.faults.events import Confirmed, Message, Record, Refused, Sent
+from tests.faults.node import Node
+from tests.frames import publish_frames
+from tests.raw import JAVA, Channel, Client
+from tests.waiting import PATIENCE
+
+SMALL = [0] * 4 + [100] * 10 + [1000] * 6
+SIZES = [*SMALL, 5000, 20_000, 70_000]
+"""Octets of a body, one of these: in the head of a turn, beside it, and lent by its acceptor."""
+PERSISTENT = 2
+
+
+class Route(NamedTuple):
+    exchange: str
+    key: str
+    queues: tuple[str, ...]
+
+
+class Numbered(Actor):
+    """Makes messages, each with the next number."""
+
+    def __init__(
+        self,
+        node: Node,
+        record: Record,
+        name: str,
+        seed: object,
+        *routes: Route,
+        sizes: Sequence[int] = SIZES,
+        highest: int = 0,
+        ttl: int = 0,
+    ) -> None:
+        """`highest`: priorities are given, up to it; `ttl`: some messages expire, within so many milliseconds."""
+        super().__init__(node, record, name, seed)
+        self.sizes = sizes
+        self.routes = routes
+        self.highest = highest
+        self.ttl = ttl
+        self.number = 0
+
+    def publish(self, channel: Channel, commit: str = "") -> tuple[Message, bytes]:
+        """Note the next message; it and the frames to write."""
+        self.number += 1
+        message = Message(self.name, self.number)
+        route = self.chance.choice(self.routes)
+        priority = self.chance.randint(0, self.highest)
+        self.record.note(Sent(message, route.queues, self.life, priority, commit))
+        more: dict[str, Any] = {"priority": priority} if self.highest else {}
+        if self.ttl and self.chance.random() < 0.5:
+            more["expiration"] = str(self.chance.randint(0, self.ttl))
+        body = message.body(self.chance.choice(self.sizes))
+        return message, publish_frames(
+            channel.number, body, route.exchange, route.key, mandatory=True, delivery_mode=PERSISTENT, **more
+        )
+
+
+class Publisher(Numbered):
+    """With confirms, up to `window` open at a time."""
+
+    def __init__(
+        self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.2, polite: bool = False, **options: Any
+    ) -> None:
+        """Publishes at most `burst` at once, then pauses `pause` seconds at most; `polite`: obeys Channel.Flow."""
+        super().__init__(*args, **options)
+        self.window = window
+        self.burst = burst
+        self.pause = pause
+        self.properties = JAVA if polite else None
+
+    def session(self, client: Client) -> None:
+        channel = client.channel()
+        channel.call("confirm.select")
+        self._open: dict[int, Message] = {}
+        self._held = False
+        tag = 0
+        deadline = 0.0
+        while True:
+            if not self.stopping.is_set():
+                deadline = time.monotonic() + PATIENCE
+                if len(self._open) < self.window and not self._held:
+                    frames = []
+                    for _ in range(self.chance.randint(1, self.burst)):
+                        tag += 1
+                        self._open[tag], octets = self.publish(channel)
+                        frames.append(octets)
+                    client.write(b"".join(frames))
+            elif not self._open:
+                return
+            elif time.monotonic() > deadline:
+                self.wrong(f"{len(self._open)} publishes without an outcome, the first: {min(self._open.values())}")
+                return
+            self._read(channel, self.chance.random() * self.pause)
+
+    def _read(self, channel: Channel, seconds: float) -> None:
+        line = arrived(channel, seconds)
+        while line:
+            event = line.popleft()
+            if event.name in ("basic.ack", "basic.nack"):
+                outcome = Confirmed if event.name == "basic.ack" else Refused
+                tags = [tag for tag in self._open if tag <= event.delivery_tag] if event.multiple else []
+                self.record.note_all([outcome(self._open.pop(tag)) for tag in tags or [event.delivery_tag]])
+            elif event.name == "channel.flow":
+                self._held = not event.active
+                channel.send("channel.flow-ok", active=event.active)
+            else:
+                self.wrong(f"{event.name}({event.arguments})")
+
+
+class Committer(Numbered):
+    """In transactions of some messages each."""
+
+    def __init__(self, *args: Any, most: int = 8, pause: float = 0.15, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.most = most
+        self.pause = pause
+
+    def session(self, client: Client) -> None:
+        channel = client.channel()
+        channel.call("tx.select")
+        while not self.stopping.wait(self.chance.random() * self.pause):
+            commit = f"{self.name}/{self.number}"
+            published = [self.publish(channel, commit) for _ in range(self.chance.randint(1, self.most))]
+            client.write(b"".join(octets for _, octets in published))
+            channel.call("tx.commit")
+            for event in client.line(channel.number):
+                self.wrong(f"{event.name}({event.arguments})")
+            client.line(channel.number).clear()
+            self.record.note_all(Confirmed(message) for message, _ in published)
