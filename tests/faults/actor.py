@@ -33,6 +33,7 @@ class Actor(ABC):
         self.chance = random.Random(f"{seed} {name}")
         self.life = 0
         self.stopping = threading.Event()
+        self._abandoned = False
         self._thread = threading.Thread()
 
     def start(self) -> None:
@@ -42,6 +43,11 @@ class Actor(ABC):
 
     def stop(self) -> None:
         """Bring to an end what has been begun, then go."""
+        self.stopping.set()
+
+    def abandon(self) -> None:
+        """Go when the connection breaks: no node will be there any more."""
+        self._abandoned = True
         self.stopping.set()
 
     def join(self, timeout: float) -> None:
@@ -55,7 +61,7 @@ class Actor(ABC):
 
     def _run(self) -> None:
         try:
-            while not self._session_ended():
+            while not (self._abandoned or self._session_ended()):
                 time.sleep(AGAIN_SECONDS)
         except Exception as error:
             self.wrong(f"{type(error).__name__}: {error}")

@@ -58,7 +58,7 @@ def everybody(node: Node, record: Record, seed: object) -> Cast:
 
     plain = [plan.add("plain", shard) for shard in range(plan.shards)]
     for queue in plain:
-        publisher(queue, window=300, burst=20, pause=0.1)
+        publisher(queue, window=300, burst=20)
     plan.bind(BOTH, "k", *plain)
     both = Route(BOTH, "k", tuple(queue.name for queue in plain))
     cast.publishers.append(Publisher(node, record, "both", seed, both))
@@ -71,10 +71,10 @@ def everybody(node: Node, record: Record, seed: object) -> Cast:
 
     full = plan.add("full", 1, {"qpid.flow_stop_count": 40, "qpid.flow_resume_count": 20})
     for name in ("one", "two"):
-        publisher(full, name=f"full/{name}", window=60, burst=20, pause=0.02, polite=name == "two", **FEW_BYTES)
+        publisher(full, name=f"full/{name}", window=60, burst=20, polite=name == "two", **FEW_BYTES)
     consumer(full, prefetch=10, pause=0.05)
     refusing = plan.add("refusing", 0, {"x-max-length": 30, "x-overflow": "reject-publish"})
-    publisher(refusing, window=60, burst=20, pause=0.1)
+    publisher(refusing, window=60, burst=20)
     consumer(refusing, prefetch=10, pause=0.05)
 
     near = [plan.add("near-dead", shard) for shard in range(plan.shards)]
@@ -89,7 +89,7 @@ def everybody(node: Node, record: Record, seed: object) -> Cast:
         plan.add_dead("dying-ring", 0, far[1], arguments=ring, dies_unread=True),
     ]
     for queue in rings:
-        publisher(queue, window=200, burst=20, pause=0.1)
+        publisher(queue, window=200, burst=20)
     consumer(*rings, prefetch=5, pause=0.08)
     publisher(plan.add_dead("expiring", 0, far[1], arguments={"x-message-ttl": 150}, dies_unread=True, unread=True))
     mixed = plan.add_dead("some-expiring", 1, near[1], dies_unread=True)

@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterable, Iterator
 
 from tests.faults.actor import arrived
-from tests.faults.events import AtRest, Delivered, How, Message, Record, Settled, Wrong
+from tests.faults.events import AtRest, Delivered, Done, How, Message, Record, Settled, Wrong
 from tests.faults.node import Counts, Node
 from tests.faults.plan import Plan, QueuePlan, marker
 from tests.faults.publishers import PERSISTENT
+from tests.outcomes import Confirms
 from tests.raw import Channel, Client
 from tests.waiting import PATIENCE, settled
 
@@ -26,6 +27,7 @@ class Drain:
         self.record = record
         self.plan = plan
         self.life = DRAIN_LIFE + number
+        self.kept: list[Done] = []
 
     def run(self) -> None:
         """First what may die by itself, then, counted, all the others; then it is seen that nothing is left."""
@@ -38,6 +40,7 @@ class Drain:
             if not self._nothing_left():
                 return
             self._keep(client)
+            self.record.note_all(self.kept)
         self._nobody_held()
         self.record.note(AtRest())
 
@@ -72,14 +75,10 @@ class Drain:
 
     def _keep(self, client: Client) -> None:
         """Until each shard has kept something that came after all that was settled."""
-        channel = client.channel()
-        channel.call("confirm.select")
+        confirms = Confirms(client.channel())
         for shard in range(self.plan.shards):
-            channel.publish(b"", marker(self.plan, shard), delivery_mode=PERSISTENT)
-        tags = 0
-        while tags < self.plan.shards:
-            event = channel.take("basic.ack")
-            tags = event.delivery_tag if event.multiple else tags + 1
+            confirms.publish(b"", marker(self.plan, shard), delivery_mode=PERSISTENT)
+        confirms.wait()
 
     def _nobody_held(self) -> None:
         """No session is held, nothing parked, nothing under way; a little later, for gauges follow what they show."""
@@ -122,6 +121,7 @@ class _QueueDrain:
                 Delivered(self.queue.name, reader, life, message, event.redelivered),
                 Settled(self.queue.name, reader, life, message, How.ACK),
             )
+            self.drain.kept.append(Done(self.queue.name, message, How.ACK))
         line.clear()
         if last is not None:
             self.channel.send("basic.ack", delivery_tag=last.delivery_tag, multiple=True)

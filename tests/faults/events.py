@@ -122,7 +122,14 @@ class AtRest:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What was done to the node, for the reader of a history."""
+    """Something is about to be done to the node."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Since then the node serves as ever, or the reader of a history should know this."""
 
     what: str
 
@@ -134,7 +141,7 @@ class Wrong:
     what: str
 
 
-Event: TypeAlias = Sent | Confirmed | Refused | Delivered | Settled | Done | AtRest | Fault | Wrong
+Event: TypeAlias = Sent | Confirmed | Refused | Delivered | Settled | Done | AtRest | Fault | Over | Wrong
 
 
 class Record:
@@ -160,5 +167,5 @@ class Record:
         return "\n".join(
             f"{seconds:9.4f}  {event}"
             for seconds, event in zip(self.times, self.events, strict=True)
-            if isinstance(event, Fault) or getattr(event, "message", None) == message
+            if isinstance(event, Fault | Over) or getattr(event, "message", None) == message
         )

@@ -1,11 +1,14 @@
-"""What is done to a node: each process, several, all of them, at random moments."""
+"""What is done to a node at random moments: to each process, to several, to all of them, to its disk."""
 
 from __future__ import annotations
 
+import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tests.faults.disk import Calls, Disk
 from tests.faults.node import PLACES
 
 if TYPE_CHECKING:
@@ -19,10 +22,10 @@ def kill_one_of(*roles: Role) -> Callable[[Rounds], None]:
 
     def kill(rounds: Rounds) -> None:
         place = rounds.chance.choice(places)
-        rounds.note(f"SIGKILL {place}")
+        rounds.fault(f"SIGKILL {place}")
         rounds.node.kill(place)
         rounds.node.wait_ready()
-        rounds.note("all ready")
+        rounds.over("all ready")
 
     return kill
 
@@ -33,36 +36,110 @@ kill_any = kill_one_of("acceptor", "shard", "router")
 def kill_two(rounds: Rounds) -> None:
     """Two at once."""
     places = rounds.chance.sample(PLACES, 2)
-    rounds.note(f"SIGKILL {places}")
+    rounds.fault(f"SIGKILL {places}")
     rounds.node.kill(*places)
     rounds.node.wait_ready()
-    rounds.note("all ready")
+    rounds.over("all ready")
 
 
 def kill_again(rounds: Rounds) -> None:
     """One, then it or another while the first is coming back."""
     for _ in range(2):
         place = rounds.chance.choice(PLACES)
-        rounds.note(f"SIGKILL {place}")
+        rounds.fault(f"SIGKILL {place}")
         rounds.node.kill(place)
         time.sleep(rounds.chance.uniform(0.0, 0.6))
     rounds.node.wait_ready()
-    rounds.note("all ready")
+    rounds.over("all ready")
 
 
 def kill_all(rounds: Rounds) -> None:
     """The whole node, and a new one on its data."""
-    rounds.note("SIGKILL of all")
+    rounds.fault("SIGKILL of all")
     rounds.node.kill_all()
-    rounds.note("all dead")
+    rounds.fault("all dead")
     rounds.node.start()
-    rounds.note("all ready")
+    rounds.over("all ready")
 
 
 def stop(rounds: Rounds) -> None:
     """SIGTERM, and a new node on the data."""
-    rounds.note("SIGTERM")
+    rounds.fault("SIGTERM")
     rounds.node.stop()
-    rounds.note("stopped")
+    rounds.fault("stopped")
     rounds.node.start()
-    rounds.note("all ready")
+    rounds.over("all ready")
+
+
+def cut_power(disk: Disk) -> Callable[[Rounds], None]:
+    """The whole node at once, and of what was not flushed any part."""
+
+    def cut(rounds: Rounds) -> None:
+        rounds.fault("power cut")
+        rounds.node.kill_all()
+        disk.cut(rounds.chance)
+        rounds.fault("all dead")
+        rounds.node.start()
+        rounds.over("all ready")
+
+    return cut
+
+
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
+CALLS = (Calls.WRITE, Calls.SYNC, Calls.RESIZE, Calls.WRITE | Calls.SHORT, Calls.WRITE | Calls.SYNC | Calls.RESIZE)
+
+
+@contextmanager
+def some_trouble(disk: Disk, rounds: Rounds) -> Iterator[None]:
+    """The disk refuses calls of some kind, each or now and then."""
+    error, calls = rounds.chance.choice(ERRORS), rounds.chance.choice(CALLS)
+    one_in = rounds.chance.choice([1, 1, 3, 20])
+    before = disk.hits
+    rounds.fault(f"disk: {errno.errorcode[error]} for {calls!r}, one in {one_in}")
+    with disk.trouble(error, calls, one_in):
+        yield
+    rounds.over(f"disk: no trouble any more, {disk.hits - before} calls were refused")
+
+
+def refuse(disk: Disk) -> Callable[[Rounds], None]:
+    """Trouble comes and goes, and nobody dies of it."""
+
+    def trouble(rounds: Rounds) -> None:
+        lives = rounds.node.lives()
+        with some_trouble(disk, rounds):
+            time.sleep(rounds.chance.uniform(0.3, 1.5))
+        assert rounds.node.lives() == lives, "a process died of it"
+
+    return trouble
+
+
+def refuse_and_kill(disk: Disk) -> Callable[[Rounds], None]:
+    """A process is killed while the disk refuses: its next life may find no disk to begin with."""
+
+    def trouble(rounds: Rounds) -> None:
+        with some_trouble(disk, rounds):
+            time.sleep(rounds.chance.uniform(0.1, 0.5))
+            place = rounds.chance.choice([place for place in PLACES if place[0] != "acceptor"])
+            rounds.fault(f"SIGKILL {place}")
+            rounds.node.kill(place)
+            time.sleep(rounds.chance.uniform(0.3, 1.0))
+        rounds.node.wait_ready()
+        rounds.over("all ready")
+
+    return trouble
+
+
+def refuse_and_cut(disk: Disk) -> Callable[[Rounds], None]:
+    """Power is cut while the disk refuses: what was confirmed meanwhile must be there."""
+
+    def trouble(rounds: Rounds) -> None:
+        with some_trouble(disk, rounds):
+            time.sleep(rounds.chance.uniform(0.3, 1.2))
+            rounds.fault("power cut")
+            rounds.node.kill_all()
+        disk.cut(rounds.chance)
+        rounds.fault("all dead")
+        rounds.node.start()
+        rounds.over("all ready")
+
+    return trouble

@@ -21,7 +21,8 @@ ACCEPTORS = 2
 SHARDS = 2
 BACK_SECONDS = 30.0
 """For a process to serve again: its restart is put off for some seconds when it was killed often."""
-PLACES: tuple[tuple[Role, int], ...] = (
+Place = tuple[Role, int]
+PLACES: tuple[Place, ...] = (
     *(("acceptor", index) for index in range(ACCEPTORS)),
     *(("shard", index) for index in range(SHARDS)),
     ("router", 0),
@@ -104,13 +105,17 @@ class Node:
 
     # Faults
 
-    def kill(self, *places: tuple[Role, int]) -> None:
+    def kill(self, *places: Place) -> None:
         """SIGKILL some of its processes, as nearly as can be at once. One that is being started is let off."""
         for role, index in places:
             pid = self._gauges.process_read(role, index).pid
             if pid:
                 self._killed.add(pid)
                 os.kill(pid, signal.SIGKILL)
+
+    def lives(self) -> list[int]:
+        """Which life each of its processes is in."""
+        return [self._gauges.process_read(role, index).incarnation for role, index in PLACES]
 
     def wait_ready(self) -> None:
         """Until each of its processes has come back and serves."""

@@ -67,7 +67,7 @@ class Publisher(Numbered):
     """With confirms, up to `window` open at a time."""
 
     def __init__(
-        self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.2, polite: bool = False, **options: Any
+        self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.08, polite: bool = False, **options: Any
     ) -> None:
         """Publishes at most `burst` at once, then pauses `pause` seconds at most; `polite`: obeys Channel.Flow."""
         super().__init__(*args, **options)
@@ -82,11 +82,13 @@ class Publisher(Numbered):
         self._open: dict[int, Message] = {}
         self._held = False
         tag = 0
-        deadline = 0.0
+        due = deadline = 0.0
         while True:
+            now = time.monotonic()
             if not self.stopping.is_set():
-                deadline = time.monotonic() + PATIENCE
-                if len(self._open) < self.window and not self._held:
+                deadline = now + PATIENCE
+                if now >= due and len(self._open) < self.window and not self._held:
+                    due = now + self.chance.random() * self.pause
                     frames = []
                     for _ in range(self.chance.randint(1, self.burst)):
                         tag += 1
@@ -95,10 +97,10 @@ class Publisher(Numbered):
                     client.write(b"".join(frames))
             elif not self._open:
                 return
-            elif time.monotonic() > deadline:
+            elif now > deadline:
                 self.wrong(f"{len(self._open)} publishes without an outcome, the first: {min(self._open.values())}")
                 return
-            self._read(channel, self.chance.random() * self.pause)
+            self._read(channel, max(due - now, 0.01))
 
     def _read(self, channel: Channel, seconds: float) -> None:
         line = arrived(channel, seconds)
@@ -118,7 +120,7 @@ class Publisher(Numbered):
 class Committer(Numbered):
     """In transactions of some messages each."""
 
-    def __init__(self, *args: Any, most: int = 8, pause: float = 0.15, **options: Any) -> None:
+    def __init__(self, *args: Any, most: int = 8, pause: float = 0.1, **options: Any) -> None:
         super().__init__(*args, **options)
         self.most = most
         self.pause = pause

@@ -10,7 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.faults.checker import Checker
-from tests.faults.events import AtRest, Confirmed, Delivered, Done, Event, How, Message, Refused, Sent, Settled, Wrong
+from tests.faults.events import (
+    AtRest,
+    Confirmed,
+    Delivered,
+    Done,
+    Event,
+    Fault,
+    How,
+    Message,
+    Over,
+    Refused,
+    Sent,
+    Settled,
+    Wrong,
+)
 from tests.faults.plan import QueuePlan
 
 PLAIN = QueuePlan("plain", 0)
@@ -219,6 +233,7 @@ def test_a_transaction_in_part() -> None:
     assert problems(*parts) == []
     assert problems(*parts, *consumed([1]), *consumed([2], "dead")) == []
     assert problems(*parts, *consumed([1])) == ["shard 0: p#2 is missing of a part of a that came"]
+    assert problems(*parts, came(1), settled(1)) == []
 
 
 def moved(number: int, successor: int, life: int, redelivered: bool = False) -> list[Event]:
@@ -233,7 +248,11 @@ def moved(number: int, successor: int, life: int, redelivered: bool = False) -> 
 
 def successor(number: int) -> list[Event]:
     at = Message("mover", number)
-    return [Delivered("moved to", "r", 1, at, False), Settled("moved to", "r", 1, at, How.ACK)]
+    return [
+        Delivered("moved to", "r", 1, at, False),
+        Settled("moved to", "r", 1, at, How.ACK),
+        Done("moved to", at, How.ACK),
+    ]
 
 
 def test_moved() -> None:
@@ -241,11 +260,23 @@ def test_moved() -> None:
     tried, again = moved(1, 1, life=1), moved(1, 2, life=2, redelivered=True)
     assert problems(*events, *tried, *successor(1)) == []
     assert problems(*events, *tried, *again, *successor(2)) == []
+    assert problems(*events, *tried, *successor(1)[:2], *again, *successor(2)) == []
     read = [came(1, "moved from", redelivered=True), settled(1, "moved from")]
     assert problems(*events, *tried, *read) == []
     assert problems(*events, *tried) == ["moved from: p#1 has become nothing, last had by mover (1)"]
+    assert problems(events[0], *tried) == []
     for wrong in ([*again, *successor(1)], [*again, *successor(1), *successor(2)], [*read, *successor(1)]):
         assert len(problems(*events, *tried, *wrong)) >= 1
+
+
+def test_what_was_unconfirmed_in_a_fault_may_come_again() -> None:
+    """To whoever has seen it, and even acked it; but not once it was kept."""
+    first, again = [came(1), settled(1)], [came(1), settled(1)]
+    assert problems(sent(1), *first, Fault("x"), *again, Over("x")) == []
+    assert problems(Fault("x"), sent(1), *first, *again) == []
+    assert len(problems(*published([1]), *first, Fault("x"), *again)) == 1
+    assert len(problems(Fault("x"), Over("x"), *published([1]), *first, *again)) == 1
+    assert len(problems(sent(1), *first, Fault("x"), Over("x"), done(1), *again)) == 1
 
 
 def test_what_a_client_found_wrong() -> None:

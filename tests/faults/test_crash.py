@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.faults.harms import kill_one_of
+from tests.faults.harms import kill_again, kill_all, kill_any, kill_two, stop
 from tests.faults.node import Node
-from tests.faults.rounds import Harm, Rounds
+from tests.faults.rounds import SEED, Harm, Rounds
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pytest.mark.timeout(300)]
 
-HARMS: list[Harm] = [kill_one_of("acceptor", "router")]
-SEED = int(os.environ.get("FAULTS_SEED", "0"))
-"""Added to the seed of each test: `FAULTS_SEED=17 pytest tests/faults` takes another course."""
+HARMS: list[Harm] = [kill_any, kill_any, kill_any, kill_any, kill_two, kill_again, kill_all, stop]
 
 
 def rounds(directory: Path, seed: int, count: int) -> None:
     node = Node(directory)
-    try:
-        Rounds(node, SEED + seed, HARMS).run(count)
-        node.stop()
-    finally:
-        node.end()
+    Rounds(node, SEED + seed, HARMS).run(count)
 
 
 @pytest.mark.parametrize("seed", range(4))
