@@ -52,8 +52,8 @@ class Checker:
     def __init__(self, queues: dict[str, QueuePlan]) -> None:
         self.queues = queues
         self.problems: list[str] = []
-        self.suspects: list[Message] = []
-        """The messages that the problems are about, for a look at their histories."""
+        self.suspects: dict[str, Message] = {}
+        """A message for each kind of problem, for a look at its history."""
         self._sent: dict[Message, Sent] = {}
         self._highest: dict[str, int] = {}
         self._confirmed: set[Message] = set()
@@ -104,7 +104,7 @@ class Checker:
     def _wrong(self, what: str, message: Message | None = None) -> None:
         self.problems.append(what)
         if message is not None:
-            self.suspects.append(message)
+            self.suspects.setdefault(what.replace(str(message), "").partition(": ")[2][:20], message)
 
     def _send(self, event: Sent) -> None:
         message = event.message

@@ -90,6 +90,6 @@ class Rounds:
             problems.append("an error of the broker's own: see its log")
         if problems:
             lines = [f"seed {self.seed}, round {number}: {len(problems)} things wrong", *problems[:SHOWN]]
-            for message in list(dict.fromkeys(self.checker.suspects))[:HISTORIES]:
+            for message in list(self.checker.suspects.values())[:HISTORIES]:
                 lines += [f"-- {message}", self.record.history(message)]
             raise AssertionError("\n".join(lines))
