@@ -6,13 +6,14 @@ dead-lettered and acked there; or a ring had so many later ones that it may have
 
 Again: what was settled for good (`Done`) is not delivered again, nor anything that was published before a rest, nor on
 the same connection anything that it has acked or rejected. Whatever comes a second time must say `redelivered`. Queues
-that get dead letters from another shard are free of that: those come at least once. What was without confirm when a
-fault came, or was sent before that was over, is free of the last two: its acceptor may have to send it again to a
-shard that does not know it any more, whoever has seen it.
+that get dead letters from another shard are free of that: those come at least once. Until the next rest so is what was
+in doubt when a fault came, or got there before that was over, for deliveries do not wait for the disk: a message
+without its confirm, which its acceptor may have to send again to a shard that does not know it; a dead letter whose
+settlement is not safe, for its death may not have been.
 
 Order: per queue, reader, publisher, life of the publisher and (where the queue serves by it) priority, numbers of what
 is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they were
-published if their queue has no reader.
+published if their queue has no reader. A fault may bring back what a ring dropped or what expired, out of order.
 
 Refused: what was nacked does not come. Whole: if anything of the part of a transaction that one shard has was settled
 for good, all of it has come. Moved: a message that was confirmed before any fault and whose last reader took it over
@@ -72,6 +73,9 @@ class Checker:
         self._serial = 0
         self._unconfirmed: set[Message] = set()
         self._doubtful: set[Message] = set()
+        self._dead_letters: set[Place] = set()
+        """Those delivered and not done with since the last rest."""
+        self._doubtful_dead: set[Place] = set()
         self._troubled = False
 
     def take(self, events: Iterable[Event]) -> None:
@@ -98,6 +102,8 @@ class Checker:
                 case Fault():
                     self._troubled = True
                     self._doubtful |= self._unconfirmed
+                    self._doubtful_dead |= self._dead_letters
+                    self._forget_order()
                 case Over():
                     self._troubled = False
 
@@ -126,13 +132,15 @@ class Checker:
         if sent is None or not self._may_come(queue, sent):
             self._wrong(f"{queue.name}: {message} was never published to it", message)
             return
+        if queue.name not in sent.queues and not again:
+            (self._doubtful_dead if self._troubled else self._dead_letters).add(place)
         if not queue.repeats:
             if message in self._closed:
                 self._wrong(f"{queue.name}: {message} came after the queue had been empty", message)
+            elif message in self._doubtful or place in self._doubtful_dead:
+                pass
             elif place in self._done:
                 self._wrong(f"{queue.name}: {message} came again, its settlement was safe", message)
-            elif message in self._doubtful:
-                pass
             elif (place, event.reader, event.life) in self._settled_on:
                 self._wrong(f"{queue.name}: {message} came again on the connection that settled it", message)
             elif again and not event.redelivered:
@@ -161,6 +169,11 @@ class Checker:
             elif self.queues[source].unread:
                 self._ascend((queue.name, source, message.publisher, sent.life), message.number, message)
 
+    def _forget_order(self) -> None:
+        """What dropped out of a queue by itself may be there again."""
+        for key in [key for key in self._last if self.queues[str(key[0])].falls_out]:
+            del self._last[key]
+
     def _ascend(self, key: tuple[object, ...], number: int, message: Message) -> None:
         last = self._last.get(key, -1)
         if number <= last:
@@ -181,6 +194,7 @@ class Checker:
     def _finish(self, event: Done) -> None:
         place = event.queue, event.message
         self._done.add(place)
+        self._dead_letters.discard(place)
         if event.how is How.REJECT:
             self._rejected_for_good.add(place)
 
@@ -200,6 +214,9 @@ class Checker:
         self._moved_once()
         self._closed |= self._open
         self._open.clear()
+        self._doubtful.clear()
+        self._dead_letters.clear()
+        self._doubtful_dead.clear()
 
     def _accounted(self, queue: QueuePlan, message: Message) -> bool:
         if (queue.name, message) in self._acked or self._buried(queue, message):

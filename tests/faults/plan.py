@@ -31,6 +31,11 @@ class QueuePlan:
     repeats: bool = False
     by_priority: bool = False
 
+    @property
+    def falls_out(self) -> bool:
+        """Whether messages leave it by themselves."""
+        return self.dies_unread or self.keeps is not None
+
 
 class Plan:
     """All queues of a run, and the vhost they are in."""

@@ -223,6 +223,12 @@ def test_a_ring_drops_the_oldest() -> None:
     assert problems(*events, *consumed([1, 2, 4, 5], "ring")) == ["ring: p#3 was confirmed and is lost"]
 
 
+def test_a_fault_brings_back_what_a_ring_dropped() -> None:
+    events = [*published(range(1, 6), "ring"), *consumed([3], "ring")]
+    assert problems(*events, Fault("x"), *consumed([1, 2, 4, 5], "ring")) == []
+    assert len(problems(*events, *consumed([1, 2, 4, 5], "ring"))) == 2
+
+
 def test_refused() -> None:
     events = [sent(1), Refused(message(1)), sent(2), Refused(message(2))]
     assert problems(*events, *consumed([2])) == ["plain: p#2 was refused and came all the same"]
@@ -270,13 +276,23 @@ def test_moved() -> None:
 
 
 def test_what_was_unconfirmed_in_a_fault_may_come_again() -> None:
-    """To whoever has seen it, and even acked it; but not once it was kept."""
+    """To whoever has seen it, and even acked it; but not after a rest."""
     first, again = [came(1), settled(1)], [came(1), settled(1)]
     assert problems(sent(1), *first, Fault("x"), *again, Over("x")) == []
     assert problems(Fault("x"), sent(1), *first, *again) == []
     assert len(problems(*published([1]), *first, Fault("x"), *again)) == 1
     assert len(problems(Fault("x"), Over("x"), *published([1]), *first, *again)) == 1
-    assert len(problems(sent(1), *first, Fault("x"), Over("x"), done(1), *again)) == 1
+    assert len(problems(sent(1), *first, Fault("x"), Over("x"), AtRest(), *again)) == 1
+
+
+def test_a_dead_letter_that_was_not_kept_may_come_again() -> None:
+    queue = "with dead letters"
+    events = [*published([1], queue), came(1, queue), settled(1, queue, how=How.REJECT)]
+    first, again = [came(1, "dead"), settled(1, "dead")], [came(1, "dead"), settled(1, "dead")]
+    assert problems(*events, *first, Fault("x"), *again) == []
+    assert problems(*events, Fault("x"), *first, *again) == []
+    assert len(problems(*events, *first, done(1, "dead"), Fault("x"), *again)) == 1
+    assert len(problems(*events, *first, Fault("x"), AtRest(), *again)) == 1
 
 
 def test_what_a_client_found_wrong() -> None:
