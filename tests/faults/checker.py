@@ -9,7 +9,8 @@ the same connection anything that it has acked or rejected. Whatever comes a sec
 that get dead letters from another shard are free of that: those come at least once. Until the next rest so is what was
 in doubt when a fault came, or got there before that was over, for deliveries do not wait for the disk: a message
 without its confirm, which its acceptor may have to send again to a shard that does not know it; a dead letter whose
-settlement is not safe, for its death may not have been.
+settlement is not safe, for its death may not have been. What was rejected, and goes to another shard as a dead letter,
+is kept until it is there: until then it may come again.
 
 Order: per queue, reader, publisher, life of the publisher and (where the queue serves by it) priority, numbers of what
 is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they were
@@ -193,10 +194,13 @@ class Checker:
 
     def _finish(self, event: Done) -> None:
         place = event.queue, event.message
-        self._done.add(place)
-        self._dead_letters.discard(place)
         if event.how is How.REJECT:
             self._rejected_for_good.add(place)
+            target = self.queues[event.queue].dead_to
+            if target is not None and self.queues[target].repeats:
+                return
+        self._done.add(place)
+        self._dead_letters.discard(place)
 
     # At rest
 

@@ -215,6 +215,8 @@ def test_dead_letters_of_another_shard_may_repeat() -> None:
     queue = "with far dead letters"
     events = [*published([1, 2], queue), *rejected([1, 2], queue), *consumed([1, 2, 1, 2], "far")]
     assert problems(*events, AtRest(), *consumed([2], "far")) == []
+    again = [came(2, queue, life=2, redelivered=True), settled(2, queue, life=2)]
+    assert problems(*events, *again) == []
 
 
 def test_a_ring_drops_the_oldest() -> None:
