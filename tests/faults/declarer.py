@@ -25,7 +25,7 @@ class Declarer(Actor):
         channel = client.channel()
         channel.call("exchange.declare", exchange=EXCHANGE, type="topic", durable=True)
         while not self.stopping.wait(self.chance.random() * 0.1):
-            if len(self.there) < self.chance.randint(0, 2 * KEPT):
+            if len(self.there) < self.chance.randint(1, 2 * KEPT):
                 self.number += 1
                 name = f"declared-{self.number}"
                 self._declare(channel, name)

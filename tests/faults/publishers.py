@@ -67,7 +67,7 @@ class Publisher(Numbered):
     """With confirms, up to `window` open at a time."""
 
     def __init__(
-        self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.08, polite: bool = False, **options: Any
+        self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.15, polite: bool = False, **options: Any
     ) -> None:
         """Publishes at most `burst` at once, then pauses `pause` seconds at most; `polite`: obeys Channel.Flow."""
         super().__init__(*args, **options)
@@ -120,7 +120,7 @@ class Publisher(Numbered):
 class Committer(Numbered):
     """In transactions of some messages each."""
 
-    def __init__(self, *args: Any, most: int = 8, pause: float = 0.1, **options: Any) -> None:
+    def __init__(self, *args: Any, most: int = 8, pause: float = 0.15, **options: Any) -> None:
         super().__init__(*args, **options)
         self.most = most
         self.pause = pause
