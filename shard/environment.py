@@ -41,7 +41,7 @@ class Environment:
         self._names = names
         self._map_size = 2 * limit + SLACK
         self._synced = synced
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._overflowed = False
         with self.translated():
             path.mkdir(mode=0o700, parents=True, exist_ok=True)

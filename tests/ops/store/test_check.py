@@ -70,9 +70,9 @@ def test_nothing_is_wrong(tmp_path: Path) -> None:
 def test_messages_that_are_done_with_do_not_count(tmp_path: Path) -> None:
     path = tmp_path / "shards" / "0"
     fill(tmp_path, 0, {7: 10})
-    store = Store(path, LIMIT, False)
+    store = Store(path, LIMIT, False, 1)
     journal = Journal(store.read)
-    queue = Queue(7, None, 1 << 36, journal)
+    queue = Queue(7, None, 1 << 36, journal, True)
     queue.recover([segment for _, segment in store.segments()], {})
     (item, *_) = queue.take(2, UNLIMITED, False)
     queue.settle(item.sequence, item.count)

@@ -17,9 +17,9 @@ from tests.ops.store.making import LIMIT, fill
 
 def emptied(path: Path, keep: int) -> None:
     """Settle all messages of queue 7 but the last few."""
-    store = Store(path, LIMIT, False)
+    store = Store(path, LIMIT, False, 1)
     journal = Journal(store.read)
-    queue = Queue(7, None, 1 << 36, journal)
+    queue = Queue(7, None, 1 << 36, journal, True)
     queue.recover([segment for id, segment in store.segments() if id == 7], {})
     for item in queue.take(queue.ready - keep, UNLIMITED, False):
         queue.settle(item.sequence, item.count)
@@ -37,7 +37,7 @@ def test_the_file_gives_back_what_was_free(tmp_path: Path) -> None:
     assert not (path / "compacting").exists()
     found = check(path, 0)
     assert (found.queues, found.messages, found.problems) == (2, 15, 0)
-    store = Store(path, LIMIT, False)
+    store = Store(path, LIMIT, False, 1)
     assert store.life == 3
     store.close()
 
