@@ -1,8 +1,9 @@
 """Dead-lettering: what left the queues of a shard unwanted is published again, to the exchange its queue names.
 
 It is done message by message, so many a turn; what waits for a later turn counts in the memory of the shard. Queues
-of this shard get their dead letters at once, those of others by way of their shard (shard/peers.py). A dead letter is
-never held back: where it finds no exchange, no queue, or a full one that refuses, it is gone.
+of this shard get their dead letters at once, those of others by way of their shard (shard/peers.py). The store forgets
+the dead once their letters are safe: together with what these are for queues of this shard. A dead letter is never held
+back: where it finds no exchange, no queue, or a full one that refuses, it is gone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from router.records import Queue
 from shard.dead_letters import REASONS, DeadLetter, Death, dead_letter
 from shard.peers import Peers
 from shard.queue_cy import REJECTED
+from shard.queue_cy import Queue as Contents
 from shard.queues import QueueState
 from shard.segment_cy import Range
 
@@ -27,6 +29,25 @@ if TYPE_CHECKING:
 SLICE = 256
 
 Targets = tuple[Queue, ...]
+
+
+class Grave:
+    """Some dead of a range, whose letters are not safe yet with `awaited` other shards, or not all sent."""
+
+    __slots__ = ("awaited", "contents", "count", "first", "item")
+
+    def __init__(self, contents: Contents, item: Range, first: int, count: int) -> None:
+        self.contents = contents
+        self.item = item
+        self.first = first
+        self.count = count
+        self.awaited = 1
+
+    def one_safe(self) -> None:
+        """One shard more has its letters safe, or all are sent."""
+        self.awaited -= 1
+        if not self.awaited:
+            self.contents.buried(self.item, self.first, self.count)
 
 
 class Burial:
@@ -55,8 +76,9 @@ class Burial:
         while self.waiting and self.budget > 0 and not self.peers.full():
             queue, reason, item = self.waiting[0]
             count = min(item.count - self.done, self.budget)
-            self.bury(queue, reason, item, self.done, count)
-            queue.contents.buried(item, self.done, count)
+            grave = Grave(queue.contents, item, self.done, count)
+            self.bury(queue, reason, grave)
+            grave.one_safe()
             self.done += count
             self.budget -= count
             if self.done == item.count:
@@ -64,8 +86,8 @@ class Burial:
                 self.weight -= _weight(item)
                 self.done = 0
 
-    def bury(self, queue: QueueState, reason: int, item: Range, first: int, count: int) -> None:
-        """Publish some messages of a range; those for the same queues leave as one batch."""
+    def bury(self, queue: QueueState, reason: int, grave: Grave) -> None:
+        """Publish what is in a grave; messages for the same queues leave as one batch."""
         exchange, key = queue.features.dead_letter_exchange, queue.features.dead_letter_routing_key
         if exchange is None or self.core.topology.exchange(queue.vhost, exchange) is None:
             return
@@ -73,16 +95,16 @@ class Burial:
             _octets(queue.name), REASONS[reason], self.core.now // 1_000_000, _octets(exchange),
             None if key is None else _octets(key),
         )  # fmt: skip
-        builder, last = BatchBuilder(), Targets()
-        for row in range(item.first + first, item.first + first + count):
+        builder, last, item = BatchBuilder(), Targets(), grave.item
+        for row in range(item.first + grave.first, item.first + grave.first + grave.count):
             letter = dead_letter(item.batch.record(row), death)
             targets = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
             if targets != last:
-                self.publish(last, builder)
+                self.publish(last, builder, grave)
                 builder, last = BatchBuilder(), targets
             if targets:
                 builder.add(*letter.record, item.batch.flags(row) & ~HAS_EXPIRATION | HAS_HEADERS)
-        self.publish(last, builder)
+        self.publish(last, builder, grave)
 
     def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> Targets:
         """Where a dead letter goes by all its keys; `cut`: not where it would go round in circles."""
@@ -93,14 +115,15 @@ class Burial:
                 found[queue.queue_id] = queue
         return tuple(queue for queue in found.values() if not cut or not letter.would_cycle(_octets(queue.name)))
 
-    def publish(self, targets: Targets, builder: BatchBuilder) -> None:
+    def publish(self, targets: Targets, builder: BatchBuilder, grave: Grave) -> None:
         if not targets or not len(builder):
             return
         batch = builder.finish()
         for shard in {queue.shard: None for queue in targets}:
             ids = tuple(queue.queue_id for queue in targets if queue.shard == shard)
             if shard != self.core.index:
-                self.peers[shard].publish(ids, batch)
+                grave.awaited += 1
+                self.peers[shard].publish(ids, batch, grave.one_safe)
                 continue
             for id in ids:
                 self.core.enqueue(id, batch, 0, len(batch))

@@ -7,6 +7,7 @@ is sent to its next life, which says so itself when it is greeted. So a dead let
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock import bus
@@ -17,11 +18,12 @@ HELD_MAX = 8 * 1024 * 1024
 
 
 class Publish(NamedTuple):
-    """Messages of a batch for some queues."""
+    """Messages of a batch for some queues; `safe` is called once they are."""
 
     queues: tuple[int, ...]
     batch: Batch
     octets: int
+    safe: Callable[[], None]
 
 
 class Peer:
@@ -39,10 +41,10 @@ class Peer:
         self.next: list[Publish] = []
         self.sent: deque[tuple[int, list[Publish]]] = deque()
 
-    def publish(self, queues: tuple[int, ...], batch: Batch) -> None:
+    def publish(self, queues: tuple[int, ...], batch: Batch, safe: Callable[[], None]) -> None:
         octets = len(batch.contents) + len(batch.entries)
         self.held += octets
-        self.next.append(Publish(queues, batch, octets))
+        self.next.append(Publish(queues, batch, octets, safe))
 
     def close_turn(self, version: int) -> list[Any] | None:
         """The multipart to send, if there is anything to say and anybody to say it to."""
@@ -52,8 +54,9 @@ class Peer:
         if not self.up or not self.next:
             return None
         turn = bus.Turn()
-        for queues, batch, _ in self.next:
-            turn.operations.append([bus.PUBLISH, queues, turn.place_batch(batch, 0, len(batch)), 0, len(batch)])
+        for publish in self.next:
+            part = turn.place_batch(publish.batch, 0, len(publish.batch))
+            turn.operations.append([bus.PUBLISH, publish.queues, part, 0, len(publish.batch)])
         self.number += 1
         self.sent.append((self.number, self.next))
         self.next = []
@@ -62,7 +65,9 @@ class Peer:
     def made_safe(self, number: int) -> None:
         """All turns up to that one are safe with the other. Where this answers the hello, the rest is sent again."""
         while self.sent and self.sent[0][0] <= number:
-            self.held -= sum(publish.octets for publish in self.sent.popleft()[1])
+            for publish in self.sent.popleft()[1]:
+                self.held -= publish.octets
+                publish.safe()
         if self.awaits:
             self.next = [publish for _, publishes in self.sent for publish in publishes] + self.next
             self.sent.clear()

@@ -288,3 +288,28 @@ def test_what_an_acceptor_had_in_hand_is_ready_when_both_die(node: Node) -> None
     node.start_shard(0)
     client.call("basic.consume", 1, queue="q")
     assert delivered(client) == [(b"0", True), (b"1", True), (b"2", True)]
+
+
+def test_a_dead_letter_is_kept_until_it_is_safe_with_the_other_shard(node: Node) -> None:
+    """The other one is down when it is sent; the sender dies as well."""
+    node.declare("q", durable=True, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    node.declare("dead", shard=1, durable=True)
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q")
+    publish(client, b"m")
+    node.settle()
+    assert delivered(client) == [(b"m", False)]
+    node.kill_shard(1)
+    client.send("basic.reject", 1, delivery_tag=1, requeue=False)
+    node.settle()
+    node.kill_shard(0)
+    node.start_shard(1)
+    node.start_shard(0)
+    node.settle()
+    assert delivered(client) == [(b"m", True)], "it cannot be known whether it was sent, but it is not lost"
+    client.send("basic.reject", 1, delivery_tag=2, requeue=False)
+    node.settle()
+    assert (ready(node), ready(node, "dead")) == ((0, 0), (1, 0))
+    for shard in 0, 1:
+        die(node, shard)
+    assert (ready(node), ready(node, "dead")) == ((0, 0), (1, 0))
