@@ -27,7 +27,7 @@ from penstock.settings import FlowSettings, Settings
 from router.governing import delete_policy, set_policy
 from router.topology import Policy, Queue
 from shard.core import ShardCore
-from shard.journal import Journal
+from shard.journal import Commit, Journal
 from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.store import Store
@@ -237,10 +237,15 @@ class Acceptor:
 
 
 class Shard:
-    """One life of a shard. `entered` holds the bodies that it took in, by queue id."""
+    """One life of a shard. `entered` has the bodies that it took in, by queue id; the first `safe` of them outlive it.
+
+    `recovered` is how many messages a queue had from the start, `known` the last turn of each link that was safe then.
+    """
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
         self.store: Store | None = None
+        self.writing: tuple[Commit, dict[int, int]] | None = None
+        self.known: dict[bytes, int] = {}
         self.core = self.make_core(node, index, incarnation)
         if incarnation > 1:
             self.core.await_acceptors((place, other.incarnation) for place, other in node.running_acceptors())
@@ -251,6 +256,8 @@ class Shard:
         self.entered: dict[int, list[bytes]] = defaultdict(list)
         self.read: dict[bytes, deque[tuple[int, list[tuple[int, bytes]]]]] = defaultdict(deque)
         self.rejected: dict[int, int] = defaultdict(int)
+        self.safe: dict[int, int] = {}
+        self.recovered: dict[int, int] = {}
 
     def make_core(self, node: Node, index: int, incarnation: int) -> ShardCore:
         if not node.stores:
@@ -261,18 +268,45 @@ class Shard:
         core = ShardCore(
             index, node.gauges, node.settings, node.microseconds(), self.store.life, journal, recovered
         )  # fmt: skip
-        core.recover_links(self.store.links())
+        records = self.store.links()
+        self.known = {identity: bus.unpack(record)[0] for identity, record in records.items()}
+        core.recover_links(records)
         return core
 
+    def sizes(self) -> dict[int, int]:
+        return {id: len(bodies) for id, bodies in self.entered.items()}
+
     def commit(self) -> bool:
-        """What gathered is written; whether there was any."""
-        commit = self.core.take_commit()
-        if commit is None:
-            return False
+        """What was handed over is written, or what gathered is handed over; whether there was any."""
+        if self.writing is None:
+            commit = self.core.take_commit()
+            if commit is not None:
+                self.writing = commit, self.sizes()
+            return commit is not None
         assert self.store is not None
+        commit, self.safe = self.writing
+        self.writing = None
         self.store.write(commit)
         self.core.committed()
         return True
+
+    def end(self, written: bool) -> None:
+        """It dies; with `written` what was handed over is in the store all the same."""
+        if self.store is None:
+            return
+        if self.writing is not None and written:
+            commit, self.safe = self.writing
+            self.store.write(commit)
+        self.store.close()
+
+    def unsafe(self) -> set[tuple[int, bytes]]:
+        """(queue id, body) of what it took in and the next life does not know."""
+        return {(id, body) for id, bodies in self.entered.items() for body in bodies[self.safe.get(id, 0) :]}
+
+    def note_safe(self) -> None:
+        """A turn has ended: where there was nothing to write all of it is safe."""
+        if all(link.safe == link.taken and not link.waiting for link in self.core.links.values()):
+            self.safe = self.sizes()
 
     def note(self, identity: bytes, turn: int, operations: list[list[Any]], parts: list[Any]) -> None:
         """Remember what a turn brings, until it is taken in."""
@@ -343,8 +377,7 @@ class Node:
 
     def __exit__(self, *_: object) -> None:
         for _, shard in self.running_shards():
-            if shard.store is not None:
-                shard.store.close()
+            shard.end(written=False)
         self.exits.close()
 
     def microseconds(self) -> int:
@@ -367,6 +400,12 @@ class Node:
 
     def running_shards(self) -> Iterator[tuple[int, Shard]]:
         return ((index, life) for index, life in enumerate(self.shards) if life is not None)
+
+    def recovered(self, shard: int, queue_id: int) -> int:
+        """How many messages a queue had when the present life of its shard began."""
+        life = self.shards[shard]
+        assert life is not None
+        return life.recovered.get(queue_id, 0)
 
     def connect(
         self, acceptor: int = 0, properties: dict[str, Any] | None = None,
@@ -486,9 +525,10 @@ class Node:
             return False
         turns = life.core.finish_turn(self.microseconds())
         life.look()
+        life.note_safe()
         for identity, frames in turns:
             for kind, *operation in unpacked(frames)[3]:
-                if kind == bus.REJECTED:
+                if kind == bus.REJECTED and operation[0] > life.known.get(identity, 0):
                     life.rejected[operation[2]] += operation[4]
             for acceptor, running in self.running_acceptors():
                 if running.identity == identity and running.meets[index] == life.incarnation:
@@ -505,7 +545,7 @@ class Node:
         return said
 
     def commit_shard(self, index: int) -> bool:
-        """A shard writes what gathered, and reports it when it ends a turn; whether there was any."""
+        """A shard hands over what gathered, or has it written, and reports it when it ends a turn; whether it did."""
         life = self.shards[index]
         return life is not None and life.commit()
 
@@ -653,6 +693,7 @@ class Node:
         life = Shard(self, index, incarnation)
         changes = self.snapshot()
         life.core.load(self.version, changes)
+        life.recovered = {id: queue.contents.ready for id, queue in life.core.queues.items()}
         self.shards[index] = life
         for peer, running in self.running_shards():
             if peer != index:
@@ -662,13 +703,15 @@ class Node:
         for _, acceptor in self.running_acceptors():
             acceptor.events.append(("started", index, incarnation))
 
-    def kill_shard(self, index: int, heard: int = 1 << 30) -> Shard:
-        """A shard dies; of what it said each acceptor may still hear that many turns. The life that ended."""
+    def kill_shard(self, index: int, heard: int = 1 << 30, written: bool = True) -> Shard:
+        """A shard dies; of what it said each acceptor may still hear that many turns. The life that ended.
+
+        A commit that it has handed over is `written`, or not.
+        """
         life = self.shards[index]
         assert life is not None
         self.shards[index] = None
-        if life.store is not None:
-            life.store.close()
+        life.end(written)
         for peer, running_peer in self.running_shards():
             self.across[index, peer].clear()
             self.across[peer, index].clear()

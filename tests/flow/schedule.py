@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.flow.deaths import FlowAndDeath
+from tests.flow.lives import FlowAndLives
 from tests.flow.model import EXCHANGES, KINDS, POLICIES, SIZES, Flow
 
 HOWS = ("ack", "ack", "ack", "requeue", "reject", "recover")
@@ -38,6 +39,11 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
         lambda: model.go_on(pick([None, 0, 1]), pick([1, 10])): 4,
         lambda: model.rest(): 1,
     }
+    if isinstance(model, FlowAndLives):
+        lives = model
+        weights[lambda: lives.kill_shard(who(), chance.randrange(4), pick([True, False]))] = 1
+        weights[lambda: lives.start_shard(who())] = 2
+        weights[lambda: lives.commit(who())] = 8
     if isinstance(model, FlowAndDeath):
         death = model
         weights[lambda: death.kill_shard(who(), chance.randrange(4))] = 0.5

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.flow.deaths import FlowAndDeath
+from tests.flow.lives import FlowAndLives
 from tests.flow.model import Flow
 from tests.flow.schedule import run
 
@@ -20,6 +21,8 @@ TestFlow = Flow.TestCase
 TestFlow.settings = EXAMPLES
 TestFlowAndDeath = FlowAndDeath.TestCase
 TestFlowAndDeath.settings = EXAMPLES
+TestFlowAndLives = FlowAndLives.TestCase
+TestFlowAndLives.settings = EXAMPLES
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -32,8 +35,13 @@ def test_a_long_schedule_with_deaths(seed: int) -> None:
     run(FlowAndDeath(), seed, 150)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_long_schedule_with_lives(seed: int) -> None:
+    run(FlowAndLives(), seed, 150)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [Flow, FlowAndDeath])
+@pytest.mark.parametrize("model", [Flow, FlowAndDeath, FlowAndLives])
 def test_many_schedules(model: type[Flow]) -> None:
     for seed in range(1000, 1400):
         run(model(), seed, 200)

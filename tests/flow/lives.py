@@ -1,0 +1,114 @@
+"""The same with shards that die and have stores: clients must not notice.
+
+Everything is persistent. What was acked does not come again, what was confirmed is not lost, what is in hand stays so;
+only a publish that was not safe enters again, be it delivered or not, and a delivery that needs no ack may come twice.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from tests.flow.model import Flow, Id, Kept, Person, identity
+from tests.frames import Event
+
+
+class FlowAndLives(Flow):
+    """Shards die and come back whenever; acceptors do not."""
+
+    stores = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        # What earlier lives of shards knew when they died, by queue id.
+        self.kept: dict[int, set[Id]] = {}
+        self.refused: dict[int, int] = {}
+        self.unacked_for_ever: set[tuple[str, Id]] = set()
+        # Deliveries of publishes that were not safe, by client, channel and tag: no later life knows them.
+        self.stale: set[tuple[int, int, int]] = set()
+
+    def hear(self, person: Person, event: Event) -> bool:
+        session = person.sessions.get(event.channel)
+        if session is not None and not session.closing and event.name in ("basic.get-ok", "basic.deliver"):
+            got = session.gets[0] if event.name == "basic.get-ok" else ""
+            queue = got.removeprefix("no-ack ") or session.consumers[event.consumer_tag]
+            if (got or event.consumer_tag).startswith("no-ack"):
+                at = queue, identity(event.body)
+                self.unacked_for_ever.add(at)
+                if self.deaths:  # it may have been on its way from a life that had not written that it was gone
+                    self.may_come_again({at})
+        return super().hear(person, event)
+
+    @rule(which=st.integers(0, 9), heard=st.integers(0, 3), written=st.booleans())
+    def kill_shard(self, which: int, heard: int, written: bool) -> None:
+        shard = which % len(self.node.shards)
+        if self.node.shards[shard] is None:
+            return
+        life = self.node.kill_shard(shard, heard, written)
+        self.deaths += 1
+        names = {kept.id: kept.name for kept in self.queues.values()}
+        unsafe = {(names[id], identity(body)) for id, body in life.unsafe()}
+        self.nothing_unsafe_is_confirmed(unsafe)
+        for id, bodies in life.entered.items():
+            known = {identity(body) for body in bodies}
+            self.kept.setdefault(id, set()).update(message for message in known if (names[id], message) not in unsafe)
+            queue = life.core.queues.get(id)
+            dropped = 0 if queue is None else queue.contents.dropped
+            self.refused[id] = self.refused.get(id, 0) + life.rejected[id] + dropped
+        self.may_come_again(unsafe | self.unacked_for_ever)
+        for person in self.people:
+            for session in person.sessions.values():
+                self.stale |= {
+                    (person.number, session.number, tag) for tag, at in session.open.items() if at in unsafe
+                }  # fmt: skip
+                queues = [queue for tag, queue in session.consumers.items() if tag.startswith("no-ack")]
+                self.leaky |= {*queues, *(queue.removeprefix("no-ack ") for queue in session.gets)}
+
+    def may_come_again(self, messages: set[tuple[str, Id]]) -> None:
+        self.afresh |= messages
+        for at in messages:
+            self.returned[at] += 1 << 20
+
+    @rule(which=st.integers(0, 9))
+    def start_shard(self, which: int) -> None:
+        shard = which % len(self.node.shards)
+        if self.node.shards[shard] is None:
+            self.node.start_shard(shard)
+
+    @rule(which=st.integers(0, 9))
+    def commit(self, which: int) -> None:
+        self.node.commit_shard(which % len(self.node.shards))
+
+    def revive(self) -> None:
+        for shard in range(len(self.node.shards)):
+            self.start_shard(shard)
+
+    def nothing_unsafe_is_confirmed(self, unsafe: set[tuple[str, Id]]) -> None:
+        confirmed = {
+            session.tags[tag]
+            for person in self.people
+            for session in person.sessions.values()
+            for tag, positive in session.told.items()
+            if positive
+        }
+        assert not confirmed & {id for _, id in unsafe}
+
+    def gone_with_others(self, kept: Kept) -> set[Id]:
+        """What an earlier life knew must not enter again."""
+        life = self.node.shards[self.node.queue(kept.name).shard]
+        assert life is not None
+        before = self.kept.get(kept.id, set())
+        assert not before & {identity(body) for body in life.entered[kept.id]}
+        return before
+
+    def held_deliveries(self) -> list[tuple[str, Id]]:
+        return [
+            at
+            for person in self.people
+            for session in person.sessions.values()
+            for tag, at in session.open.items()
+            if (person.number, session.number, tag) not in self.stale
+        ]
+
+    def refused_before(self, kept: Kept) -> int:
+        return self.refused.get(kept.id, 0)
