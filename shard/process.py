@@ -238,7 +238,8 @@ class Shard:
         self.finish_turn()
 
     def close(self) -> None:
-        """Write down what is left. StoreError if that cannot be done."""
+        """Take in and write down what is left. StoreError if that cannot be done."""
+        self.acceptors.drain()
         self.reader.shutdown(wait=True)
         self.writer.shutdown(wait=True)
         if self.writing is not None:

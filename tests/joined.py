@@ -273,6 +273,14 @@ class Shard:
         core.recover_links(records)
         return core
 
+    def read_ahead(self) -> None:
+        """Have read what consumers will soon want."""
+        reads, self.core.reads = self.core.reads, []
+        for queue, segments in reads:
+            assert self.core.journal is not None
+            batches = [self.core.journal.load(queue.id, segment) for segment in segments]
+            self.core.were_read(queue, segments, batches)
+
     def sizes(self) -> dict[int, int]:
         return {id: len(bodies) for id, bodies in self.entered.items()}
 
@@ -526,6 +534,7 @@ class Node:
         turns = life.core.finish_turn(self.microseconds())
         life.look()
         life.note_safe()
+        life.read_ahead()
         for identity, frames in turns:
             for kind, *operation in unpacked(frames)[3]:
                 if kind == bus.REJECTED and operation[0] > life.known.get(identity, 0):

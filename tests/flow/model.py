@@ -542,7 +542,7 @@ class Flow(RuleBasedStateMachine):
         weight = 0
         for queue in core.queues.values():
             contents, marks = queue.contents, queue.limits.marks
-            weight += queue.depth_bytes + 64 * queue.depth
+            weight += queue.weight
             saturated = queue.saturation.saturated
             assert marks.saturated(saturated, queue.depth, queue.depth_bytes) == saturated
             gauge = self.node.gauges.queue_read(queue.slot)
