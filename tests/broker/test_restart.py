@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.broker import Broker
-from tests.raw import Channel, Client
+from tests.outcomes import Confirms
+from tests.raw import Channel, Client, Closed, HungUp
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
@@ -82,3 +85,119 @@ def test_clients_are_told_of_the_stop(tmp_path: Path) -> None:
     event = client.take("connection.close")
     assert (event.code, event.text.partition(" - ")[0]) == (320, "CONNECTION_FORCED")
     client.socket.close()
+
+
+def left(channel: Channel, queue: str) -> list[tuple[int, bool]]:
+    """Number and redelivered flag of all messages in a queue, taken."""
+    found = []
+    while event := channel.get(queue):
+        found.append((int(event.body), event.redelivered))
+    return found
+
+
+def test_persistent_messages_survive(tmp_path: Path) -> None:
+    """On durable queues, in their order; who was in hand or requeued comes as redelivered, and nobody else."""
+    broker = Broker(tmp_path, shards=2)
+    with Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="lasting", durable=True)
+        channel.call("queue.declare", queue="lasting-too", durable=True)
+        channel.call("queue.declare", queue="passing")
+        for queue in ("lasting", "lasting-too", "passing"):
+            channel.call("queue.bind", queue=queue, exchange="amq.fanout")
+        confirms = Confirms(channel)
+        for number in range(100):
+            confirms.publish(b"%d" % number, exchange="amq.fanout", delivery_mode=2 if number % 3 else 1)
+        confirms.wait()
+        for settled in range(10):
+            event = channel.get("lasting", no_ack=False)
+            assert event and int(event.body) == settled
+            channel.send("basic.ack", delivery_tag=event.delivery_tag)
+        requeued = [channel.get("lasting", no_ack=False) for _ in range(10)]
+        assert requeued[-1]
+        channel.send("basic.nack", delivery_tag=requeued[-1].delivery_tag, multiple=True, requeue=True)
+        channel.call("queue.purge", queue="passing")
+        for number in range(5):  # the last two stay in hand
+            event = channel.get("lasting-too", no_ack=False)
+            assert event
+            if number < 3:
+                channel.send("basic.ack", delivery_tag=event.delivery_tag)
+        channel.call("queue.declare", queue="lasting", passive=True)
+        broker.stop()
+    broker.start()
+    with broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        assert not exists(client, "queue.declare", queue="passing")
+        assert left(channel, "lasting") == [(number, number < 20) for number in range(10, 100) if number % 3]
+        assert left(channel, "lasting-too") == [(number, number < 5) for number in range(3, 100) if number % 3]
+
+
+def test_what_was_confirmed_before_the_stop_is_there(tmp_path: Path) -> None:
+    """A producer at full speed while the node is told to end: it ends in time, with all that it has confirmed."""
+    broker = Broker(tmp_path, shards=2)
+    client = Client.connect(broker.address)
+    channel = client.channel()
+    channel.call("queue.declare", queue="q", durable=True)
+    confirms = Confirms(channel)
+    going = threading.Event()
+
+    def publish() -> None:
+        try:
+            while True:
+                for _ in range(20):
+                    confirms.publish(b"%d" % confirms.published, "q", delivery_mode=2)
+                if len(confirms.gather()) > 200:
+                    confirms.wait()
+                if confirms.acked:
+                    going.set()
+        except (HungUp, Closed, OSError):
+            going.set()
+
+    producer = threading.Thread(target=publish)
+    producer.start()
+    assert going.wait(20)
+    broker.stop()
+    producer.join(20)
+    client.socket.close()
+    assert confirms.acked
+    broker.start()
+    with broker, Client.connect(broker.address) as client:
+        there = left(client.channel(), "q")
+    assert [number for number, _ in there] == sorted({number for number, _ in there})
+    assert {number - 1 for number in confirms.acked} <= {number for number, _ in there}
+    assert not any(redelivered for _, redelivered in there)
+
+
+def test_fewer_shards_than_there_are_messages_on(tmp_path: Path) -> None:
+    """The node says how many it needs, and loses nothing; without messages it starts with any number."""
+    broker = Broker(tmp_path, shards=3)
+    queues = [f"q-{number}" for number in range(12)]
+    with Client.connect(broker.address) as client:
+        channel = client.channel()
+        confirms = Confirms(channel)
+        for queue in queues:
+            channel.call("queue.declare", queue=queue, durable=True)
+            confirms.publish(queue.encode(), queue, delivery_mode=2)
+        confirms.wait()
+    broker.stop()
+    several = broker.command
+    broker.command = [*several, "--shards", "1"]
+    refused = subprocess.run(broker.command, capture_output=True, text=True, check=False)
+    text = f"{tmp_path}/data has messages of 3 shards, the node would have 1: start it with --shards 3"
+    assert (refused.returncode, refused.stdout, refused.stderr) == (2, "", f"penstock: {text}\n")
+    broker.command = several
+    broker.start()
+    with Client.connect(broker.address) as client:
+        channel = client.channel()
+        for queue in queues:
+            event = channel.get(queue)
+            assert event and event.body == queue.encode()
+    broker.stop()
+    broker.command = [*several, "--shards", "1"]
+    broker.start()
+    with broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        for queue in queues:
+            channel.publish(b"again", queue)
+            event = channel.get(queue)
+            assert event and event.body == b"again"
