@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.batch_cy import Batch
+from shard.environment import StoreError
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import MAXLEN, UNLIMITED
 from shard.queues import QueueState
@@ -82,5 +83,8 @@ def _make_room(queue: QueueState, batch: Batch, row: int, oldest_unacked: int | 
         )
         if behind or not contents.ready:
             return False
-        contents.drop_head(contents.ready - 1, UNLIMITED)
+        try:
+            contents.drop_head(contents.ready - 1, UNLIMITED)
+        except StoreError:
+            return False  # what is to be dropped is to be read first, as a dead letter
     return True

@@ -109,9 +109,7 @@ class Consuming:
         self.core.settle_now(queue)
         queue.used = self.core.now
         getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
-        if queue.contents.reading and queue.contents.ready:
-            queue.contents.batch_of(queue.contents.first_ready())
-        taken = queue.contents.take(1, 0, no_ack)
+        taken = self.take_one(queue, no_ack)
         if not taken:
             link.reply(request, None)
             return
@@ -120,6 +118,18 @@ class Consuming:
             getter.hold(item)
         part = link.turn.place_batch(item.batch, item.first, 1)
         link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
+
+    def take_one(self, queue: QueueState, settled: bool) -> list[Range]:
+        """The message at the head, if there is one that can be read."""
+        taken: list[Range] = []
+
+        def take(queue: QueueState) -> None:
+            if queue.contents.reading and queue.contents.ready:
+                queue.contents.batch_of(queue.contents.first_ready())
+            taken.extend(queue.contents.take(1, 0, settled))
+
+        self.core.stalls.attempt(queue, self.core.now, take)
+        return taken
 
     def holder(self, link: Link, id: int, queue: QueueState, group: int, *, gets: bool) -> Consumer:
         """Who has deliveries in hand but is sent nothing: the gets of a channel, or a consumer that was cancelled."""

@@ -24,6 +24,7 @@ from router.topology import Topology
 from shard.admission import Refused, admit, take_all
 from shard.burial import SLICE, Burial
 from shard.consuming import Consuming
+from shard.environment import StoreError
 from shard.expiry import Alarms
 from shard.gate import Gate
 from shard.journal import Commit, Journal
@@ -36,6 +37,7 @@ from shard.recovery import Life, Recovery
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.room import UNWRITTEN
 from shard.segment_cy import Segment
+from shard.stalls import Stalls
 from shard.transactions import release, reserve, take_in
 
 log = get_logger()
@@ -73,6 +75,7 @@ class ShardCore:
         self.records: dict[bytes, bytes] = {}
         self.dead: dict[tuple[str, int], int] = {}
         self.alarms = Alarms()
+        self.stalls = Stalls(self.alarms)
         self.peers = Peers()
         self.burial = Burial(self, self.peers)
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
@@ -153,6 +156,7 @@ class ShardCore:
         if queue is None:
             return
         self.touched.pop(id, None)
+        self.stalls.forget(id)
         self.weigh(queue, 0)
         self.gauges.queue_close(queue.slot)
         queue.contents.close()
@@ -287,7 +291,8 @@ class ShardCore:
             self.settle_down(queue)
             if queue.contents.dead:
                 self.burial.add(queue, queue.contents.take_dead())
-            self.paging.look_ahead(queue)
+            if queue.id not in self.stalls.stalled:
+                self.paging.look_ahead(queue)
             self.weigh(queue, queue.weight)
             if queue.saturation.update(queue.depth, queue.depth_bytes, self.now):
                 self.write_gauge(queue)
@@ -323,11 +328,18 @@ class ShardCore:
         self.touch(queue)
 
     def settle_down(self, queue: QueueState) -> None:
-        self.deliver(queue)
+        self.stalls.attempt(queue, self.now, self.hand_out_and_drop)
+
+    def deliver(self, queue: QueueState) -> None:
+        """Hand out what is ready, if it can be read."""
+        self.stalls.attempt(queue, self.now, self.hand_out)
+
+    def hand_out_and_drop(self, queue: QueueState) -> None:
+        self.hand_out(queue)
         if self.recovery is None:
             queue.drop_excess()
 
-    def deliver(self, queue: QueueState) -> None:
+    def hand_out(self, queue: QueueState) -> None:
         """Hand out what is ready; what has expired goes before, and what nobody takes may go after."""
         contents = queue.contents
         if self.recovery is not None:
@@ -407,7 +419,11 @@ class ShardCore:
             link.refuse(request, 404, "no such queue")
             return
         self.settle_now(queue)
-        link.reply(request, queue.contents.purge())
+        try:
+            link.reply(request, queue.contents.purge())
+        except StoreError as error:
+            self.stalls.failed(queue, self.now, error)
+            link.refuse(request, 406, f"{queue} cannot be read")
 
     def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> None:
         queue = self.queues.get(queue_id)

@@ -31,6 +31,7 @@ cdef class Line:
     cpdef buried(self, Range item, Py_ssize_t offset, Py_ssize_t count)
     cdef int unstore(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
     cdef int fetch(self, Segment segment) except -1
+    cdef bint fetched(self, Segment segment) except -1
     cpdef install(self, Segment segment, Batch batch)
     cdef int let_go(self, Segment segment) except -1
     @cython.locals(gone=int64_t, index=Py_ssize_t, segment=Segment)

@@ -11,6 +11,8 @@ from typing import Any
 
 import cython
 
+from shard.environment import StoreError
+
 if not cython.compiled:
     from penstock.batch_cy import Batch, BatchBuilder
     from shard.segment_cy import Range, Segment
@@ -63,11 +65,11 @@ class Line:
         return index
 
     def segment_bytes(self, segment: Segment, offset: int, count: int) -> int:
-        """Octets of the bodies of some messages of a segment."""
+        """Octets of the bodies of some messages of a segment; about so many if they cannot be read."""
         body_bytes: int = segment.body_bytes
         if count < segment.count:
-            if segment.batch is None:
-                self.fetch(segment)
+            if segment.batch is None and not self.fetched(segment):
+                return body_bytes * count // segment.count
             body_bytes = segment.batch.body_bytes(segment.first + offset, count)
         return body_bytes
 
@@ -134,6 +136,14 @@ class Line:
         """Have the store give back what only it has."""
         self.install(segment, self.journal.load(self.id, segment))
         return 0
+
+    def fetched(self, segment: Segment) -> bool:
+        """`fetch` where it is no error that it cannot be done: then False."""
+        try:
+            self.fetch(segment)
+        except StoreError:
+            return False
+        return True
 
     def install(self, segment: Segment, batch: Batch) -> None:
         """The contents of a segment are in memory again, unless they were already, or nobody needs them any more."""

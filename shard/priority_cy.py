@@ -126,8 +126,10 @@ class PriorityQueue(Queue):
                 continue
             before = len(taken)
             self.count(line, -1)
-            octets = line.take_onto(taken, count, limit, settled)
-            self.count(line, 1)
+            try:
+                octets = line.take_onto(taken, count, limit, settled)
+            finally:
+                self.count(line, 1)
             for i in range(before, len(taken)):
                 item: Range = taken[i]
                 count -= item.count
@@ -144,8 +146,10 @@ class PriorityQueue(Queue):
         for line in self.order:
             if line.expiring:
                 self.count(line, -1)
-                dropped += line.expire(now)
-                self.count(line, 1)
+                try:
+                    dropped += line.expire(now)
+                finally:
+                    self.count(line, 1)
                 expiring = expiring or line.expiring
         self.expiring = expiring
         return dropped
@@ -203,8 +207,10 @@ class PriorityQueue(Queue):
     def batch_of(self, sequence: int) -> Batch:
         line = self.line_of(sequence)
         self.count(line, -1)
-        batch = line.batch_of(sequence)
-        self.count(line, 1)
+        try:
+            batch = line.batch_of(sequence)
+        finally:
+            self.count(line, 1)
         return batch
 
     def page_out(self, octets: int, keep: int) -> int:
@@ -253,8 +259,10 @@ class PriorityQueue(Queue):
             while count > 0 and line.ready and (limit > 0 or dropped == 0):
                 before = line.ready_bytes
                 self.count(line, -1)
-                part = line.drop(count, limit, reason)
-                self.count(line, 1)
+                try:
+                    part = line.drop(count, limit, reason)
+                finally:
+                    self.count(line, 1)
                 limit -= before - line.ready_bytes
                 count -= part
                 dropped += part

@@ -75,6 +75,7 @@ cdef class Queue(Line):
                    offset=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, total=int64_t, total_bytes=int64_t,
                    item=Range)
     cdef (int64_t, int64_t) pick(self, list taken, int64_t count, int64_t limit, int fate)
+    cdef int put_next(self, bint requeued, int64_t sequence, int64_t count) except -1
     cpdef int64_t position(self)
     cdef int extend_lease(self) except -1
     @cython.locals(claimed=list, low=int64_t, part=int64_t, body_bytes=int64_t)
@@ -102,8 +103,9 @@ cdef class Queue(Line):
     @cython.locals(body_bytes=int64_t)
     cdef int end(self, int64_t sequence, int64_t count, int fate) except -1
     cpdef reject(self, int64_t sequence, int64_t count)
-    @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, body_bytes=int64_t, item=Range)
-    cdef int bury(self, int64_t sequence, int64_t count, int reason) except -1
+    @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, body_bytes=int64_t, item=Range, end=int64_t,
+                   at=int64_t)
+    cdef bint bury(self, int64_t sequence, int64_t count, int reason) except -1
     @cython.locals(i=int64_t)
     cpdef requeue(self, int64_t sequence, int64_t count)
     @cython.locals(deliveries=int64_t)

@@ -18,6 +18,8 @@ from typing import Any
 
 import cython
 
+from shard.environment import StoreError
+
 if not cython.compiled:
     from penstock.batch_cy import Batch
     from penstock.octets import address_of_bytearray, get64, put64
@@ -231,16 +233,19 @@ class Queue(Line):
                 fitting = 0
             else:
                 if segment.batch is None and (fate != GONE or fitting < segment.count or segment.body_bytes > limit):
-                    self.fetch(segment)
+                    try:
+                        self.fetch(segment)
+                    except StoreError:
+                        self.put_next(requeued, sequence, high)
+                        if taken or total > 0:
+                            break
+                        raise
                 if segment.batch is not None:
                     fitting = segment.batch.fit(segment.first + offset, fitting, limit)
                 if fitting == 0 and not taken and total == 0:
                     fitting = 1
             if fitting < high:
-                if requeued:
-                    self.requeued.add(sequence + fitting, high - fitting)
-                else:
-                    self.cursor = sequence + fitting
+                self.put_next(requeued, sequence + fitting, high - fitting)
             if fitting == 0:
                 break
             redelivered = requeued and not self.unseen_from <= sequence < self.unseen_to
@@ -270,6 +275,14 @@ class Queue(Line):
             if segment.stored and not segment.spilled:
                 self.extend_lease()
         return total, total_bytes
+
+    def put_next(self, requeued: bool, sequence: int, count: int) -> int:
+        """The last messages of a run that `next_ready` gave are ready after all."""
+        if requeued:
+            self.requeued.add(sequence, count)
+        else:
+            self.cursor = sequence
+        return 0
 
     # The store
 
@@ -306,15 +319,11 @@ class Queue(Line):
             self.next_sequence = max(self.next_sequence, segment.sequence + segment.count)
             segment.live = segment.kept
             self.paged += segment.weight()
-            body_bytes = segment.body_bytes
-            if segment.done is not None:
-                body_bytes = 0
-                self.fetch(segment)
+            body_bytes = 0
             for offset, count in segment.undone():
                 self.requeued.add(segment.sequence + offset, count)
                 self.unseen_to = segment.sequence + offset + count
-                if segment.done is not None:
-                    body_bytes += segment.batch.body_bytes(offset, count)
+                body_bytes += self.segment_bytes(segment, offset, count)
             self.ready += segment.live
             self.ready_bytes += body_bytes
             if segment.expiries is not None or segment.expiry < NEVER:
@@ -433,27 +442,34 @@ class Queue(Line):
         return 0
 
     def reject(self, sequence: int, count: int) -> None:
-        """Unacked messages are done with, and not wanted."""
-        if self.keeps_dead:
-            self.bury(sequence, count, C_REJECTED)
-        self.end(sequence, count, DEAD if self.keeps_dead else DONE)
+        """Unacked messages are done with, and not wanted. If they cannot be read to be buried they are ready again."""
+        if not self.keeps_dead:
+            self.end(sequence, count, DONE)
+        elif self.bury(sequence, count, C_REJECTED):
+            self.end(sequence, count, DEAD)
+        else:
+            self.put_back(sequence, count)
 
-    def bury(self, sequence: int, count: int, reason: int) -> int:
-        """Keep unacked messages that are about to go."""
-        while count > 0:
+    def bury(self, sequence: int, count: int, reason: int) -> bool:
+        """Keep unacked messages that are about to go; False if they cannot be read."""
+        end = sequence + count
+        at = sequence
+        while at < end:
+            segment = self.segments[self.find(at)]
+            if segment.batch is None and not self.fetched(segment):
+                return False
+            at = segment.sequence + segment.count
+        while sequence < end:
             segment = self.segments[self.find(sequence)]
-            if segment.batch is None:
-                self.fetch(segment)
             offset = sequence - segment.sequence
-            part = min(count, segment.count - offset)
+            part = min(end - sequence, segment.count - offset)
             body_bytes = segment.batch.body_bytes(segment.first + offset, part)
             item = Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes)
             if segment.stored:
                 item.segment = segment
             self.dead.append((reason, item))
             sequence += part
-            count -= part
-        return 0
+        return True
 
     def requeue(self, sequence: int, count: int) -> None:
         """Unacked messages are ready again, in their original place."""
@@ -471,9 +487,9 @@ class Queue(Line):
             if self.durable and self.segments[self.find(sequence)].stored:
                 self.journal.count(self.id, sequence, deliveries)
             self.put_back(sequence, 1)
+        elif self.keeps_dead and not self.bury(sequence, 1, C_DELIVERY_LIMIT):
+            self.put_back(sequence, 1)
         else:
-            if self.keeps_dead:
-                self.bury(sequence, 1, C_DELIVERY_LIMIT)
             self.end(sequence, 1, DEAD if self.keeps_dead else DONE)
             self.acked -= 1
             self.dropped += 1

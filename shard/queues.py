@@ -8,17 +8,21 @@ from typing import Any
 from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.bus import MESSAGE_WEIGHT
 from penstock.features import QueueFeatures
+from penstock.logs import get_logger
 from penstock.watermarks import REJECTING, QueueLimits
 from router.records import Queue as Record
 from shard.consumer_cy import Consumer
 from shard.dead_letters import counted
 from shard.dispatch import Ring
+from shard.environment import StoreError
 from shard.journal import Journal
 from shard.last_value import LastValues
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import NEVER, UNLIMITED, Queue
 from shard.saturation import Saturation
 from shard.segment_cy import Range, Segment
+
+log = get_logger()
 
 # With so much ready before it, a message waits.
 LINGER_BYTES = 8 * 1024 * 1024
@@ -94,7 +98,11 @@ class QueueState:
                 self.contents.came_back(sequence, deliveries)
         if self.last_values is not None:
             for segment in segments:
-                self.last_values.recall(self.contents, segment.sequence)
+                try:
+                    self.last_values.recall(self.contents, segment.sequence)
+                except StoreError as error:
+                    log.error("message cannot be read, its key is not known", queue=self.name, vhost=self.vhost,
+                              problem=str(error))  # fmt: skip
 
     def enqueue(self, batch: Batch, first: int, count: int, now: int) -> None:
         """Take in messages."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 from penstock.batch_cy import PERSISTENT
+from penstock.logs import get_logger
+from shard.environment import StoreError
 from shard.journal import Journal
 from shard.queues import QueueState
 from shard.segment_cy import Segment
 from shard.store import Store
+
+log = get_logger()
 
 
 class Recovered:
@@ -43,7 +47,11 @@ class Recovered:
         """Have the store forget the other messages; whether any is left."""
         if not segment.mixed:
             return True
-        batch = self._journal.load(queue_id, segment)
+        try:
+            batch = self._journal.load(queue_id, segment)
+        except StoreError as error:
+            log.error("messages cannot be read, all are kept", queue_id=queue_id, problem=str(error))
+            return True
         for offset, count in segment.undone():
             for row in range(offset, offset + count):
                 if not batch.flags(row) & PERSISTENT and segment.finish(row, 1):
