@@ -10,7 +10,8 @@ that get dead letters from another shard are free of that: those come at least o
 in doubt when a fault came, or got there before that was over, for deliveries do not wait for the disk: a message
 without its confirm, which its acceptor may have to send again to a shard that does not know it; a dead letter whose
 settlement is not safe, for its death may not have been. What was rejected, and goes to another shard as a dead letter,
-is kept until it is there: until then it may come again.
+is kept until it is there: until then it may come again. And `redelivered` is owed only where a settlement of the queue
+was safe between two faults: what a shard notes of its first deliveries from a queue may die with it.
 
 Order: per queue, reader, publisher, life of the publisher and (where the queue serves by it) priority, numbers of what
 is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they were
@@ -78,6 +79,10 @@ class Checker:
         """Those delivered and not done with since the last rest."""
         self._doubtful_dead: set[Place] = set()
         self._troubled = False
+        self._first: dict[str, set[Place]] = defaultdict(set)
+        """Deliveries by queue since the last fault, as long as no settlement is safe."""
+        self._unnoted: set[Place] = set()
+        self._noted: set[str] = set()
 
     def take(self, events: Iterable[Event]) -> None:
         """Go on with what has been noted since."""
@@ -105,6 +110,9 @@ class Checker:
                     self._doubtful |= self._unconfirmed
                     self._doubtful_dead |= self._dead_letters
                     self._forget_order()
+                    self._unnoted.update(*self._first.values())
+                    self._first.clear()
+                    self._noted.clear()
                 case Over():
                     self._troubled = False
 
@@ -129,6 +137,8 @@ class Checker:
         again = self._delivered[place]
         self._delivered[place] += 1
         self._last_reader[place] = event.reader, event.life
+        if queue.name not in self._noted:
+            self._first[queue.name].add(place)
         sent = self._sent.get(message)
         if sent is None or not self._may_come(queue, sent):
             self._wrong(f"{queue.name}: {message} was never published to it", message)
@@ -144,7 +154,7 @@ class Checker:
                 self._wrong(f"{queue.name}: {message} came again, its settlement was safe", message)
             elif (place, event.reader, event.life) in self._settled_on:
                 self._wrong(f"{queue.name}: {message} came again on the connection that settled it", message)
-            elif again and not event.redelivered:
+            elif again and not event.redelivered and place not in self._unnoted:
                 self._wrong(f"{queue.name}: {message} came again and does not say so", message)
         if not again and not event.redelivered:
             self._order(queue, event, sent)
@@ -194,6 +204,8 @@ class Checker:
 
     def _finish(self, event: Done) -> None:
         place = event.queue, event.message
+        self._noted.add(event.queue)
+        self._first.pop(event.queue, None)
         if event.how is How.REJECT:
             self._rejected_for_good.add(place)
             target = self.queues[event.queue].dead_to

@@ -225,6 +225,16 @@ def test_a_ring_drops_the_oldest() -> None:
     assert problems(*events, *consumed([1, 2, 4, 5], "ring")) == ["ring: p#3 was confirmed and is lost"]
 
 
+def test_first_deliveries_of_a_life_may_not_be_noted() -> None:
+    events = published([1, 2])
+    again = [came(2, life=2), settled(2, life=2)]
+    assert problems(*events, *consumed([1]), came(2), settled(2), Fault("x"), *again) == [
+        "plain: p#2 came again and does not say so"
+    ]
+    assert problems(*events, came(1), settled(1), came(2), Fault("x"), *again) == []
+    assert len(problems(*events, came(1), settled(1), came(2), *again)) == 1
+
+
 def test_a_fault_brings_back_what_a_ring_dropped() -> None:
     events = [*published(range(1, 6), "ring"), *consumed([3], "ring")]
     assert problems(*events, Fault("x"), *consumed([1, 2, 4, 5], "ring")) == []
