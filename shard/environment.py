@@ -154,11 +154,10 @@ def is_unfinished(path: Path) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a call failed, without the name of the call."""
+    """Why a call failed, without the name of the call or the path."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    text = str(error)
-    return text.partition(": ")[2] or text if text.startswith("mdb_") else text
+    return str(error).rpartition(": ")[2] if isinstance(error, lmdb.Error) else str(error)
 
 
 def sync_directories(*paths: Path) -> None:
