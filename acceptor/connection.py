@@ -307,6 +307,11 @@ class Connection:
         """Read a little though paused."""
         self.transport.drip(octets)
 
+    def drip_seconds(self) -> float:
+        """How often its socket is to be read a little while it is paused."""
+        beats = self.traits.drip_heartbeats * self.heartbeat
+        return min(beats, self.traits.drip_seconds) if beats else self.traits.drip_seconds
+
     def settles(self) -> bool:
         """Whether acks may come from the client: it consumes, or has deliveries in hand."""
         return any(channel.consumers or channel.unacked.total for channel in self.channels.values())

@@ -96,7 +96,7 @@ class Throttle:
                 del self.paused[connection]
                 connection.resume_reading()
         elif connection.parked_octets > self.budget(connection) and connection.reads:
-            self.paused[connection] = channel.core.now + connection.traits.drip_seconds
+            self.paused[connection] = channel.core.now + connection.drip_seconds()
             connection.pause_reading()
 
     def budget(self, connection: Connection) -> int:
@@ -119,7 +119,7 @@ class Throttle:
             if connection.settles() or connection in self.hung_up:
                 connection.drip(SETTLING_OCTETS)
             elif now >= due and (connection.traits.impatient or connection.parked_octets < self.most_parked):
-                self.paused[connection] = now + connection.traits.drip_seconds
+                self.paused[connection] = now + connection.drip_seconds()
                 connection.drip(connection.traits.drip_octets)
             elif connection.parked_octets < self.most_relieved and connection.transport.is_overfull():
                 connection.drip(RELIEF_OCTETS)

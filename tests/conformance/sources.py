@@ -48,7 +48,19 @@ def fetch(suite: Suite) -> Fetched:
                 made.rename(directory)
             except OSError:
                 assert directory.exists()  # another worker was quicker
-    return Fetched(directory)
+    fetched = Fetched(directory)
+    _name_interpreter(fetched.python)
+    return fetched
+
+
+def _name_interpreter(python: Path) -> None:
+    """Scripts of the environment name the interpreter where it was made, which is not where it is now."""
+    for script in python.parent.iterdir():
+        if script.is_symlink() or not script.is_file():
+            continue
+        line, separator, rest = script.read_bytes().partition(b"\n")
+        if line.startswith(b"#!/") and line.endswith(b"/python") and line[2:] != bytes(python):
+            script.write_bytes(b"#!" + bytes(python) + separator + rest)
 
 
 def _source(suite: Suite, target: Path) -> None:

@@ -104,7 +104,13 @@ def run(suite: Suite, fetched: Fetched, places: dict[str, str], directory: Path)
     given.write_text(json.dumps({"left_out": left_out, "port": int(places.get("port", 0)), "outcomes": str(written)}))
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "PYTEST_"))}
     environment = own | {name: value.format(**places) for name, value in suite.environment.items()}
-    environment |= {"PYTHONPATH": str(INSIDE), "PENSTOCK_INSIDE": str(given), "PYTHONDONTWRITEBYTECODE": "1"}
+    path = os.pathsep.join([str(fetched.python.parent), os.environ["PATH"]])
+    environment |= {
+        "PATH": path,
+        "PYTHONPATH": str(INSIDE),
+        "PENSTOCK_INSIDE": str(given),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     options = ["-q", "-p", "penstock_inside", "-p", "no:cacheprovider", *suite.options]
     command = [str(fetched.python), "-m", "pytest", *options, *suite.files]
     with log.open("wb") as out:
