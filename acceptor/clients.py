@@ -6,8 +6,9 @@ next call fails, Node's amqplib loses the connection, Bunny's reader dies.
 connection alive. py-amqp's kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after
 3 s, the Go client after 15 s, Bunny after 30 s; the others wait. A closed window opens again only when a segment
 (64 KiB on a loopback device) and a sixteenth of the receive buffer are free.
-`drip_heartbeats`: it is as often as so many heartbeat intervals, if that is more often. aiormq queues its heartbeats
-behind ten publishes at most, and gives up when that queue has not moved for three of them.
+`drip_heartbeats`: it is as often as so many heartbeat intervals, if that is more often. aiormq's heartbeats wait behind
+its publishes, and it gives up when they have for three intervals; its kernel lets it write on when a third of a send
+buffer is free, which may be 4 MiB.
 `receive_buffer`: for clients that give up within seconds the kernel's receive buffer is set to so many octets (it takes
 twice as many, a good part of them for its own accounts), so that one drip empties it, or nearly, and opens the window;
 0 leaves the listening socket's (`amqp.receive_buffer`).
@@ -42,7 +43,7 @@ class _Row:
 
 
 _WAITS = Traits(drip_seconds=60.0)
-_THREE_HEARTBEATS = Traits(impatient=True, drip_seconds=60.0, drip_octets=128 * 1024, drip_heartbeats=1.0)
+_THREE_HEARTBEATS = Traits(impatient=True, drip_seconds=60.0, drip_octets=256 * 1024, drip_heartbeats=1 / 3)
 _ONE_SECOND = Traits(impatient=True, drip_seconds=0.4, drip_octets=256 * 1024, receive_buffer=128 * 1024)
 _THREE_SECONDS = Traits(impatient=True, drip_seconds=1.0, drip_octets=256 * 1024, receive_buffer=128 * 1024)
 _FIFTEEN_SECONDS = Traits(impatient=True, drip_seconds=2.0, drip_octets=64 * 1024)
