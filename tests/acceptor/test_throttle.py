@@ -42,7 +42,7 @@ def test_a_client_that_cannot_send_its_heartbeats_is_read_as_often(heartbeat: in
     with Node(flow={"parking_bytes": PARKING}) as node:
         client = paused(node, 9 * PARKING, "aiormq", heartbeat)
         throttle = node.core(0).throttle
-        throttle.drip(node.now + seconds - 0.1)
+        throttle.drip(node.now + seconds - 0.5)
         assert not client.socket.drips
         throttle.drip(node.now + seconds)
         assert client.socket.drips == 256 * 1024
