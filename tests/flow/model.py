@@ -388,8 +388,10 @@ class Flow(RuleBasedStateMachine):
     def change_policy(self, kind: str, definition: dict[str, Any] | None) -> None:
         """From now on other limits hold for the queues of a kind, as soon as each has heard of them."""
         self.node.policy(kind, f"^{kind}-", definition)
-        if kind in self.living():
-            self.changed[self.living()[kind].name] = None
+        for _, shard in self.node.running_shards():
+            for queue in shard.core.queues.values():
+                if queue.name.startswith(f"{kind}-"):
+                    self.changed[queue.name] = None
 
     # What the node does
 
