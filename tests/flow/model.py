@@ -388,10 +388,9 @@ class Flow(RuleBasedStateMachine):
     def change_policy(self, kind: str, definition: dict[str, Any] | None) -> None:
         """From now on other limits hold for the queues of a kind, as soon as each has heard of them."""
         self.node.policy(kind, f"^{kind}-", definition)
-        for _, shard in self.node.running_shards():
-            for queue in shard.core.queues.values():
-                if queue.name.startswith(f"{kind}-"):
-                    self.changed[queue.name] = None
+        there = [queue.name for _, shard in self.node.running_shards() for queue in shard.core.queues.values()]
+        there += [self.living()[kind].name] if kind in self.living() else []
+        self.changed.update(dict.fromkeys(name for name in there if name.startswith(f"{kind}-")))
 
     # What the node does
 
