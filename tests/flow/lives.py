@@ -9,6 +9,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from penstock import bus
+from shard.core import ShardCore
 from tests.flow.model import Flow, Id, Kept, Person, identity
 from tests.frames import Event
 
@@ -32,8 +34,10 @@ class FlowAndLives(Flow):
         if session is not None and not session.closing and event.name in ("basic.get-ok", "basic.deliver"):
             got = session.gets[0] if event.name == "basic.get-ok" else ""
             queue = got.removeprefix("no-ack ") or session.consumers[event.consumer_tag]
+            at = queue, identity(event.body)
+            if at in self.afresh:
+                self.are_stale({at})  # an earlier delivery may have been on its way when the shard died
             if (got or event.consumer_tag).startswith("no-ack"):
-                at = queue, identity(event.body)
                 self.unacked_for_ever.add(at)
                 if self.deaths:  # it may have been on its way from a life that had not written that it was gone
                     self.may_come_again({at})
@@ -54,15 +58,20 @@ class FlowAndLives(Flow):
             self.kept.setdefault(id, set()).update(message for message in known if (names[id], message) not in unsafe)
             queue = life.core.queues.get(id)
             dropped = 0 if queue is None else queue.contents.dropped
-            self.refused[id] = self.refused.get(id, 0) + life.rejected[id] + dropped
+            self.refused[id] = self.refused.get(id, 0) + life.rejected[id] + dropped + unreported(life.core, id)
         self.may_come_again(unsafe | self.unacked_for_ever)
+        self.are_stale(unsafe)
         for person in self.people:
             for session in person.sessions.values():
-                self.stale |= {
-                    (person.number, session.number, tag) for tag, at in session.open.items() if at in unsafe
-                }  # fmt: skip
                 queues = [queue for tag, queue in session.consumers.items() if tag.startswith("no-ack")]
                 self.leaky |= {*queues, *(queue.removeprefix("no-ack ") for queue in session.gets)}
+
+    def are_stale(self, messages: set[tuple[str, Id]]) -> None:
+        """What clients have in hand of these is not what a later life delivers."""
+        for person in self.people:
+            for session in person.sessions.values():
+                gone = {tag for tag, at in session.open.items() if at in messages}
+                self.stale |= {(person.number, session.number, tag) for tag in gone}
 
     def may_come_again(self, messages: set[tuple[str, Id]]) -> None:
         self.afresh |= messages
@@ -112,3 +121,13 @@ class FlowAndLives(Flow):
 
     def refused_before(self, kept: Kept) -> int:
         return self.refused.get(kept.id, 0)
+
+
+def unreported(core: ShardCore, queue_id: int) -> int:
+    """How many messages a queue has refused without their publishers knowing yet."""
+    return sum(
+        verdict[5]
+        for link in core.links.values()
+        for verdict in link.verdicts
+        if verdict[0] == bus.REJECTED and verdict[3] == queue_id and verdict[1] > link.reported
+    )
