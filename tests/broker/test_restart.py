@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import Broker
-from tests.outcomes import Confirms
+from tests.outcomes import Confirms, bodies
 from tests.raw import Channel, Client, Closed, HungUp
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
@@ -201,3 +201,32 @@ def test_fewer_shards_than_there_are_messages_on(tmp_path: Path) -> None:
             channel.publish(b"again", queue)
             event = channel.get(queue)
             assert event and event.body == b"again"
+
+
+def test_a_stop_under_load_loses_nothing_and_gives_nothing_twice(tmp_path: Path) -> None:
+    """What was confirmed is there, what was acked is not; and what was published at the end was confirmed."""
+    broker = Broker(tmp_path, acceptors=2, shards=2)
+    queues = [f"q-{number}" for number in range(4)]
+    sender, taker = Client.connect(broker.address), Client.connect(broker.address)
+    out, into = sender.channel(), taker.channel()
+    for queue in queues:
+        out.call("queue.declare", queue=queue, durable=True)
+        into.call("basic.consume", queue=queue)
+    out.call("confirm.select")
+    for number in range(2000):
+        out.publish(b"%d" % number, queues[number % 4], delivery_mode=2)
+    taken = [into.take("basic.deliver") for _ in range(1000)]
+    into.send("basic.ack", delivery_tag=taken[-1].delivery_tag, multiple=True)
+    into.call("basic.qos", prefetch_count=1)
+    broker.stop()
+    for client in sender, taker:
+        ended = client.ended()
+        assert isinstance(ended, Closed) and ended.code == 320
+        client.socket.close()
+    told = [event for event in sender.line(out.number) if event.name == "basic.ack"]
+    assert told and told[-1].delivery_tag == 2000
+    broker.start()
+    with broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        left = sorted(int(body) for queue in queues for body in bodies(channel, queue))
+        assert left == sorted(set(range(2000)) - {int(event.body) for event in taken})
