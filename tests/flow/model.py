@@ -463,8 +463,8 @@ class Flow(RuleBasedStateMachine):
         for _, shard in self.node.running_shards():
             for queue in shard.core.queues.values():
                 marks, before = queue.limits.marks, self.changed.get(queue.name, (0, 0))
-                if before is None or self.queues[queue.name].gone:
-                    continue  # of a queue that is being deleted it is not noted when a policy changes it
+                if before is None:
+                    continue
                 overshoots = min(acceptors, 2) + self.losses
                 if marks.stop_count:
                     late = max(overshoots * marks.overshoot_count, acceptors + self.losses)
