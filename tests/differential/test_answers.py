@@ -6,6 +6,7 @@ is meant to differ is in `differences.py`.
 
 from __future__ import annotations
 
+import os
 import pprint
 import time
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def brokers(
 @given(program=PROGRAMS)
 @pytest.mark.timeout(3600)
 def test_a_program_is_answered_as_by_rabbitmq(brokers: tuple[Address, Address], program: list[Step]) -> None:
-    prefix = f"d{next(RUNS)}-"
+    prefix = f"d{os.getpid()}-{next(RUNS)}-"
     ours, theirs = (Side(address, CONNECTIONS, prefix) for address in brokers)
     try:
         for number, step in enumerate(program):
