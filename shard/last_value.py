@@ -33,7 +33,7 @@ class LastValues:
             self._latest = ready
 
     def recall(self, contents: Queue, sequence: int) -> None:
-        """A recovered message is the newest of its key: each was enqueued alone."""
+        """A recovered message that was enqueued alone is the newest of its key."""
         value = self._value(contents.batch_of(sequence))
         if value is not None:
             self._latest[value] = sequence

@@ -97,7 +97,7 @@ class QueueState:
             for sequence, deliveries in counts:
                 self.contents.came_back(sequence, deliveries)
         if self.last_values is not None:
-            for segment in segments:
+            for segment in (segment for segment in segments if segment.count == 1):
                 try:
                     self.last_values.recall(self.contents, segment.sequence)
                 except StoreError as error:

@@ -153,6 +153,43 @@ def test_keys_of_messages_that_are_gone_are_forgotten(node: Node) -> None:
     assert len(last_values._latest) < 100
 
 
+def test_a_policy_makes_last_values_of_what_comes_from_then_on(node: Node) -> None:
+    node.declare("q", **{"x-last-value-key": "k"})
+    client = open_channel(node)
+    for body in (b"a1", b"a2"):
+        keyed(client, body, "a")
+    node.policy("p", "^q$", {"overflow": "last-value"})
+    node.settle()
+    for body, key in ((b"a3", "a"), (b"b1", "b"), (b"a4", "a"), (b"b2", "b")):
+        keyed(client, body, key)
+    assert node.state("q").depth == 4
+    node.policy("p", "^q$", None)
+    node.settle()
+    keyed(client, b"a5", "a")
+    recount(node, "q")
+    assert drain(client, "q") == [b"a1", b"a2", b"a4", b"b2", b"a5"]
+
+
+def test_messages_of_before_that_policy_keep_their_place_over_a_death() -> None:
+    """They came together, so none can be replaced."""
+    with Node(stores=True) as node:
+        node.declare("q", durable=True, **{"x-last-value-key": "k"})
+        client = open_channel(node)
+        for body in (b"a1", b"b1", b"a2"):
+            client.publish(1, body, routing_key="q", headers={"k": body[:1].decode()}, delivery_mode=2)
+        client.read()
+        node.settle()
+        node.policy("p", "^q$", {"overflow": "last-value"})
+        keyed(client, b"c1", "c")
+        node.kill_shard(0)
+        node.start_shard(0)
+        node.settle()
+        for body in (b"a3", b"a4"):
+            publish(client, "q", body, headers={"k": "a"}, delivery_mode=2)
+        assert drain(client, "q") == [b"a1", b"b1", b"a2", b"a4"]
+        assert node.state("q").contents.ready_bytes == 0
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=20))
 def test_last_values_against_a_model(steps: list[tuple[str, bool]]) -> None:
     """Publish with a key, or have the oldest delivered."""
