@@ -149,18 +149,24 @@ class Committing:
 
     def needs(self, pieces: Sequence[Piece]) -> dict[int, dict[int, list[int]]]:
         """Messages and octets for each queue that may refuse, by shard and queue id."""
-        topology = self.channel.core.topology
         needs: dict[int, dict[int, list[int]]] = {}
         for run, route in pieces:
             octets = run.batch.body_bytes(run.first, run.count)
             for target in route.targets:
+                of_shard = needs.setdefault(target.link.index, {})
                 for id in target.queues:
-                    queue = topology.queue_by_id(id) if isinstance(id, int) else None
-                    if queue is not None and QueueLimits.from_wire(queue.limits).overflow in REJECTING:
-                        need = needs.setdefault(target.link.index, {}).setdefault(queue.queue_id, [0, 0])
+                    if isinstance(id, int):
+                        need = of_shard.setdefault(id, [0, 0])
                         need[0] += run.count
                         need[1] += octets
-        return needs
+        for of_shard in needs.values():
+            for id in [id for id in of_shard if not self.may_refuse(id)]:
+                del of_shard[id]
+        return {shard: of_shard for shard, of_shard in needs.items() if of_shard}
+
+    def may_refuse(self, id: int) -> bool:
+        queue = self.channel.core.topology.queue_by_id(id)
+        return queue is not None and QueueLimits.from_wire(queue.limits).overflow in REJECTING
 
     def start(self, done: Callable[[Any], None]) -> None:
         """`done` is called when every shard has taken in its part."""
