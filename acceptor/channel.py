@@ -25,7 +25,7 @@ from acceptor.replies import ReplyConsumer
 from acceptor.transaction import Transaction
 from acceptor.unacked_cy import UnackedTags
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.scan_cy import Method, PublishRun, SettleRun
+from penstock.amqp.scan_cy import SETTLE_REQUEUE, Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
 
 if TYPE_CHECKING:
@@ -317,6 +317,8 @@ class Channel:
         if self.transaction is not None:
             self.transaction.forget()
             self.transaction = None
+        if self.unacked.total:  # GONE would do; but this is kept until it is safe
+            self.unacked.settle_all(SETTLE_REQUEUE, self.core.settling(self.shards))
         for shard in self.shards:
             self.core.links[shard].end_group(self.group)
         self.shards.clear()

@@ -114,17 +114,17 @@ class Delivery:
         return attach
 
     def in_hand(self, shard: int) -> Settlements:
-        """Rows of all that a shard has delivered and that is not settled for good."""
+        """Rows of all that a shard has delivered and that is not settled for good; requeued is what was to be."""
         held = Settlements()
         for channel in self.channels():
             channel.unacked.hold(shard, held)
             for transaction in channel.transactions():
-                held.extend(transaction.settlements[shard], requeues=True)
+                held.extend_held(transaction.settlements[shard])
         for sent in self.core.links[shard].unsafe():
-            held.extend(sent.settlements, requeues=False)
+            held.extend(sent.settlements, requeues=True)
             for commit in sent.commits.values():
                 if commit.settlements is not None:
-                    held.extend(commit.settlements, requeues=False)
+                    held.extend(commit.settlements, requeues=True)
         return held
 
     def channels(self) -> Iterator[Channel]:

@@ -70,7 +70,7 @@ class Commit:
             last.finish()
 
     def leave_again(self) -> None:
-        """To another life of the shard: what is to be requeued is ready there, as it is in nobody's hand."""
+        """To another life of the shard: what is to be requeued is so, by way of HOLD."""
         if self.settlements is not None:
             settlements, self.settlements = self.settlements, Settlements()
             self.settlements.extend(settlements, requeues=False)

@@ -341,7 +341,7 @@ class ShardLink:
             self.serve()
 
     def bring_again(self, sent: Sent) -> None:
-        """Put what an earlier turn brought into this one. What was to be requeued is ready, being in nobody's hand."""
+        """Put what an earlier turn brought into this one, but for what was to be requeued: HOLD has brought that."""
         if sent.settlements:
             self.settling().extend(sent.settlements, requeues=False)
         for index in sorted({*sent.publishes, *sent.commits}):

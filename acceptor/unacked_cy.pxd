@@ -16,6 +16,8 @@ cdef class Settlements:
     cdef int add(self, uint64_t consumer, uint64_t sequence, uint32_t count, uint32_t kind) except -1
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t, kind=uint32_t)
     cpdef int extend(self, Settlements other, bint requeues) except -1
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t)
+    cpdef int extend_held(self, Settlements other) except -1
     @cython.locals(ids=set, p=cython.p_uchar, row=Py_ssize_t)
     cpdef set consumers(self)
     cpdef bytearray finish(self)

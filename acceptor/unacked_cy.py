@@ -73,6 +73,14 @@ class Settlements:
                 self.add(get64(p, at), get64(p, at + 8), get32(p, at + 16), kind)
         return 0
 
+    def extend_held(self, other: Settlements) -> int:
+        """Append what another one has as what is in hand: it may be taken back yet."""
+        p = address_of_bytearray(other.rows)
+        for row in range(other.count):
+            at = row * SETTLED_ROW
+            self.add(get64(p, at), get64(p, at + 8), get32(p, at + 16), 0)
+        return 0
+
     def consumers(self) -> set[int]:
         """The ids of all consumers that it has rows of."""
         ids = set()

@@ -70,8 +70,9 @@ COMMIT = 13
 RESERVE = 17
 REPLIES = 15  # [REPLIES, name, there]: a reply consumer comes or goes (see penstock/replies.py)
 # [HOLD, [[consumer, queue id, group, whether it stands for gets], ...], part]: what consumers that an earlier life of
-# the shard delivered to have in hand, be they attached or not; rows as of SETTLE. Said once to each life, after a
-# CONSUME for each consumer, in the first turn: before that of all acceptors has come nothing is delivered.
+# the shard delivered to have in hand, be they attached or not; rows as of SETTLE, those of kind requeue being of what
+# they gave back. Said once to each life, after a CONSUME for each consumer, in the first turn: before that of all
+# acceptors has come nothing is delivered.
 HOLD = 18
 REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
 

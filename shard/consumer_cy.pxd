@@ -46,7 +46,7 @@ cdef class Consumer:
     @cython.locals(taken=list, item=Range)
     cpdef list take(self, int64_t count)
     @cython.locals(claimed=int64_t, low=int64_t, part=int64_t)
-    cpdef int64_t claim(self, int64_t sequence, int64_t count)
+    cpdef int64_t claim(self, int64_t sequence, int64_t count, bint returned)
     @cython.locals(settled=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
 
@@ -56,5 +56,6 @@ cdef class Consumer:
 cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)
 
 
-@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, touched=dict)
+@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, claimed=int64_t,
+               touched=dict)
 cpdef dict hold_rows(const unsigned char[::1] rows, dict consumers)

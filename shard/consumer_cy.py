@@ -104,13 +104,19 @@ class Consumer:
         if self.group.limit < 0:
             self.group.granted -= item.count
 
-    def claim(self, sequence: int, count: int) -> int:
-        """Have in hand again what is still there of deliveries in an earlier life of the shard; how many."""
+    def claim(self, sequence: int, count: int, returned: bool) -> int:
+        """Have in hand again what is still there of deliveries in an earlier life of the shard; how many.
+
+        What had been `returned` goes back to the queue at once.
+        """
         claimed = 0
         for low, part in self.queue.claim(sequence, count):
-            self.outstanding.add(low, part)
             claimed += part
-        self.group.outstanding += claimed
+            if returned:
+                self.queue.requeue(low, part)
+            else:
+                self.outstanding.add(low, part)
+                self.group.outstanding += part
         return claimed
 
     def settle(self, sequence: int, count: int, kind: int) -> int:
@@ -157,9 +163,9 @@ def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, N
 
 
 def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
-    """Have consumers claim what they had in hand: rows as of `settle_rows`, whatever their kind.
+    """Have consumers claim what they had in hand: rows as of `settle_rows`; those of kind requeue give it back.
 
-    Returns the consumers that have something in hand now, in their order.
+    Returns the consumers of which anything was there, in their order.
     """
     touched: dict[Consumer, None] = {}
     p = address_readonly(rows)
@@ -167,7 +173,9 @@ def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, Non
     at = 0
     while at + SETTLED_ROW <= size:
         consumer = consumers.get(get64(p, at))
-        if consumer is not None and consumer.claim(get64(p, at + 8), get32(p, at + 16)):
-            touched[consumer] = None
+        if consumer is not None:
+            claimed = consumer.claim(get64(p, at + 8), get32(p, at + 16), get32(p, at + 20) == C_REQUEUE)
+            if claimed:
+                touched[consumer] = None
         at += SETTLED_ROW
     return touched

@@ -239,6 +239,8 @@ class Acceptor:
 class Shard:
     """One life of a shard. `entered` has the bodies that it took in, by queue id; the first `safe` of them outlive it.
 
+    Of the first `written` the next life knows that they were there; others were gone before they would have been.
+
     `recovered` is how many messages a queue had from the start, `known` the last turn of each link that was safe then.
     """
 
@@ -257,6 +259,7 @@ class Shard:
         self.read: dict[bytes, deque[tuple[int, list[tuple[int, bytes]]]]] = defaultdict(deque)
         self.rejected: dict[int, int] = defaultdict(int)
         self.safe: dict[int, int] = {}
+        self.written: dict[int, int] = {}
         self.recovered: dict[int, int] = {}
 
     def make_core(self, node: Node, index: int, incarnation: int) -> ShardCore:
@@ -292,7 +295,8 @@ class Shard:
                 self.writing = commit, self.sizes()
             return commit is not None
         assert self.store is not None
-        commit, self.safe = self.writing
+        commit, self.written = self.writing
+        self.safe = self.written
         self.writing = None
         self.store.write(commit)
         self.core.committed()
@@ -303,7 +307,8 @@ class Shard:
         if self.store is None:
             return
         if self.writing is not None and written:
-            commit, self.safe = self.writing
+            commit, self.written = self.writing
+            self.safe = self.written
             self.store.write(commit)
         self.store.close()
 

@@ -275,4 +275,7 @@ def test_settlements_are_gathered_with_or_without_what_is_requeued(load: Load, r
         gathered.extend(builders[0], requeues)
     rows = [(0x100, 0, 2, ACK), *[(0x100, 2, 1, REQUEUE)][: int(requeues)], (0x100, 3, 3, REJECT)]
     assert rows_of(gathered) == rows * 2
+    held = load(NAME).Settlements()
+    held.extend_held(builders[0])
+    assert rows_of(held) == [(0x100, 0, 6, ACK)]
     assert rows_of(builders[0]) == [(0x100, 0, 2, ACK), (0x100, 2, 1, REQUEUE), (0x100, 3, 3, REJECT)]

@@ -22,8 +22,9 @@ class FlowAndLives(Flow):
 
     def __init__(self) -> None:
         super().__init__()
-        # What earlier lives of shards knew when they died, by queue id.
+        # What was safe when shards died, and what of it their next lives know to have been there, by queue id.
         self.kept: dict[int, set[Id]] = {}
+        self.known: dict[int, set[Id]] = {}
         self.refused: dict[int, int] = {}
         self.unacked_for_ever: set[tuple[str, Id]] = set()
         # Deliveries of publishes that were not safe, by client, channel and tag: no later life knows them.
@@ -55,6 +56,7 @@ class FlowAndLives(Flow):
         self.nothing_unsafe_is_confirmed(unsafe)
         for id, bodies in life.entered.items():
             known = {identity(body) for body in bodies}
+            self.known.setdefault(id, set()).update(map(identity, bodies[: life.written.get(id, 0)]))
             self.kept.setdefault(id, set()).update(message for message in known if (names[id], message) not in unsafe)
             queue = life.core.queues.get(id)
             dropped = 0 if queue is None else queue.contents.dropped
@@ -106,9 +108,8 @@ class FlowAndLives(Flow):
         """What an earlier life knew must not enter again."""
         life = self.node.shards[self.node.queue(kept.name).shard]
         assert life is not None
-        before = self.kept.get(kept.id, set())
-        assert not before & {identity(body) for body in life.entered[kept.id]}
-        return before
+        assert not self.known.get(kept.id, set()) & {identity(body) for body in life.entered[kept.id]}
+        return self.kept.get(kept.id, set())
 
     def held_deliveries(self) -> list[tuple[str, Id]]:
         return [

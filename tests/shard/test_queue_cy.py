@@ -110,13 +110,14 @@ class Line:
                 self.totals["acked"] += kind != REQUEUE
         return settled
 
-    def claim(self, sequence: int, count: int, holder: int) -> int:
-        """How many of the range were delivered once and are ready again: now they are in that holder's hands."""
+    def claim(self, sequence: int, count: int, holder: int, returned: bool) -> int:
+        """How many of the range were delivered once and are ready: now they are in that holder's hands, or returned."""
         claimed = 0
         for message in self.messages[sequence : sequence + count]:
             if message.state == "ready" and message.delivered:
                 claimed += 1
-                message.state, message.holder = "unacked", holder
+                if not returned:
+                    message.state, message.holder = "unacked", holder
         return claimed
 
     def drop_head(self, max_count: int, max_bytes: int) -> int:
@@ -310,8 +311,8 @@ class Queues(RuleBasedStateMachine):
     def hold_rows(self, rows: list[tuple[int, int, int, int]]) -> None:
         """Deliveries of an earlier life: of what they name, consumers get what was delivered and is ready."""
         touched = set()
-        for id, sequence, count, _ in rows:
-            if id in self.takers and self.lines[self.takers[id].queue].claim(sequence, count, id):
+        for id, sequence, count, kind in rows:
+            if id in self.takers and self.lines[self.takers[id].queue].claim(sequence, count, id, kind == REQUEUE):
                 touched.add(id)
         octets = b"".join(row(*each) for each in rows)
         assert self.both(lambda real: {c.id for c in real.module.hold_rows(octets, real.consumers)}) == touched
