@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from router.placement import place
 from tests.broker import Broker
 from tests.frames import Event
 from tests.outcomes import Confirms, wait_get
@@ -43,13 +44,14 @@ def consumed(channel: Channel, queue: str, count: int) -> list[int]:
     return numbers
 
 
+def shards(broker: Broker) -> list[dict[str, Any]]:
+    processes = json.loads(broker.penstock("status", "--json").stdout)["processes"]
+    return [facts for facts in processes if facts["role"] == "shard"]
+
+
 def shard_facts(broker: Broker) -> dict[str, Any]:
-    (facts,) = (
-        facts
-        for facts in json.loads(broker.penstock("status", "--json").stdout)["processes"]
-        if facts["role"] == "shard"
-    )
-    return dict(facts)
+    (facts,) = shards(broker)
+    return facts
 
 
 def lines(broker: Broker, event: str) -> list[dict[str, Any]]:
@@ -127,3 +129,34 @@ def test_a_store_that_cannot_be_written_holds_its_producers(tmp_path: Path) -> N
         with Client.connect(broker.address) as client:
             rest = list(range(5, confirms.published))
             assert consumed(client.channel(), "q", len(rest)) == rest
+
+
+def test_a_shard_whose_store_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
+    """One line of its log says why; the other shards serve, and it does once the store is there again."""
+    with Broker(tmp_path, shards=2) as broker:
+        queues = [f"q-{number}" for number in range(8)]
+        with Client.connect(broker.address) as client:
+            channel = client.channel()
+            confirms = Confirms(channel)
+            for number, queue in enumerate(queues):
+                channel.call("queue.declare", queue=queue, durable=True)
+                confirms.publish(b"%d" % number, queue, delivery_mode=2)
+            confirms.wait()
+        file = tmp_path / "data" / "shards" / "0" / "data.mdb"
+        aside = file.with_name("aside")
+        file.rename(aside)
+        file.write_bytes(b"x" * 10_000)
+        pid = broker.kill("shard")
+        said = wait_for(lambda: lines(broker, "shard cannot start"))
+        assert str(file.parent) in said[0]["problem"]
+        (served,) = {facts["index"] for facts in shards(broker) if facts["state"] == "ready"}
+        assert served == 1
+        other = next(queue for queue in queues if place("/", queue, range(2), {}) == served)
+        with Client.connect(broker.address) as client:
+            assert consumed(client.channel(), other, 1) == [queues.index(other)]
+        aside.rename(file)
+        broker.wait_replaced("shard", pid, 20)
+        with Client.connect(broker.address) as client:
+            for number, queue in enumerate(queues):
+                if queue != other:
+                    assert consumed(client.channel(), queue, 1) == [number]
