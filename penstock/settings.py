@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -81,6 +82,15 @@ def free_disk(path: Path) -> int:
     """Bytes that are free on the disk where a directory is, or will be."""
     there = next(parent for parent in (path, *path.parents) if parent.exists())
     return shutil.disk_usage(there).free
+
+
+def stored_bytes(data: Path) -> int:
+    """Bytes of the stores of a data directory."""
+    total = 0
+    for path in data.glob("shards/*/**/*.mdb"):
+        with suppress(OSError):  # gone since, or not ours to look at: then the node will say so
+            total += path.stat().st_size
+    return total
 
 
 def _parse_bytes(value: object) -> object:
@@ -252,7 +262,7 @@ class StoreSettings(BaseModel):
         default=0,
         ge=0,
         description=f"contents the node's stores may hold, in bytes; 0 is {STORE_SHARE:.0%} of what is free on the "
-        "disk when the node starts",
+        "disk, or theirs already, when the node starts",
     )
 
     @property
@@ -311,7 +321,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _resolve_store_limit(self) -> Self:
         if not self.store.limit:
-            limit = int(free_disk(self.data) * STORE_SHARE)
+            limit = int((free_disk(self.data) + stored_bytes(self.data)) * STORE_SHARE)
             self.__dict__["store"] = self.store.model_copy(update={"limit": limit})
         return self
 

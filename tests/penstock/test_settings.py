@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.settings import MIB, Settings, SettingsError, half_the_cores, known_keys
+from penstock.settings import MIB, Settings, SettingsError, half_the_cores, known_keys, stored_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -179,3 +179,14 @@ def test_every_setting_says_what_it_means_and_numbers_have_bounds() -> None:
             assert field["description"], name
             if field.get("type") in ("integer", "number"):
                 assert "minimum" in field or "exclusiveMinimum" in field, name
+
+
+def test_what_is_stored_already_counts_as_room_for_the_store(tmp_path: Path) -> None:
+    """Or else a store would be full after a restart that was not before."""
+    assert stored_bytes(tmp_path / "none") == 0
+    for name in ("shards/0/data.mdb", "shards/1/data.mdb", "shards/1/spill/data.mdb"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * (1 << 20))
+    (tmp_path / "shards" / "other").write_bytes(b"x" * (1 << 20))
+    assert stored_bytes(tmp_path) == 3 << 20
