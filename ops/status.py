@@ -86,6 +86,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
             gate = gauges.queue_read(facts["index"])
             facts["saturated"] = gate is not None and gate.saturated
             facts["reason"] = gate.name if gate is not None and gate.saturated else None
+            facts["contents"] = 0 if gate is None else gate.ready_bytes
     queues = [record for slot in slots if slot >= gauges.shards and (record := gauges.queue_read(slot))]
     summary = {
         "data": str(node.settings.data),
@@ -94,6 +95,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         "uptime": round(now - gauges.epoch / 1e6, 3),
         "topology_version": gauges.topology_version(),
         "memory_limit": node.settings.memory_limit,
+        "contents": sum(facts.get("contents", 0) for facts in processes),
         "rss": sum(facts["rss"] for facts in processes),
         "in_flight": sum(
             gauges.pair_in_flight(acceptor, shard)
@@ -166,7 +168,8 @@ def _by_name(facts: Facts) -> tuple[str, str]:
 def _summary(node: Facts) -> str:
     return (
         f"node on {node['amqp']}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
-        f"memory {_size(node['rss'])} of {_size(node['memory_limit'])}, in flight {_size(node['in_flight'])}, "
+        f"contents in memory {_size(node['contents'])} of {_size(node['memory_limit'])}, "
+        f"in flight {_size(node['in_flight'])}, processes {_size(node['rss'])}, "
         f"topology version {node['topology_version']}"
     )
 
