@@ -20,7 +20,9 @@ STAMP = struct.Struct(">II")
 class Producer:
     """One connection with one channel that publishes the same message, numbered, for as long as it can."""
 
-    def __init__(self, client: Client, number: int, routing_key: str, size: int, count: int, batch: int) -> None:
+    def __init__(
+        self, client: Client, number: int, routing_key: str, size: int, count: int, batch: int, persistent: bool
+    ) -> None:
         self.client = client
         self.channel = client.channel()
         self.number = number
@@ -30,7 +32,8 @@ class Producer:
         self.flow_stops = 0
         self.held = False
         self.ended: Exception | None = None
-        self._message = publish_frames(1, bytes(size), routing_key=routing_key)
+        options = {"delivery_mode": 2} if persistent else {}
+        self._message = publish_frames(1, bytes(size), routing_key=routing_key, **options)
         self._stamp_at = len(self._message) - 1 - size
         self._batch = batch
         self._pending = memoryview(b"")
@@ -86,6 +89,7 @@ class Producers:
         count: int = 1 << 31,
         batch: int = 50,
         honour: bool = False,
+        persistent: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         """One producer for each routing key, `count` messages each; connected when this returns.
@@ -94,7 +98,7 @@ class Producers:
         """
         self.honour = honour
         self.producers = [
-            Producer(Client.connect(address, properties=properties), number, key, size, count, batch)
+            Producer(Client.connect(address, properties=properties), number, key, size, count, batch, persistent)
             for number, key in enumerate(routing_keys)
         ]
         self._stop = threading.Event()

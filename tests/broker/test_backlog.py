@@ -1,0 +1,88 @@
+"""More in the queues than memory may hold: it goes to the disk and comes back, whole, in order and in time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Broker
+from tests.outcomes import wait_depth
+from tests.producers import STAMP, Producers
+from tests.raw import Channel, Client
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
+
+LIMIT = 64 * 1024 * 1024
+QUEUES = 16
+COUNT = 2500
+SIZE = 4096
+
+
+def memory(broker: Broker) -> int:
+    """Octets of memory that belong to no file, of all shards."""
+    total = 0
+    for pid in broker.children("shard"):
+        status = Path(f"/proc/{pid}/status").read_text().splitlines()
+        total += next(int(line.split()[1]) for line in status if line.startswith("RssAnon:")) * 1024
+    return total
+
+
+def drain(channel: Channel, queue: str, number: int, count: int) -> list[bool]:
+    """Consume a queue that has so many messages of one producer, in order; which of them say redelivered."""
+    channel.call("basic.qos", prefetch_count=300)
+    channel.call("basic.consume", queue=queue, consumer_tag=queue)
+    redelivered = []
+    for expected in range(count):
+        event = channel.take("basic.deliver")
+        assert STAMP.unpack_from(event.body) == (number, expected)
+        redelivered.append(event.redelivered)
+        if expected % 100 == 99 or expected == count - 1:
+            channel.send("basic.ack", delivery_tag=event.delivery_tag, multiple=True)
+    channel.call("basic.cancel", consumer_tag=queue)
+    return redelivered
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_backlog_beyond_memory(tmp_path: Path, persistent: bool) -> None:
+    queues = [f"backlog-{i}" for i in range(QUEUES)]
+    with Broker(tmp_path, f"memory_limit={LIMIT}") as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        for queue in queues:
+            channel.call("queue.declare", queue=queue, durable=persistent)
+        before = memory(broker)
+        producers = Producers(broker.address, queues, size=SIZE, count=COUNT, persistent=persistent)
+        with producers:
+            wait_for(lambda: producers.done, timeout=90, what="everything to be published")
+            for queue in queues:
+                wait_depth(channel, queue, COUNT)
+        assert memory(broker) - before < LIMIT < QUEUES * COUNT * SIZE
+        for number in (3, 12):
+            assert not any(drain(client.channel(), queues[number], number, COUNT))
+        broker.wait_replaced("shard", broker.kill("shard"), 20)
+        for number in (0, 15):
+            left = channel.depth(queues[number])
+            if persistent:
+                assert left == COUNT
+                drain(client.channel(), queues[number], number, COUNT)
+            else:  # what was in memory only is gone
+                assert 0 < left <= COUNT
+        assert memory(broker) < before + LIMIT
+
+
+def test_purging_and_deleting_give_the_disk_back(tmp_path: Path) -> None:
+    with Broker(tmp_path, f"memory_limit={8 * 1024 * 1024}") as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        path = tmp_path / "data" / "shards" / "0"
+        sizes = []
+        for _ in range(4):
+            channel.call("queue.declare", queue="again", durable=True)
+            with Producers(broker.address, ["again"], size=SIZE, count=3000, persistent=True) as producers:
+                wait_for(lambda producers=producers: producers.done, timeout=60, what="everything to be published")
+                wait_depth(channel, "again", 3000)
+            assert channel.call("queue.purge", queue="again").messages == 3000
+            channel.call("queue.delete", queue="again")
+            sizes.append(os.stat(path / "data.mdb").st_blocks * 512)
+        assert sizes[-1] < 2 * sizes[0] + 3000 * SIZE
