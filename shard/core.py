@@ -310,7 +310,7 @@ class ShardCore:
         """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
         if self.burial.has_work():
             return self.now
-        return self.alarms.next() if self.recovery is None else self.recovery.deadline
+        return min(self.alarms.next() if self.recovery is None else self.recovery.deadline, self.paging.wake)
 
     def weigh_all(self, now: int) -> None:
         """Decide whether the shard has room for more. A queue that goes makes room as well."""

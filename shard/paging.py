@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shard.priority_cy import PriorityQueue
+from shard.queue_cy import NEVER
 from shard.queues import QueueState
 
 if TYPE_CHECKING:
@@ -16,44 +17,50 @@ if TYPE_CHECKING:
 
 # Percent of the shard's memory above which contents go, and how many are to be left.
 ABOVE, LEFT = 50, 40
-# Octets that stay at the head of a queue with consumers, and that are read ahead.
+# Octets that stay at the head of a queue with consumers, at most; twice as many are read ahead.
 HEAD = 512 * 1024
-AHEAD = 1024 * 1024
 # At most so many octets are spilled with one commit.
 SLICE = 16 * 1024 * 1024
+# Where all that is left is at heads or in hand, it is looked through again after so many microseconds.
+REST = 100_000
 
 
 class Paging:
-    """Decides what goes out of memory and what comes back. `limit` is the shard's memory, in octets."""
+    """Decides what goes out of memory and what comes back. `limit` is the shard's memory, in octets.
+
+    `head` is how many octets stay at the head of a queue with consumers. `wake` is when there may be more to do though
+    nothing happens, in microseconds since 1970.
+    """
 
     def __init__(self, core: ShardCore, limit: int) -> None:
         self.core = core
-        self.limit = limit
         self.above = limit * ABOVE // 100
         self.left = limit * LEFT // 100
+        self.head = HEAD
         self.begun = False
-        self.fruitless = 0
+        self.wake = NEVER
 
     def page_out(self) -> None:
         """Let contents go if there are too many. What is being written can only go once it is."""
         core = self.core
-        if core.weight <= (self.left if self.begun else max(self.above, self.fruitless)):
+        if core.weight <= (self.left if self.begun else self.above):
             self.begun = False
-            return
-        if core.journal is None or core.committing is not None:
+            self.wake = NEVER
             return
         self.begun = True
+        if core.journal is None or core.committing is not None or (self.wake != NEVER and core.now < self.wake):
+            return
+        # All heads together take no more than half of what is to be left.
+        heads = sum(1 for queue in core.queues.values() if queue.ring.consumers)
+        self.head = min(HEAD, self.left // (2 * max(heads, 1)))
         excess = min(core.weight - self.left, SLICE)
         before = excess
         for queue in sorted(core.queues.values(), key=lambda queue: queue.weighed, reverse=True):
-            excess -= queue.contents.page_out(excess, HEAD if queue.ring.consumers else 0)
+            excess -= queue.contents.page_out(excess, self.head if queue.ring.consumers else 0)
             core.weigh(queue, queue.weight)
             if excess <= 0:
                 break
-        if excess == before:
-            # All that is left is at heads or in hand: look again when there is more.
-            self.begun = False
-            self.fruitless = core.weight + SLICE
+        self.wake = core.now + REST if excess == before and not core.journal else NEVER
 
     def look_ahead(self, queue: QueueState) -> None:
         """Have read what the consumers of a queue will want next."""
@@ -62,7 +69,7 @@ class Paging:
             return
         if isinstance(contents, PriorityQueue):
             return  # which line is served next is not known
-        wanted = contents.ahead(contents.first_ready(), AHEAD)
+        wanted = contents.ahead(contents.first_ready(), 2 * self.head)
         if wanted:
             contents.reading = True
             self.core.reads.append((queue, wanted))
