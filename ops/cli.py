@@ -13,7 +13,8 @@ from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
 from ops.store import command as store
 from penstock import __version__, logs
-from penstock.settings import Settings, SettingsError
+from penstock.settings import Settings
+from penstock.sources import SettingsError
 
 app = typer.Typer(
     name="penstock",

@@ -9,7 +9,8 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from penstock.settings import KIB, MIB, SIZE, Settings, model_of
+from penstock.settings import KIB, MIB, SIZE, Settings
+from penstock.sources import model_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 

@@ -8,14 +8,13 @@ files nor the environment.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self
 
 import psutil
 from pydantic import (
@@ -29,32 +28,35 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
-    EnvSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
-from pydantic_settings import SettingsError as SourceError
 
-ENV_PREFIX = "PENSTOCK_"
-ENV_NESTED = "__"
+from penstock.sources import (
+    ENV_NESTED,
+    ENV_PREFIX,
+    SettingsError,
+    Tree,
+    assignment,
+    check_known,
+    environment,
+    first_complaint,
+    leaves,
+    merge,
+    toml,
+)
+
 MEMORY_SHARE = 0.4
 STORE_SHARE = 0.8
 KIB = 1024
 MIB = 1024 * KIB
 
 LogLevel = Literal["debug", "info", "warning", "error"]
-Tree: TypeAlias = dict[str, Any]
 
 _byte_size = TypeAdapter(ByteSize)
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be used; the text is one line for who wrote it, naming the key and its origin."""
 
 
 def default_data() -> Path:
@@ -346,127 +348,26 @@ class Settings(BaseSettings):
         `config` is a TOML file; `flags` maps top-level names to values, None being a flag that was not given;
         `assignments` are "dotted.key=value" texts. SettingsError says what is wrong with which of them.
         """
-        layers = [("in the environment", _environment(cls))]
+        layers = [("in the environment", environment(cls))]
         if config is not None:
-            layers.insert(0, (f"in {config}", _toml(cls, config)))
+            layers.insert(0, (f"in {config}", toml(cls, config)))
         layers.append(
             ("on the command line", {key: value for key, value in (flags or {}).items() if value is not None})
         )
-        layers.extend(("by --set", _assignment(text)) for text in assignments)
+        layers.extend(("by --set", assignment(text)) for text in assignments)
         merged: Tree = {}
         origins: dict[str, str] = {}
         for origin, layer in layers:
-            for key in _leaves(cls, layer):
-                _check_known(cls, key, origin)
+            for key in leaves(cls, layer):
+                check_known(cls, key, origin)
                 origins[key] = origin
-            _merge(merged, layer)
+            merge(merged, layer)
         try:
             return cls(**merged)
         except ValidationError as error:
-            raise SettingsError(_first_complaint(error, origins)) from None
+            raise SettingsError(first_complaint(error, origins)) from None
 
     @classmethod
     def from_resolved(cls, facts: Mapping[str, Any]) -> Self:
         """The settings another process resolved (`model_dump(mode="json")`); reads no file and no environment."""
         return cls(**facts)
-
-
-def model_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The model of a section; None if the field is a setting."""
-    kind = field.annotation
-    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
-
-
-def known_keys(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
-    """The dotted key of every setting, in the order of the model."""
-    for name, field in model.model_fields.items():
-        section = model_of(field)
-        if section:
-            yield from known_keys(section, f"{prefix}{name}.")
-        else:
-            yield prefix + name
-
-
-def _sections(model: type[BaseModel]) -> set[str]:
-    return {key.rpartition(".")[0] for key in known_keys(model)} - {""}
-
-
-def _leaves(model: type[BaseModel], tree: Tree, prefix: str = "") -> Iterator[str]:
-    """Dotted keys of a tree; only a section of the model is looked into, so that its name is no key itself."""
-    for name, value in tree.items():
-        key = prefix + name
-        if key in _sections(model) and isinstance(value, dict):
-            yield from _leaves(model, value, f"{key}.")
-        else:
-            yield key
-
-
-def _check_known(model: type[BaseModel], key: str, origin: str) -> None:
-    known = list(known_keys(model))
-    if key in known:
-        return
-    if key in _sections(model):
-        raise SettingsError(f"{key!r} is a section, not a setting ({origin}); its settings are {key}.…")
-    raise SettingsError(f"unknown setting {key!r} {origin}{_suggestion(key, known)}")
-
-
-def _suggestion(key: str, known: list[str]) -> str:
-    """The nearest known key; a last part that is right in another section counts before likeness of letters."""
-    last = key.rpartition(".")[2].replace("-", "_")
-    nearest = [name for name in known if name.rpartition(".")[2] == last]
-    nearest = nearest or difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
-    if not nearest:
-        ends = {name.rpartition(".")[2]: name for name in known}
-        nearest = [ends[end] for end in difflib.get_close_matches(last.lower(), ends, n=1, cutoff=0.0)]
-    return f"; did you mean {nearest[0]!r}?"
-
-
-def _environment(model: type[BaseSettings]) -> Tree:
-    for name in os.environ:
-        if name.upper().startswith(ENV_PREFIX):
-            key = name[len(ENV_PREFIX) :].lower().replace(ENV_NESTED, ".")
-            if key not in _sections(model):
-                _check_known(model, key, f"in the environment ({name})")
-    try:
-        return EnvSettingsSource(model)()
-    except SourceError as error:
-        raise SettingsError(f"the environment cannot be read: {error}") from None
-
-
-def _toml(model: type[BaseSettings], config: Path) -> Tree:
-    if not config.is_file():  # the source below takes a missing file for an empty one
-        raise SettingsError(f"cannot read {config}: {'not a file' if config.exists() else 'no such file'}")
-    try:
-        return TomlConfigSettingsSource(model, toml_file=config)()
-    except OSError as error:
-        raise SettingsError(f"cannot read {config}: {error.strerror}") from None
-    except ValueError as error:  # of TOML or of UTF-8
-        raise SettingsError(f"cannot read {config}: {' '.join(str(error).split())}") from None
-
-
-def _assignment(text: str) -> Tree:
-    """{"flow": {"max_count": "5"}} of "flow.max_count=5"."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise SettingsError(f"--set wants KEY=VALUE, not {text!r}")
-    tree: Any = value.strip()
-    for part in reversed(key.strip().split(".")):
-        tree = {part: tree}
-    return dict(tree)
-
-
-def _merge(into: Tree, layer: Tree) -> None:
-    for key, value in layer.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
-
-
-def _first_complaint(error: ValidationError, origins: Mapping[str, str]) -> str:
-    complaint = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in complaint["loc"])
-    text = complaint["msg"].removeprefix("Value error, ")
-    if key in origins:
-        return f"{key}: {text}, got {complaint['input']!r} ({origins[key]})"
-    return f"{key}: {text}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ops import reference
-from penstock.settings import known_keys
+from penstock.settings import Settings
+from penstock.sources import known_keys
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -12,5 +13,5 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_the_page_names_every_setting() -> None:
     page = reference.page()
-    for key in known_keys():
+    for key in known_keys(Settings):
         assert f"| `{key}` |" in page
