@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from router.placement import place
 from tests.broker import Broker
+from tests.faults.disk import Calls, Disk
 from tests.frames import Event
 from tests.outcomes import Confirms, wait_get
 from tests.raw import Channel, Client
@@ -160,3 +162,35 @@ def test_a_shard_whose_store_cannot_be_opened_is_tried_again(tmp_path: Path) -> 
             for number, queue in enumerate(queues):
                 if queue != other:
                     assert consumed(client.channel(), queue, 1) == [number]
+
+
+@pytest.mark.parametrize(
+    ("durability", "error", "calls", "reason"),
+    [
+        ("interval=20ms", errno.EIO, Calls.SYNC, "cannot be flushed to the disk: Input/output error"),
+        ("commit", errno.EROFS, Calls.WRITE | Calls.OPEN, "cannot be written: Read-only file system"),
+        ("none", errno.ENOSPC, Calls.WRITE, "cannot be written: No space left on device"),
+    ],
+)
+def test_trouble_of_the_disk_holds_producers_until_it_is_over(
+    tmp_path: Path, durability: str, error: int, calls: Calls, reason: str
+) -> None:
+    disk = Disk((tmp_path / "data").resolve(), tmp_path / "disk", cuts=False)
+    with Broker(tmp_path, f"store.durability={durability}", environment=disk.environment) as broker:
+        with Client.connect(broker.address) as client:
+            channel = client.channel()
+            channel.call("queue.declare", queue="q", durable=True)
+            confirms = Confirms(channel)
+            with disk.trouble(error, calls):
+                for number in range(3):
+                    confirms.publish(b"%d " % number, "q", delivery_mode=2)
+                (said,) = wait_for(lambda: lines(broker, "store in trouble"))
+                assert said["reason"] == f"its store {reason}"
+                confirms.publish(b"3 ", "q", delivery_mode=2)
+                assert client.take("connection.blocked").reason == f"shard 0: its store {reason}"
+                assert shard_facts(broker)["reason"] == said["reason"]
+            client.take("connection.unblocked")
+            confirms.wait()
+            assert not confirms.nacked
+            assert consumed(channel, "q", 4) == [0, 1, 2, 3]
+        assert len(lines(broker, "store works again")) == 1
