@@ -99,7 +99,7 @@ class Consuming:
         if queue is None:
             link.reply(request, None)
         else:
-            self.core.ask_to_delete(queue, lambda error: link.reply(request, None))
+            self.core.requests.ask_to_delete(queue, lambda error: link.reply(request, None))
 
     def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> None:
         queue = self.core.queues.get(queue_id)
@@ -254,7 +254,7 @@ class Consuming:
         """Its channel is gone: what it has in hand goes back."""
         queue = self.remove_consumer(link, consumer, requeue=True)
         if queue is not None:
-            self.core.ask_to_delete(queue, lambda error: None)
+            self.core.requests.ask_to_delete(queue, lambda error: None)
 
     def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> QueueState | None:
         """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back.

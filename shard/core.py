@@ -23,11 +23,11 @@ from router.records import Queue
 from router.topology import Topology
 from shard.admission import Refused, admit, take_all
 from shard.burial import SLICE, Burial
+from shard.commits import Commits
 from shard.consuming import Consuming
-from shard.environment import StoreError
 from shard.expiry import Alarms
 from shard.gate import Gate
-from shard.journal import Commit, Journal
+from shard.journal import Journal
 from shard.link import Link, life_of
 from shard.paging import Paging
 from shard.peers import Peers
@@ -35,7 +35,7 @@ from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.recovery import Life, Recovery
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
-from shard.room import UNWRITTEN
+from shard.requests import Requests
 from shard.segment_cy import Segment
 from shard.stalls import Stalls
 from shard.transactions import release, reserve, take_in
@@ -62,7 +62,6 @@ class ShardCore:
         self.journal = journal
         self.recovered = recovered
         self.base = (life % LIVES) << LIFE_BITS
-        self.committing: list[tuple[Link, int]] | None = None
         self.recovery: Recovery | None = None
         self.reads: list[tuple[QueueState, list[Segment]]] = []
         self.gauges = gauges
@@ -83,14 +82,14 @@ class ShardCore:
         self.held = 0
         self.gate = Gate(index, gauges, settings, now, self.broadcast)
         self.paging = Paging(self, settings.memory_limit // settings.shards)
+        self.commits = Commits(self)
+        self.requests = Requests(self)
         self.consuming = Consuming(self, settings.flow.consumer_window_bytes)
         self.operations: dict[int, Callable[..., None]] = {
-            bus.PURGE: self.purge,
-            bus.DELETE: self.delete,
-            bus.STAT: self.stat,
             bus.REPLIES: reply_consumer,
             bus.REPLIES_TO: self.reply_consumer_lives,
             bus.RESERVE: partial(reserve, self),
+            **self.requests.operations,
             **self.consuming.operations,
         }
 
@@ -231,46 +230,10 @@ class ShardCore:
             self.consuming.end_grants()
         self.paging.page_out()
         self.weigh_all(now)
-        self.make_safe()
+        self.commits.make_safe()
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
 
     # The store
-
-    def make_safe(self) -> None:
-        """Where nothing is to be written what was taken in is safe, and is reported."""
-        if not self.journal and self.committing is None:
-            for link in self.links.values():
-                if link.safe != link.taken:
-                    link.make_safe(link.taken)
-
-    def take_commit(self) -> Commit | None:
-        """What is to be written now, if anything; nothing while the commit before is under way."""
-        if not self.journal or self.committing is not None:
-            return None
-        self.committing = []
-        for identity, link in self.links.items():
-            if link.safe != link.taken:
-                self.journal.link(identity, link.record())
-                self.committing.append((link, link.taken))
-        return self.journal.hand_over()
-
-    def committed(self) -> None:
-        """What was handed over is in the store."""
-        self.gate.store_works(UNWRITTEN, self.now)
-        committing, self.committing = self.committing or [], None
-        for link, turn in committing:
-            link.make_safe(turn)
-
-    def not_committed(self, commit: Commit, reason: str) -> None:
-        """What was handed over could not be written, for that reason: publishers wait until it can be."""
-        self.take_back(commit)
-        self.gate.store_fails(UNWRITTEN, reason, self.now)
-
-    def take_back(self, commit: Commit) -> None:
-        """What was handed over is not in the store: it gathers with the rest."""
-        assert self.journal is not None
-        self.committing = None
-        self.journal.take_back(commit)
 
     def were_read(self, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
         """What was asked for in `reads`, as far as it could be read."""
@@ -279,11 +242,6 @@ class ShardCore:
             queue.contents.install(segment, batch)
         if queue.id in self.queues:
             self.touch(queue)
-
-    def note_positions(self) -> None:
-        """The shard ends in order: the next life is to know exactly what was delivered."""
-        for queue in self.queues.values():
-            queue.contents.note_position()
 
     def finish_touched(self) -> None:
         touched, self.touched = self.touched, {}
@@ -303,7 +261,7 @@ class ShardCore:
                 self.write_gauge(queue)
             if queue.contents.expiring or queue.features.expires is not None:
                 if queue.is_forgotten(self.now) and not queue.fenced and self.recovery is None:
-                    self.ask_to_delete(queue, lambda error: None)
+                    self.requests.ask_to_delete(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
 
     def next_wake(self) -> int:
@@ -412,68 +370,6 @@ class ShardCore:
 
     def reply_consumer_lives(self, link: Link, request: int, name: str) -> None:
         link.reply(request, has_reply_consumer(self, name))
-
-    def purge(self, link: Link, request: int, queue_id: int) -> None:
-        queue = self.queues.get(queue_id)
-        if queue is None:
-            link.refuse(request, 404, "no such queue")
-            return
-        self.settle_now(queue)
-        try:
-            link.reply(request, queue.contents.purge())
-        except StoreError as error:
-            self.stalls.failed(queue, self.now, error)
-            link.refuse(request, 406, f"{queue} cannot be read")
-
-    def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> None:
-        queue = self.queues.get(queue_id)
-        if queue is None:
-            link.reply(request, 0)
-            return
-        self.settle_now(queue)
-        if if_unused and queue.ring.consumers:
-            link.refuse(request, 406, f"{queue} in use")
-        elif if_empty and queue.contents.ready:
-            link.refuse(request, 406, f"{queue} not empty")
-        else:
-            ready = queue.contents.ready
-            self.ask_to_delete(queue, lambda error: link.reply(request, ready, error))
-
-    def stat(self, link: Link, request: int, queue_id: int) -> None:
-        queue = self.queues.get(queue_id)
-        if queue is None:
-            link.refuse(request, 404, "no such queue")
-            return
-        self.settle_now(queue)
-        queue.used = self.now
-        link.reply(request, [queue.contents.ready, len(queue.ring)])
-
-    # What follows from them
-
-    def ask_to_delete(self, queue: QueueState, done: Callable[[Any], None]) -> None:
-        """The router decides what exists; until it has, nobody new may consume.
-
-        All who ask meanwhile get its answer before consumers are told that the queue has gone: so it is with RabbitMQ,
-        and clients drop a consumer when they see delete-ok. The change that the router publishes may come before its
-        answer, but does not stand for it: only then acceptors can know that they have to take that change in.
-        """
-        queue.deleters.append(done)
-        if len(queue.deleters) > 1:
-            return
-        queue.fenced = True
-
-        def answered(result: Any, error: Any) -> None:
-            deleters, queue.deleters = queue.deleters, []
-            for done in deleters:
-                done(error)
-            if error is None:
-                self.close_queue(queue.id)
-            elif queue.id in self.queues:
-                queue.fenced = False
-                log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
-            self.consuming.tell_cancelled(queue)
-
-        self.router_requests.append(("queue_delete", {"queue_id": queue.id}, answered))
 
     def died(self, role: str, index: int, incarnation: int) -> None:
         """A process died. What an acceptor had in hand goes back to its queues."""

@@ -48,7 +48,7 @@ class Paging:
             self.wake = NEVER
             return
         self.begun = True
-        if core.journal is None or core.committing is not None or (self.wake != NEVER and core.now < self.wake):
+        if core.journal is None or core.commits.under_way or (self.wake != NEVER and core.now < self.wake):
             return
         # All heads together take no more than half of what is to be left.
         heads = sum(1 for queue in core.queues.values() if queue.ring.consumers)

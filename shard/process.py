@@ -158,7 +158,7 @@ class Shard:
         requests, self.core.router_requests = self.core.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
-        commit = None if self.resting else self.core.take_commit()
+        commit = None if self.resting else self.core.commits.hand_over()
         if commit is not None:
             writing = self.in_background(
                 self.writer, lambda: self.store.write(commit), lambda error: self.written(commit, error)
@@ -193,11 +193,11 @@ class Shard:
         if error is not None:
             self.resting = True
             self.loop.call_later(RETRY_SECONDS, self.commit_again)
-            self.core.not_committed(commit, error.reason)
+            self.core.commits.failed(commit, error.reason)
         else:
             if self.store.overflowed():
                 self.core.gate.store_overflows(self.core.now)
-            self.core.committed()
+            self.core.commits.written()
             self.flush_later(self.interval_ms)
         self.finish_turn()
 
@@ -245,11 +245,11 @@ class Shard:
         if self.writing is not None:
             commit, writing = self.writing
             if writing.exception() is None:
-                self.core.committed()
+                self.core.commits.written()
             else:
-                self.core.take_back(commit)
-        self.core.note_positions()
-        last = self.core.take_commit()
+                self.core.commits.take_back(commit)
+        self.core.commits.note_positions()
+        last = self.core.commits.hand_over()
         if last is not None:
             self.store.write(last)
         self.store.sync()

@@ -290,7 +290,7 @@ class Shard:
     def commit(self) -> bool:
         """What was handed over is written, or what gathered is handed over; whether there was any."""
         if self.writing is None:
-            commit = self.core.take_commit()
+            commit = self.core.commits.hand_over()
             if commit is not None:
                 self.writing = commit, self.sizes()
             return commit is not None
@@ -299,7 +299,7 @@ class Shard:
         self.safe = self.written
         self.writing = None
         self.store.write(commit)
-        self.core.committed()
+        self.core.commits.written()
         return True
 
     def end(self, written: bool) -> None:

@@ -1,0 +1,69 @@
+"""When what a shard took in is safe: at once where nothing is to be written, else with the commit that writes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shard.journal import Commit
+from shard.link import Link
+from shard.room import UNWRITTEN
+
+if TYPE_CHECKING:
+    from shard.core import ShardCore
+
+
+class Commits:
+    """The commits of one shard, one at a time. While one is `under_way` the journal gathers the next.
+
+    What it makes safe is noted when it is handed over: turns of links up to a number.
+    """
+
+    def __init__(self, core: ShardCore) -> None:
+        self.core = core
+        self._making_safe: list[tuple[Link, int]] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        return self._making_safe is not None
+
+    def make_safe(self) -> None:
+        """Where nothing is to be written what was taken in is safe, and is reported."""
+        if not self.core.journal and not self.under_way:
+            for link in self.core.links.values():
+                if link.safe != link.taken:
+                    link.make_safe(link.taken)
+
+    def hand_over(self) -> Commit | None:
+        """What is to be written now, if anything; nothing while the commit before is under way."""
+        journal = self.core.journal
+        if not journal or self.under_way:
+            return None
+        self._making_safe = []
+        for identity, link in self.core.links.items():
+            if link.safe != link.taken:
+                journal.link(identity, link.record())
+                self._making_safe.append((link, link.taken))
+        return journal.hand_over()
+
+    def written(self) -> None:
+        """What was handed over is in the store."""
+        self.core.gate.store_works(UNWRITTEN, self.core.now)
+        making_safe, self._making_safe = self._making_safe or [], None
+        for link, turn in making_safe:
+            link.make_safe(turn)
+
+    def failed(self, commit: Commit, reason: str) -> None:
+        """What was handed over could not be written, for that reason: publishers wait until it can be."""
+        self.take_back(commit)
+        self.core.gate.store_fails(UNWRITTEN, reason, self.core.now)
+
+    def take_back(self, commit: Commit) -> None:
+        """What was handed over is not in the store: it gathers with the rest."""
+        assert self.core.journal is not None
+        self._making_safe = None
+        self.core.journal.take_back(commit)
+
+    def note_positions(self) -> None:
+        """The shard ends in order: the next life is to know exactly what was delivered."""
+        for queue in self.core.queues.values():
+            queue.contents.note_position()
