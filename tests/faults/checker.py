@@ -200,16 +200,22 @@ class Checker:
         else:
             self._serial += 1
             self._rejected[place].append((event.reader, event.life, self._serial))
-        self._settled_on.add((place, event.reader, event.life))
+        if event.how is How.ACK or not self._goes_far(event.queue):
+            self._settled_on.add((place, event.reader, event.life))
+
+    def _goes_far(self, queue: str) -> bool:
+        """Whether its dead letters go to another shard."""
+        target = self.queues[queue].dead_to
+        return target is not None and self.queues[target].repeats
 
     def _finish(self, event: Done) -> None:
         place = event.queue, event.message
         self._noted.add(event.queue)
         self._first.pop(event.queue, None)
         if event.how is How.REJECT:
-            self._rejected_for_good.add(place)
-            target = self.queues[event.queue].dead_to
-            if target is not None and self.queues[target].repeats:
+            if event.message not in self._doubtful:
+                self._rejected_for_good.add(place)
+            if self._goes_far(event.queue):
                 return
         self._done.add(place)
         self._dead_letters.discard(place)
