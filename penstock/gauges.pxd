@@ -48,6 +48,7 @@ cdef class Gauges:
     cdef readonly Py_ssize_t processes_at
     cdef readonly Py_ssize_t sent_at
     cdef readonly Py_ssize_t taken_at
+    cdef readonly Py_ssize_t safe_at
     cdef readonly Py_ssize_t queues_at
     cdef readonly Py_ssize_t names_at
     cdef readonly Py_ssize_t size
@@ -59,6 +60,7 @@ cdef class Gauges:
     cpdef pair_add_taken(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count)
     cpdef int64_t pair_in_flight(self, Py_ssize_t acceptor, Py_ssize_t shard) except -1
     cpdef pair_reset_sent(self, Py_ssize_t acceptor, Py_ssize_t shard)
+    cpdef pair_write_safe(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn)
 
     cpdef queue_write(
         self, Py_ssize_t slot, uint64_t ready, uint64_t unacked, uint64_t ready_bytes, uint64_t unacked_bytes,

@@ -47,7 +47,9 @@ cdef extern from *:
     const unsigned char* empty_slot
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
+# Below the incarnation of an acceptor, in the word that says what is safe.
+cdef int TURN_BITS = 40
 """Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
 penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
 a node makes its file anew at every start."""
@@ -229,6 +231,15 @@ cdef class Gauges:
         """The acceptor alone, when it begins with an incarnation of the shard: nothing is in flight."""
         cdef unsigned char* base = to_write(self)
         store_word(base + sent_at(self, acceptor, shard), 0, load_word(base + taken_at(self, acceptor, shard), 0))
+
+    cpdef pair_write_safe(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn):
+        """The shard alone: all turns of a life of the acceptor up to that one are safe, and nothing of it was refused."""
+        store_word(to_write(self) + safe_at(self, acceptor, shard), 0, (incarnation << TURN_BITS) | turn)
+
+    def pair_read_safe(self, Py_ssize_t acceptor, Py_ssize_t shard):
+        """(incarnation of the acceptor, turn) as an earlier life of the shard wrote it; incarnation 0 if none did."""
+        cdef uint64_t word = load_word(to_read(self) + safe_at(self, acceptor, shard), 0)
+        return word >> TURN_BITS, word & ((<uint64_t> 1 << TURN_BITS) - 1)
 
     def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us):
         """The owning shard: begin a queue's record, all numbers 0, also over one that is open.
@@ -438,13 +449,14 @@ def aligned(size, to):
 
 
 def areas(acceptors, shards, queues):
-    """Where processes, sent, taken, queue slots and names begin, and the end. Rows of pairs are whole cache lines."""
+    """Where processes, sent, taken, safe, queue slots and names begin, and the end. Rows of pairs are whole lines."""
     processes = HEADER_SIZE
     sent = processes + (2 + shards + acceptors) * PROCESS_SIZE
     taken = sent + acceptors * aligned(shards * WORD, LINE)
-    slots = aligned(taken + shards * aligned(acceptors * WORD, LINE), CHUNK)
+    safe = taken + shards * aligned(acceptors * WORD, LINE)
+    slots = aligned(safe + shards * aligned(acceptors * WORD, LINE), CHUNK)
     names = aligned(slots + (shards + queues) * SLOT_SIZE, CHUNK)
-    return processes, sent, taken, slots, names, aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
+    return processes, sent, taken, safe, slots, names, aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
 
 
 cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues, pid):
@@ -455,8 +467,8 @@ cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues
     gauges.writable = writable
     gauges.epoch, gauges.pid = epoch, pid
     gauges.acceptors, gauges.shards, gauges.queues, gauges.slots = acceptors, shards, queues, shards + queues
-    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.queues_at, gauges.names_at,
-     gauges.size) = areas(acceptors, shards, queues)
+    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.queues_at,
+     gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
     if os.fstat(fd).st_size != gauges.size:
         raise ValueError(f"{path} has {os.fstat(fd).st_size} octets, its header says {gauges.size}")
     gauges.present = <unsigned char*> calloc((gauges.slots + SLOTS_A_CHUNK - 1) // SLOTS_A_CHUNK, 1)
@@ -523,6 +535,11 @@ cdef inline Py_ssize_t sent_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t sh
 cdef inline Py_ssize_t taken_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
     check_pair(gauges, acceptor, shard)
     return gauges.taken_at + shard * row_size(gauges.acceptors) + acceptor * WORD
+
+
+cdef inline Py_ssize_t safe_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
+    check_pair(gauges, acceptor, shard)
+    return gauges.safe_at + shard * row_size(gauges.acceptors) + acceptor * WORD
 
 
 cdef inline Py_ssize_t row_size(Py_ssize_t words) noexcept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shard.journal import Commit
-from shard.link import Link
+from shard.link import Link, life_of
 from shard.room import UNWRITTEN
 
 if TYPE_CHECKING:
@@ -31,7 +31,13 @@ class Commits:
         if not self.core.journal and not self.under_way:
             for link in self.core.links.values():
                 if link.safe != link.taken:
-                    link.make_safe(link.taken)
+                    self.note_safe(link, link.taken)
+
+    def note_safe(self, link: Link, turn: int) -> None:
+        """Turns of a link are safe up to that one. A later life must know it though it may find nothing of them."""
+        if link.receiver is not None and not link.verdicts:
+            self.core.gauges.pair_write_safe(link.receiver, self.core.index, life_of(link.identity)[2], turn)
+        link.make_safe(turn)
 
     def hand_over(self) -> Commit | None:
         """What is to be written now, if anything; nothing while the commit before is under way."""
@@ -50,7 +56,7 @@ class Commits:
         self.core.gate.store_works(UNWRITTEN, self.core.now)
         making_safe, self._making_safe = self._making_safe or [], None
         for link, turn in making_safe:
-            link.make_safe(turn)
+            self.note_safe(link, turn)
 
     def failed(self, commit: Commit, reason: str) -> None:
         """What was handed over could not be written, for that reason: publishers wait until it can be."""

@@ -28,7 +28,7 @@ from shard.consuming import Consuming
 from shard.expiry import Alarms
 from shard.gate import Gate
 from shard.journal import Journal
-from shard.link import Link, life_of
+from shard.link import Link, life_of, safe_record, safe_turn
 from shard.paging import Paging
 from shard.peers import Peers
 from shard.queues import QueueState
@@ -169,7 +169,12 @@ class ShardCore:
 
     def recover_links(self, records: dict[bytes, bytes]) -> None:
         """Before anything is received: what `Link.record` gave in an earlier life of this run, by identity."""
-        self.records = records
+        self.records = {**records}
+        for acceptor in range(self.gauges.acceptors):
+            incarnation, turn = self.gauges.pair_read_safe(acceptor, self.index)
+            identity = f"acceptor.{acceptor}.{incarnation}".encode()
+            if incarnation and turn > safe_turn(records.get(identity)):
+                self.records[identity] = safe_record(turn)
 
     def await_acceptors(self, acceptors: Iterable[Life]) -> None:
         """Deliver nothing before these have said what their consumers have in hand. In a later life of the shard."""

@@ -20,6 +20,16 @@ def life_of(identity: bytes) -> tuple[str, int, int]:
     return role.decode(), int(index), int(incarnation)
 
 
+def safe_turn(record: bytes | None) -> int:
+    """The turn that a record of a link (`Link.record`) is of; 0 for none."""
+    return 0 if record is None else int(bus.unpack(record)[0])
+
+
+def safe_record(turn: int) -> bytes:
+    """A record of a turn of which nothing was refused."""
+    return bus.pack([turn, []])
+
+
 class Link:
     """One life of one acceptor, or of another shard, which only publishes (dead letters) and is told nothing.
 

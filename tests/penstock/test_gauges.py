@@ -131,10 +131,18 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
         assert made.slots == slots
         assert made.processes_at + (2 + shards + acceptors) * PROCESS_SIZE <= made.sent_at
         assert made.sent_at + acceptors * shards * 8 <= made.taken_at
-        assert made.taken_at + acceptors * shards * 8 <= made.queues_at
+        assert made.taken_at + acceptors * shards * 8 <= made.safe_at
+        assert made.safe_at + acceptors * shards * 8 <= made.queues_at
         assert made.queues_at + slots * SLOT_SIZE <= made.names_at
         assert made.names_at + slots * NAMES_SIZE <= made.size == path.stat().st_size
-        assert made.sent_at % 64 == made.taken_at % 64 == made.queues_at % 4096 == made.names_at % 4096 == 0
+        assert (
+            made.sent_at % 64
+            == made.taken_at % 64
+            == made.safe_at % 64
+            == made.queues_at % 4096
+            == made.names_at % 4096
+            == 0
+        )
         last = slots - 1
         made.queue_open(last, 1, "v", "last", 1)
         made.pair_add_sent(acceptors - 1, shards - 1, 5)
@@ -150,6 +158,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     gauges.counters_write("acceptor", 1, *range(10, 19))
     gauges.pair_add_sent(2, 1, 70)
     gauges.pair_add_taken(2, 1, 30)
+    gauges.pair_write_safe(2, 1, 3, 77)
     assert path.read_bytes()[:8] == MAGIC
     header = {"version": LAYOUT_VERSION, "epoch": 17, "pid": os.getpid(), "acceptors": ACCEPTORS, "shards": SHARDS}
     header |= {"queues": QUEUES, "topology_version": 4}
@@ -159,6 +168,9 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     assert [word(path, process + COUNTERS_AT + at) for at in LAYOUT["counters"].values()] == [2, *range(10, 19)]
     assert word(path, gauges.sent_at + 2 * 64 + 8) == 70
     assert word(path, gauges.taken_at + 1 * 64 + 2 * 8) == 30
+    assert word(path, gauges.safe_at + 1 * 64 + 2 * 8) == (3 << 40) + 77
+    assert gauges.pair_read_safe(2, 1) == (3, 77)
+    assert gauges.pair_read_safe(0, 0) == (0, 0)
     slot = gauges.queues_at + 50 * SLOT_SIZE
     expected = [4, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117)]
     assert [word(path, slot + at) for at in LAYOUT["queue"].values()] == expected
@@ -214,7 +226,7 @@ def test_open_shares_what_was_created(gauges: Gauges, path: Path) -> None:
         (b"", "is not a gauges file"),
         (b"PENSTOCK", "is not a gauges file"),
         (b"NOTPENST" + bytes(200), "is not a gauges file"),
-        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 2"),
+        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 3"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 1), "has 56 octets, its header says"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 2**60, 2**60, 2**60), "no node has"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 0), "no node has"),
@@ -249,6 +261,7 @@ WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.counters_write("router", 0, *range(9)),
     lambda g: g.pair_add_sent(0, 0, 1),
     lambda g: g.pair_add_taken(0, 0, 1),
+    lambda g: g.pair_write_safe(0, 0, 1, 1),
     lambda g: g.pair_reset_sent(0, 0),
     lambda g: g.queue_open(5, 1, "", "", 1),
     lambda g: g.queue_close(0),

@@ -134,3 +134,34 @@ def test_a_turn_that_is_safe_does_not_come_again(node: Node) -> None:
     entered = node.shards[0].entered if node.shards[0] is not None else {}
     assert list(entered.values()) == [[b"not safe"]]
     assert [event.delivery_tag for event in client.events[1]] == [1, 2]
+
+
+def test_a_turn_that_left_nothing_to_write_does_not_come_again(node: Node) -> None:
+    """There is no record of it but the gauges: its message had come and gone before anything was written."""
+    node.declare("q")
+    client = node.connect()
+    client.call("channel.open", 1)
+    client.call("confirm.select", 1)
+    client.publish(1, b"gone", routing_key="q")
+    client.read()
+    node.finish(0)
+    while node.send_up(0, 0):
+        pass
+    node.finish_shard(0)
+    node.kill_shard(0, heard=0)
+    node.start_shard(0)
+    node.shard(0).recover_links({})
+    node.settle()
+    entered = node.shards[0].entered if node.shards[0] is not None else {}
+    assert list(entered.values()) == []
+    assert [(event.name, event.delivery_tag) for event in client.events[1]] == [("basic.ack", 1)]
+
+
+def test_what_the_gauges_say_is_of_one_life_of_the_acceptor(node: Node) -> None:
+    node.gauges.pair_write_safe(0, 0, 1, 9)
+    shard = node.shard(0)
+    shard.recover_links({})
+    assert set(shard.records) == {b"acceptor.0.1"}
+    shard.receive(b"acceptor.0.2", bus.HELLO, 0, 0, [], [])
+    reports = {identity: unpacked(frames)[0] for identity, frames in shard.finish_turn(0)}
+    assert reports[b"acceptor.0.2"] == 0
