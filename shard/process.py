@@ -53,7 +53,7 @@ class Shard:
         path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.shards
         self.store = Store(path, limit, self.interval_ms == 0, node.epoch, index)
         self.journal = Journal(self.store.read)
-        recovered = Recovered(self.store, self.journal)
+        recovered = Recovered(self.store, self.journal, Progress().read_on)
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
         self.core.recover_links(self.store.links())
         self.writer = ThreadPoolExecutor(1, "writer")
@@ -276,6 +276,19 @@ class Shard:
             self.finish_turn()
 
         return finish
+
+
+class Progress:
+    """A log line for each second that reading the store takes."""
+
+    def __init__(self) -> None:
+        self.began = self.told = time.monotonic()
+
+    def read_on(self, messages: int) -> None:
+        now = time.monotonic()
+        if now - self.told >= 1:
+            self.told = now
+            log.info("store is being read", messages=messages, seconds=round(now - self.began, 1))
 
 
 def now_us() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from penstock.batch_cy import PERSISTENT
 from penstock.logs import get_logger
@@ -17,18 +18,21 @@ log = get_logger()
 
 class Recovered:
     """The contents of an earlier life that no queue has taken yet. Where the whole node was down only persistent
-    messages come back.
+    messages come back. `read_on` is called with the number of messages found so far, at each segment.
     """
 
-    def __init__(self, store: Store, journal: Journal) -> None:
+    def __init__(self, store: Store, journal: Journal, read_on: Callable[[int], None] = lambda messages: None) -> None:
         self._journal = journal
         self._restarted = store.restarted
         self._segments: dict[int, list[Segment]] = defaultdict(list)
         self._leases: dict[int, dict[int, int]] = defaultdict(dict)
         self._counts: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        messages = 0
         for queue_id, segment in store.segments():
             self._segments[queue_id].append(segment)
             journal.found(segment)
+            messages += segment.kept
+            read_on(messages)
         for segments in self._segments.values():
             segments.sort(key=lambda segment: segment.sequence)
         for queue_id, priority, number in store.numbers("leases"):
