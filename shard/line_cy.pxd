@@ -14,6 +14,7 @@ cdef class Line:
     cdef Py_ssize_t head
     cdef Py_ssize_t settled_segments
     cdef Py_ssize_t cursor_segment
+    cdef public bint merges
     cdef public int64_t paged
 
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, segment=Segment)

@@ -24,7 +24,8 @@ if not cython.compiled:
 class Line:
     """`segments` from `head` on, each with higher numbers than the one before. Those settled are let go of in time.
 
-    `paged` is what contents that are not in memory would weigh there: octets of bodies, and MESSAGE_WEIGHT a message.
+    Where it `merges`, small ones are made one when they are spilled. `paged` is what contents that are not in memory
+    would weigh there: octets of bodies, and MESSAGE_WEIGHT a message.
     """
 
     def __init__(self, id: int, journal: Any) -> None:
@@ -34,6 +35,7 @@ class Line:
         self.head = 0
         self.settled_segments = 0
         self.cursor_segment = 0
+        self.merges = True
         self.paged = 0
 
     def find(self, sequence: int) -> int:
@@ -192,7 +194,7 @@ class Line:
         last = self.segments[index]
         first = index
         octets = last.body_bytes
-        while first > self.head:
+        while self.merges and first > self.head:
             segment = self.segments[first - 1]
             octets += segment.body_bytes
             if octets > MERGED or segment.sequence <= below or not segment.joins(self.segments[first]):

@@ -72,9 +72,13 @@ cdef class Queue(Line):
     @cython.locals(run=int64_t, picked=int64_t, octets=int64_t, total_bytes=int64_t)
     cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     @cython.locals(requeued=bint, redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
-                   offset=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, total=int64_t, total_bytes=int64_t,
-                   item=Range)
+                   offset=Py_ssize_t, least=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, total=int64_t,
+                   total_bytes=int64_t, item=Range)
     cdef (int64_t, int64_t) pick(self, list taken, int64_t count, int64_t limit, int fate)
+    @cython.locals(fits=Py_ssize_t)
+    cdef Py_ssize_t fitting(
+        self, Segment segment, Py_ssize_t offset, Py_ssize_t count, int64_t limit, Py_ssize_t least, int fate
+    ) except -1
     cdef int put_next(self, bint requeued, int64_t sequence, int64_t count) except -1
     cpdef int64_t position(self)
     cdef int extend_lease(self) except -1

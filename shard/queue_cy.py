@@ -140,13 +140,17 @@ class Queue(Line):
         return 0
 
     def replace(self, sequence: int, batch: Batch, now: int) -> bool:
-        """Put a batch of one message in the place of a ready one that was enqueued alone; False if that is not ready.
+        """Put a batch of one message in the place of a ready one; False if that is not ready, or not by itself.
 
         The one before counts as dropped.
         """
         if not self.is_ready(sequence):
             return False
         segment = self.segments[self.find(sequence)]
+        if segment.count > 1:
+            return False
+        if segment.batch is None:
+            self.paged -= segment.weight()
         before = segment.body_bytes
         body_bytes, flags = batch.survey(0, 1)
         segment.batch = batch
@@ -228,22 +232,14 @@ class Queue(Line):
             index = self.find(sequence) if requeued else self.find_cursor(sequence)
             segment = self.segments[index]
             offset = sequence - segment.sequence
-            fitting = min(high, segment.count - offset)
-            if segment.batch is None and self.reading and fate == KEPT:
-                fitting = 0
-            else:
-                if segment.batch is None and (fate != GONE or fitting < segment.count or segment.body_bytes > limit):
-                    try:
-                        self.fetch(segment)
-                    except StoreError:
-                        self.put_next(requeued, sequence, high)
-                        if taken or total > 0:
-                            break
-                        raise
-                if segment.batch is not None:
-                    fitting = segment.batch.fit(segment.first + offset, fitting, limit)
-                if fitting == 0 and not taken and total == 0:
-                    fitting = 1
+            least = 0 if taken or total > 0 else 1
+            try:
+                fitting = self.fitting(segment, offset, min(high, segment.count - offset), limit, least, fate)
+            except StoreError:
+                self.put_next(requeued, sequence, high)
+                if least:
+                    raise
+                break
             if fitting < high:
                 self.put_next(requeued, sequence + fitting, high - fitting)
             if fitting == 0:
@@ -275,6 +271,20 @@ class Queue(Line):
             if segment.stored and not segment.spilled:
                 self.extend_lease()
         return total, total_bytes
+
+    def fitting(self, segment: Segment, offset: int, count: int, limit: int, least: int, fate: int) -> int:
+        """How many of so many messages of a segment have at most `limit` octets, but at least so many.
+
+        0 where they are being read. StoreError if they cannot be.
+        """
+        if segment.batch is None:
+            if fate == GONE and count == segment.count and segment.body_bytes <= limit:
+                return count
+            if self.reading and fate == KEPT:
+                return 0
+            self.fetch(segment)
+        fits: int = segment.batch.fit(segment.first + offset, count, limit)
+        return max(fits, least)
 
     def put_next(self, requeued: bool, sequence: int, count: int) -> int:
         """The last messages of a run that `next_ready` gave are ready after all."""

@@ -89,6 +89,7 @@ class QueueState:
             self.last_values = None
         elif self.last_values is None or self.last_values.key != key:
             self.last_values = LastValues(key)
+        self.contents.merges = self.last_values is None
 
     def recover(self, segments: list[Segment], leases: dict[int, int], counts: list[tuple[int, int]]) -> None:
         """Take back what the store had of an earlier life: see `Queue.recover`; how often which message came back."""

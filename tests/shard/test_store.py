@@ -291,6 +291,39 @@ def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> N
     life.end()
 
 
+def test_what_replaces_contents_that_are_paged_out_is_in_memory(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"old"), 0, 1)
+    life.queue.enqueue(batch(b"other"), 0, 1)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.replace(first, batch(b"newer"), 0)
+    assert life.queue.paged == 5 + 64
+    assert [body for body, _ in bodies(life.queue)] == [b"newer", b"other"]
+    assert life.queue.paged == 0
+    life.end()
+
+
+def test_messages_that_may_be_replaced_stay_apart(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.merges = False
+    numbers = [life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1) for i in range(3)]
+    life.queue.page_out(UNLIMITED, 0)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.replace(numbers[1], batch(b"new", flags=0), 0)
+    assert [body for body, _ in bodies(life.queue)] == [b"0", b"new", b"2"]
+    life.end()
+
+
+def test_a_message_among_others_is_not_replaced(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    assert not life.queue.replace(first, batch(b"new"), 0)
+    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
+    life.end()
+
+
 def test_what_was_spilled_does_not_outlive_the_node(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a", flags=0), 0, 1)
