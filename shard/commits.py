@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shard.journal import Commit
-from shard.link import Link, life_of
+from shard.link import Link
 from shard.room import UNWRITTEN
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Commits:
     def note_safe(self, link: Link, turn: int) -> None:
         """Turns of a link are safe up to that one. A later life must know it though it may find nothing of them."""
         if link.receiver is not None and not link.verdicts:
-            self.core.gauges.pair_write_safe(link.receiver, self.core.index, life_of(link.identity)[2], turn)
+            self.core.gauges.pair_write_safe(link.receiver, self.core.index, link.incarnation, turn)
         link.make_safe(turn)
 
     def hand_over(self) -> Commit | None:

@@ -51,11 +51,10 @@ cdef class Consumer:
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
 
 
-@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, settled=int64_t,
-               touched=dict)
 cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)
 
-
-@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, claimed=int64_t,
-               touched=dict)
 cpdef dict hold_rows(const unsigned char[::1] rows, dict consumers)
+
+@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, sequence=int64_t,
+               count=int64_t, kind=int64_t, found=int64_t, touched=dict)
+cdef dict apply_rows(const unsigned char[::1] rows, dict consumers, bint claims)

@@ -148,18 +148,7 @@ def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, N
 
     Rows for consumers that are gone are skipped. Returns the consumers that were touched, in their order.
     """
-    touched: dict[Consumer, None] = {}
-    p = address_readonly(rows)
-    size = len(rows)
-    at = 0
-    while at + SETTLED_ROW <= size:
-        consumer = consumers.get(get64(p, at))
-        if consumer is not None:
-            settled = consumer.settle(get64(p, at + 8), get32(p, at + 16), get32(p, at + 20))
-            if settled:
-                touched[consumer] = None
-        at += SETTLED_ROW
-    return touched
+    return apply_rows(rows, consumers, False)
 
 
 def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
@@ -167,6 +156,10 @@ def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, Non
 
     Returns the consumers of which anything was there, in their order.
     """
+    return apply_rows(rows, consumers, True)
+
+
+def apply_rows(rows: bytes, consumers: dict[int, Consumer], claims: bool) -> dict[Consumer, None]:
     touched: dict[Consumer, None] = {}
     p = address_readonly(rows)
     size = len(rows)
@@ -174,8 +167,12 @@ def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, Non
     while at + SETTLED_ROW <= size:
         consumer = consumers.get(get64(p, at))
         if consumer is not None:
-            claimed = consumer.claim(get64(p, at + 8), get32(p, at + 16), get32(p, at + 20) == C_REQUEUE)
-            if claimed:
+            sequence, count, kind = get64(p, at + 8), get32(p, at + 16), get32(p, at + 20)
+            if claims:
+                found = consumer.claim(sequence, count, kind == C_REQUEUE)
+            else:
+                found = consumer.settle(sequence, count, kind)
+            if found:
                 touched[consumer] = None
         at += SETTLED_ROW
     return touched

@@ -36,7 +36,6 @@ from shard.recovered import Recovered
 from shard.recovery import Life, Recovery
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.requests import Requests
-from shard.segment_cy import Segment
 from shard.stalls import Stalls
 from shard.transactions import release, reserve, take_in
 
@@ -63,7 +62,6 @@ class ShardCore:
         self.recovered = recovered
         self.base = (life % LIVES) << LIFE_BITS
         self.recovery: Recovery | None = None
-        self.reads: list[tuple[QueueState, list[Segment]]] = []
         self.gauges = gauges
         self.now = now
         self.version = -1
@@ -126,7 +124,6 @@ class ShardCore:
         """A queue is new, or a policy has changed what it may hold or does."""
         if record.shard != self.index:
             return
-        limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
         queue = self.queues.get(record.queue_id)
         if queue is None:
             queue = self.queues[record.queue_id] = QueueState(record, self.now, self.base, self.journal)
@@ -135,7 +132,9 @@ class ShardCore:
             self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, self.now)
             queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
             self.touch(queue)
-        elif (limits, features) != (queue.limits, queue.features):
+            return
+        limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
+        if (limits, features) != (queue.limits, queue.features):
             queue.govern(limits, features)
             self.touch(queue)
 
@@ -237,16 +236,6 @@ class ShardCore:
         self.weigh_all(now)
         self.commits.make_safe()
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
-
-    # The store
-
-    def were_read(self, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
-        """What was asked for in `reads`, as far as it could be read."""
-        queue.contents.reading = False
-        for segment, batch in zip(segments, batches, strict=False):
-            queue.contents.install(segment, batch)
-        if queue.id in self.queues:
-            self.touch(queue)
 
     def finish_touched(self) -> None:
         touched, self.touched = self.touched, {}

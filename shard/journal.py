@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from penstock.batch_cy import PERSISTENT, Batch
 from shard.segment_cy import Segment
@@ -21,15 +20,19 @@ Records = dict[bytes, bytes | None]
 """What to write by key; None is to be deleted."""
 
 
-class Gathered(NamedTuple):
+@dataclass(slots=True)
+class Gathered:
     """Changes as they gather: what is to be written of which segments, the latest numbers, by key."""
 
-    added: dict[Key, tuple[Segment, Batch, int]]
-    marked: dict[Key, Segment]
-    removed: dict[tuple[Key, bool], None]
-    leases: dict[Key, int | None]
-    counts: dict[Key, int | None]
-    links: Records
+    added: dict[Key, tuple[Segment, Batch, int]] = field(default_factory=dict)
+    marked: dict[Key, Segment] = field(default_factory=dict)
+    removed: dict[tuple[Key, bool], None] = field(default_factory=dict)
+    leases: dict[Key, int | None] = field(default_factory=dict)
+    counts: dict[Key, int | None] = field(default_factory=dict)
+    links: Records = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.marked or self.removed or self.leases or self.counts or self.links)
 
 
 @dataclass(slots=True)
@@ -44,12 +47,12 @@ class Segments:
 class Commit:
     """Records to write, by database. What is spilled comes without a promise. `gathered` is what they were made of."""
 
+    gathered: Gathered
     kept: Segments = field(default_factory=Segments)
     spilled: Segments = field(default_factory=Segments)
     leases: Records = field(default_factory=dict)
     counts: Records = field(default_factory=dict)
     links: Records = field(default_factory=dict)
-    gathered: Gathered | None = None
 
     @property
     def promises(self) -> bool:
@@ -67,15 +70,10 @@ class Journal:
     def __init__(self, read: Callable[[bytes, int, bool], Batch]) -> None:
         self.read = read
         self.octets = 0
-        self._added: dict[Key, tuple[Segment, Batch, int]] = {}
-        self._marked: dict[Key, Segment] = {}
-        self._removed: dict[tuple[Key, bool], None] = {}
-        self._leases: dict[Key, int | None] = {}
-        self._counts: dict[Key, int | None] = {}
-        self._links: Records = {}
+        self._gathered = Gathered()
 
     def __bool__(self) -> bool:
-        return bool(self._added or self._marked or self._removed or self._leases or self._counts or self._links)
+        return bool(self._gathered)
 
     # Of queues (shard/queue_cy.py)
 
@@ -83,34 +81,34 @@ class Journal:
         """A segment is new, or has new contents."""
         assert segment.batch is not None
         key = queue_id, segment.sequence
-        self._added[key] = segment, segment.batch, segment.first
-        self._removed.pop((key, segment.spilled), None)
+        self._gathered.added[key] = segment, segment.batch, segment.first
+        self._gathered.removed.pop((key, segment.spilled), None)
 
     def mark(self, queue_id: int, segment: Segment) -> None:
         """Some messages of a segment are done with."""
-        self._marked[queue_id, segment.sequence] = segment
+        self._gathered.marked[queue_id, segment.sequence] = segment
 
     def remove(self, queue_id: int, segment: Segment) -> None:
         """All messages of a segment are done with."""
         key = queue_id, segment.sequence
-        self._added.pop(key, None)
-        self._marked.pop(key, None)
+        self._gathered.added.pop(key, None)
+        self._gathered.marked.pop(key, None)
         if segment.octets:
             self.octets -= segment.octets
             segment.octets = 0
-            self._removed[key, segment.spilled] = None
+            self._gathered.removed[key, segment.spilled] = None
 
     def lease(self, queue_id: int, priority: int, delivered_to: int | None) -> None:
         """Messages of a priority with lower numbers may have been delivered; None when the queue is gone."""
-        self._leases[queue_id, priority] = delivered_to
+        self._gathered.leases[queue_id, priority] = delivered_to
 
     def count(self, queue_id: int, sequence: int, deliveries: int) -> None:
         """A message came back so often; 0 when it is gone."""
-        self._counts[queue_id, sequence] = deliveries or None
+        self._gathered.counts[queue_id, sequence] = deliveries or None
 
     def waits(self, queue_id: int, segment: Segment) -> bool:
         """Whether the contents of a segment are still to be written."""
-        return (queue_id, segment.sequence) in self._added
+        return (queue_id, segment.sequence) in self._gathered.added
 
     def load(self, queue_id: int, segment: Segment) -> Batch:
         """The batch of a segment that only the store has."""
@@ -120,7 +118,7 @@ class Journal:
 
     def link(self, identity: bytes, record: bytes | None) -> None:
         """What an acceptor or another shard need not send again; None when it is gone for good."""
-        self._links[identity] = record
+        self._gathered.links[identity] = record
 
     def found(self, segment: Segment) -> None:
         """A segment is in the store from an earlier life."""
@@ -128,46 +126,41 @@ class Journal:
 
     def hand_over(self) -> Commit:
         """All that gathered, to be written whole and before anything that gathers from now on."""
-        commit = Commit()
-        for key, spilled in self._removed:
+        gathered, self._gathered = self._gathered, Gathered()
+        commit = Commit(gathered)
+        for key, spilled in gathered.removed:
             packed, part = KEY.pack(*key), commit.spilled if spilled else commit.kept
             part.index[packed] = part.contents[packed] = None
-        for key, (segment, batch, first) in self._added.items():
+        for key, (segment, batch, first) in gathered.added.items():
             packed, part = KEY.pack(*key), commit.spilled if segment.spilled else commit.kept
             rows, contents = part.contents[packed] = batch.slices(first, segment.count)
             self.octets += len(rows) + len(contents) - segment.octets
             segment.octets = len(rows) + len(contents)
             segment.mixed = not batch.common_flags(first, segment.count) & PERSISTENT
             part.index[packed] = pack_segment(segment)
-        for key, segment in self._marked.items():
+        for key, segment in gathered.marked.items():
             (commit.spilled if segment.spilled else commit.kept).index[KEY.pack(*key)] = pack_segment(segment)
-        commit.leases = _pack(self._leases)
-        commit.counts = _pack(self._counts)
-        commit.links = self._links
-        commit.gathered = Gathered(
-            self._added, self._marked, self._removed, self._leases, self._counts, self._links
-        )  # fmt: skip
-        self._added, self._marked, self._removed = {}, {}, {}
-        self._leases, self._counts, self._links = {}, {}, {}
+        commit.leases = _pack(gathered.leases)
+        commit.counts = _pack(gathered.counts)
+        commit.links = gathered.links
         return commit
 
     def take_back(self, commit: Commit) -> None:
         """A commit could not be written: what of it still holds gathers with what came since."""
-        before = commit.gathered
-        assert before is not None
-        gone = {key for key, _ in self._removed}
+        before, now = commit.gathered, self._gathered
+        gone = {key for key, _ in now.removed}
         for key, entry in before.added.items():
             if key not in gone:
-                self._added.setdefault(key, entry)
+                now.added.setdefault(key, entry)
         for key, segment in before.marked.items():
             if key not in gone:
-                self._marked.setdefault(key, segment)
+                now.marked.setdefault(key, segment)
         for key, spilled in before.removed:
-            if key not in self._added or self._added[key][0].spilled != spilled:
-                self._removed[key, spilled] = None
-        self._leases = {**before.leases, **self._leases}
-        self._counts = {**before.counts, **self._counts}
-        self._links = {**before.links, **self._links}
+            if key not in now.added or now.added[key][0].spilled != spilled:
+                now.removed[key, spilled] = None
+        now.leases = {**before.leases, **now.leases}
+        now.counts = {**before.counts, **now.counts}
+        now.links = {**before.links, **now.links}
 
 
 def _pack(numbers: dict[Key, int | None]) -> Records:

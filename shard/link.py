@@ -43,8 +43,8 @@ class Link:
     """
 
     __slots__ = (
-        "consumers", "greeted", "groups", "identity", "receiver", "replies", "reported", "reserved", "safe", "taken",
-        "turn", "verdicts", "waiting",
+        "consumers", "greeted", "groups", "identity", "incarnation", "receiver", "replies", "reported", "reserved",
+        "safe", "taken", "turn", "verdicts", "waiting",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, record: bytes | None = None) -> None:
@@ -56,7 +56,7 @@ class Link:
             self.verdicts.extend(verdicts)
         self.safe = self.reported = self.taken
         self.greeted = False
-        role, index, _ = life_of(identity)
+        role, index, self.incarnation = life_of(identity)
         self.receiver = index if role == "acceptor" else None
         self.turn = bus.Turn(self.receiver)
         self.waiting: list[tuple[int, int, list[list[Any]], Sequence[Any]]] = []

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.batch_cy import Batch
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import NEVER
 from shard.queues import QueueState
+from shard.segment_cy import Segment
 
 if TYPE_CHECKING:
     from shard.core import ShardCore
@@ -29,7 +31,7 @@ class Paging:
     """Decides what goes out of memory and what comes back. `limit` is the shard's memory, in octets.
 
     `head` is how many octets stay at the head of a queue with consumers. `wake` is when there may be more to do though
-    nothing happens, in microseconds since 1970.
+    nothing happens, in microseconds since 1970. `reads` are segments to be read, for whoever drives the core.
     """
 
     def __init__(self, core: ShardCore, limit: int) -> None:
@@ -39,6 +41,7 @@ class Paging:
         self.head = HEAD
         self.begun = False
         self.wake = NEVER
+        self.reads: list[tuple[QueueState, list[Segment]]] = []
 
     def page_out(self) -> None:
         """Let contents go if there are too many. What is being written can only go once it is."""
@@ -67,9 +70,17 @@ class Paging:
         contents = queue.contents
         if not contents.paged or contents.reading or not contents.ready or not queue.ring.consumers:
             return
-        if isinstance(contents, PriorityQueue):
-            return  # which line is served next is not known
+        if isinstance(contents, PriorityQueue) or queue.last_values is not None:
+            return  # which line is served next is not known; what is read may be replaced meanwhile
         wanted = contents.ahead(contents.first_ready(), 2 * self.head)
         if wanted:
             contents.reading = True
-            self.core.reads.append((queue, wanted))
+            self.reads.append((queue, wanted))
+
+    def were_read(self, queue: QueueState, segments: list[Segment], batches: list[Batch]) -> None:
+        """What was asked for in `reads`, as far as it could be read."""
+        queue.contents.reading = False
+        for segment, batch in zip(segments, batches, strict=False):
+            queue.contents.install(segment, batch)
+        if queue.id in self.core.queues:
+            self.core.touch(queue)

@@ -164,7 +164,7 @@ class Shard:
                 self.writer, lambda: self.store.write(commit), lambda error: self.written(commit, error)
             )
             self.writing = commit, writing
-        reads, self.core.reads = self.core.reads, []
+        reads, self.core.paging.reads = self.core.paging.reads, []
         for queue, segments in reads:
             self.read_ahead(queue, segments)
         self.set_timer()
@@ -219,7 +219,7 @@ class Shard:
             batches.extend(self.journal.load(queue.id, segment) for segment in segments)
 
         def done(error: StoreError | None) -> None:
-            self.core.were_read(queue, segments, batches)
+            self.core.paging.were_read(queue, segments, batches)
             self.finish_turn()
 
         self.in_background(self.reader, read, done)

@@ -278,11 +278,11 @@ class Shard:
 
     def read_ahead(self) -> None:
         """Have read what consumers will soon want."""
-        reads, self.core.reads = self.core.reads, []
+        reads, self.core.paging.reads = self.core.paging.reads, []
         for queue, segments in reads:
             assert self.core.journal is not None
             batches = [self.core.journal.load(queue.id, segment) for segment in segments]
-            self.core.were_read(queue, segments, batches)
+            self.core.paging.were_read(queue, segments, batches)
 
     def sizes(self) -> dict[int, int]:
         return {id: len(bodies) for id, bodies in self.entered.items()}

@@ -57,7 +57,12 @@ def kill_all(rounds: Rounds) -> None:
     """The whole node, and a new one on its data."""
     rounds.fault("SIGKILL of all")
     rounds.node.kill_all()
-    rounds.fault("all dead")
+    begin_again(rounds, "all dead")
+
+
+def begin_again(rounds: Rounds, how: str) -> None:
+    """A new node on the data of one that is no more."""
+    rounds.fault(how)
     rounds.node.start()
     rounds.over("all ready")
 
@@ -66,9 +71,7 @@ def stop(rounds: Rounds) -> None:
     """SIGTERM, and a new node on the data."""
     rounds.fault("SIGTERM")
     rounds.node.stop()
-    rounds.fault("stopped")
-    rounds.node.start()
-    rounds.over("all ready")
+    begin_again(rounds, "stopped")
 
 
 def cut_power(disk: Disk) -> Callable[[Rounds], None]:
@@ -78,9 +81,7 @@ def cut_power(disk: Disk) -> Callable[[Rounds], None]:
         rounds.fault("power cut")
         rounds.node.kill_all()
         disk.cut(rounds.chance)
-        rounds.fault("all dead")
-        rounds.node.start()
-        rounds.over("all ready")
+        begin_again(rounds, "all dead")
 
     return cut
 
@@ -138,8 +139,6 @@ def refuse_and_cut(disk: Disk) -> Callable[[Rounds], None]:
             rounds.fault("power cut")
             rounds.node.kill_all()
         disk.cut(rounds.chance)
-        rounds.fault("all dead")
-        rounds.node.start()
-        rounds.over("all ready")
+        begin_again(rounds, "all dead")
 
     return trouble

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import bus
 from shard.link import Link
-from tests.joined import Node, unpacked
+from tests.joined import Client, Node, unpacked
 
 ME = b"acceptor.1.1"
 """An acceptor of which the node knows nothing."""
@@ -91,18 +91,28 @@ def test_records_answer_hellos(node: Node) -> None:
     assert not shard.records
 
 
-def test_a_refused_message_is_not_confirmed_though_the_shard_dies(node: Node) -> None:
-    """The shard dies when the turn is safe, and its report is not heard."""
-    node.declare("q", **{"x-max-length": 1, "x-overflow": "reject-publish"})
+def confirming(node: Node) -> Client:
     client = node.connect()
     client.call("channel.open", 1)
     client.call("confirm.select", 1)
-    for number in range(3):
-        client.publish(1, b"%d" % number, routing_key="q")
+    return client
+
+
+def arrive(node: Node, client: Client) -> None:
+    """What the client has sent comes as far as the first shard."""
     client.read()
     node.finish(0)
     while node.send_up(0, 0):
         pass
+
+
+def test_a_refused_message_is_not_confirmed_though_the_shard_dies(node: Node) -> None:
+    """The shard dies when the turn is safe, and its report is not heard."""
+    node.declare("q", **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    client = confirming(node)
+    for number in range(3):
+        client.publish(1, b"%d" % number, routing_key="q")
+    arrive(node, client)
     node.finish_shard(0)
     record = node.shard(0).links[b"acceptor.0.1"].record()
     node.kill_shard(0, heard=0)
@@ -115,14 +125,9 @@ def test_a_refused_message_is_not_confirmed_though_the_shard_dies(node: Node) ->
 
 def test_a_turn_that_is_safe_does_not_come_again(node: Node) -> None:
     node.declare("q")
-    client = node.connect()
-    client.call("channel.open", 1)
-    client.call("confirm.select", 1)
+    client = confirming(node)
     client.publish(1, b"safe", routing_key="q")
-    client.read()
-    node.finish(0)
-    while node.send_up(0, 0):
-        pass
+    arrive(node, client)
     client.publish(1, b"not safe", routing_key="q")
     client.read()
     node.finish(0)
@@ -139,14 +144,9 @@ def test_a_turn_that_is_safe_does_not_come_again(node: Node) -> None:
 def test_a_turn_that_left_nothing_to_write_does_not_come_again(node: Node) -> None:
     """There is no record of it but the gauges: its message had come and gone before anything was written."""
     node.declare("q")
-    client = node.connect()
-    client.call("channel.open", 1)
-    client.call("confirm.select", 1)
+    client = confirming(node)
     client.publish(1, b"gone", routing_key="q")
-    client.read()
-    node.finish(0)
-    while node.send_up(0, 0):
-        pass
+    arrive(node, client)
     node.finish_shard(0)
     node.kill_shard(0, heard=0)
     node.start_shard(0)
