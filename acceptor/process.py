@@ -21,10 +21,11 @@ from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from penstock import bus, logs, process
 from penstock.arena import Arena, Borrower
-from penstock.endpoint import Endpoint, TurnEndpoint, open_socket
+from penstock.endpoint import Endpoint, open_socket
 from penstock.gauges import Gauges
 from penstock.node import Node
 from penstock.router_client import RouterClient
+from penstock.turn_sockets import TurnDialer, TurnSockets
 
 log = logs.get_logger()
 
@@ -57,7 +58,7 @@ class Acceptor:
         self.verifier = ThreadPoolExecutor(1, "verifier")
         self.core.logins.background = self.in_background
         self.core.arena = self.make_arena()
-        self.borrower = Borrower(2 * node.acceptors)
+        self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
         self.protocols: dict[Connection, ClientProtocol] = {}
         self.emptied = asyncio.Event()
         self.ending = False
@@ -66,7 +67,7 @@ class Acceptor:
         self.finishing = False
         self.buffer = bytearray(READ_OCTETS + node.settings.amqp.frame_max + 64)
         self.context: zmq.Context[Any] = zmq.Context()
-        self.shards: list[TurnEndpoint | None] = [None] * node.shards
+        self.shards: list[TurnDialer | None] = [None] * node.shards
         self.met = [0] * node.shards
         identity = f"acceptor.{index}.{incarnation}"
         self.identity = identity.encode()
@@ -109,12 +110,9 @@ class Acceptor:
         if self.met[shard] == incarnation:
             return
         self.met[shard] = incarnation
-        endpoint = self.shards[shard]
-        if endpoint is not None:
-            endpoint.close()
-        dealer = open_socket(self.context, zmq.DEALER)
-        dealer.setsockopt(zmq.IDENTITY, self.identity)
-        dealer.connect(self.node.shard(shard, incarnation))
+        dialer = self.shards[shard]
+        if dialer is not None:
+            dialer.close()
 
         def on_turn(
             identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
@@ -122,9 +120,8 @@ class Acceptor:
         ) -> None:  # fmt: skip
             self.core.receive(shard, turn, operations, parts)
 
-        self.shards[shard] = TurnEndpoint(
-            self.loop, dealer, on_turn, self.finish_turn, self.borrower, names_sender=False
-        )
+        path = self.node.shard(shard, incarnation)
+        self.shards[shard] = TurnDialer(self.turn_sockets, path, self.identity, on_turn)
         self.core.shard_started(shard)
         self.schedule_finish()
 
@@ -172,9 +169,9 @@ class Acceptor:
         if self.ending and not self.has_unsafe():
             self.all_safe.set()
         for shard, frames in self.core.finish_turn():
-            endpoint = self.shards[shard]
-            assert endpoint is not None
-            endpoint.send(frames)
+            dialer = self.shards[shard]
+            assert dialer is not None
+            dialer.send(frames)
         requests, self.core.router_requests = self.core.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
@@ -275,6 +272,7 @@ class Acceptor:
             self.emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.emptied.wait(), DRAIN_SECONDS)
+        await asyncio.gather(*(dialer.finish() for dialer in self.shards if dialer is not None))
         self.context.destroy(linger=LINGER_MS)
 
     def has_unsafe(self) -> bool:

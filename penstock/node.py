@@ -66,9 +66,9 @@ class Node:
         """PULL socket of the supervisor: children report that they are ready."""
         return f"ipc://{self.runtime}/supervisor.reports"
 
-    def shard(self, index: int, incarnation: int) -> str:
-        """ROUTER socket of one life of a shard: what was meant for the dead one never reaches the next."""
-        return f"ipc://{self.runtime}/shard-{index}.{incarnation}"
+    def shard(self, index: int, incarnation: int) -> Path:
+        """Turns for one life of a shard: what was meant for the dead one never reaches the next."""
+        return self.runtime / f"shard-{index}.{incarnation}"
 
     def store(self) -> None:
         """Write the node file. OSError if the runtime directory cannot be written."""

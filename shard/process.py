@@ -17,10 +17,11 @@ import zmq
 from penstock import bus, logs, process
 from penstock.arena import Borrower
 from penstock.batch_cy import Batch
-from penstock.endpoint import Endpoint, TurnEndpoint, open_socket
+from penstock.endpoint import Endpoint, open_socket
 from penstock.gauges import READY, STARTING, Gauges
 from penstock.node import Node
 from penstock.router_client import RouterClient
+from penstock.turn_sockets import TurnDialer, TurnListener, TurnSockets
 from shard.core import ShardCore
 from shard.environment import StoreError
 from shard.journal import Commit, Journal
@@ -67,16 +68,13 @@ class Shard:
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"shard.{index}.{incarnation}"
         self.identity = identity.encode()
-        self.peers: list[TurnEndpoint | None] = [None] * node.shards
+        self.peers: list[TurnDialer | None] = [None] * node.shards
         self.met = [0] * node.shards
         self.timer: asyncio.TimerHandle | None = None
         self.wake = NEVER
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
-        acceptors = open_socket(self.context, zmq.ROUTER)
-        acceptors.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        acceptors.bind(node.shard(index, incarnation))
-        self.borrower = Borrower(2 * node.acceptors)
-        self.acceptors = TurnEndpoint(loop, acceptors, self.on_turn, self.finish_turn, self.borrower, names_sender=True)
+        self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
+        self.acceptors = TurnListener(self.turn_sockets, node.shard(index, incarnation), self.on_turn)
         events = open_socket(self.context, zmq.SUB)
         events.setsockopt(zmq.SUBSCRIBE, b"")
         events.connect(node.process_events)
@@ -92,12 +90,9 @@ class Shard:
         if peer == self.index or self.met[peer] == incarnation:
             return
         self.met[peer] = incarnation
-        endpoint = self.peers[peer]
-        if endpoint is not None:
-            endpoint.close()
-        dealer = open_socket(self.context, zmq.DEALER)
-        dealer.setsockopt(zmq.IDENTITY, self.identity)
-        dealer.connect(self.node.shard(peer, incarnation))
+        dialer = self.peers[peer]
+        if dialer is not None:
+            dialer.close()
 
         def on_turn(
             identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
@@ -105,7 +100,8 @@ class Shard:
         ) -> None:  # fmt: skip
             self.core.peers[peer].made_safe(turn)
 
-        self.peers[peer] = TurnEndpoint(self.loop, dealer, on_turn, self.finish_turn, self.borrower, names_sender=False)
+        path = self.node.shard(peer, incarnation)
+        self.peers[peer] = TurnDialer(self.turn_sockets, path, self.identity, on_turn)
         self.core.peers[peer].started()
 
     def load(self, version: int, changes: list[Any]) -> None:
@@ -147,14 +143,12 @@ class Shard:
 
     def finish_turn(self) -> None:
         for identity, frames in self.core.finish_turn(now_us()):
-            try:
-                self.acceptors.send([identity, *frames])
-            except zmq.ZMQError as error:
-                log.info("peer cannot be reached", peer=identity.decode(), error=str(error))
+            if not self.acceptors.send(identity, frames):
+                log.info("peer cannot be reached", peer=identity.decode())
         for index, frames in self.core.peers.close_turns(self.core.version):
-            endpoint = self.peers[index]
-            if endpoint is not None:
-                endpoint.send(frames)
+            dialer = self.peers[index]
+            if dialer is not None:
+                dialer.send(frames)
         requests, self.core.router_requests = self.core.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
@@ -237,9 +231,9 @@ class Shard:
             self.flush_later(1000 * RETRY_SECONDS)
         self.finish_turn()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take in and write down what is left. StoreError if that cannot be done."""
-        self.acceptors.drain()
+        await self.acceptors.take_rest()
         self.reader.shutdown(wait=True)
         self.writer.shutdown(wait=True)
         if self.writing is not None:
@@ -311,7 +305,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     await stop.wait()
     log.info("shard stops", messages=sum(q.depth for q in shard.core.queues.values()))
     try:
-        shard.close()
+        await shard.close()
     except StoreError as error:
         log.error("shard ends without its last commit", problem=str(error))
     shard.context.destroy(linger=0)

@@ -43,6 +43,6 @@ def test_the_longest_socket_name_is_allowed_for() -> None:
         node.router_changes,
         node.process_events,
         node.process_reports,
-        node.shard(255, 10**9),
+        f"ipc://{node.shard(255, 10**9)}",
     ]
     assert max(len(name.removeprefix("ipc:///r")) for name in names) <= LONGEST_NAME
