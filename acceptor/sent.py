@@ -34,6 +34,10 @@ class Publish:
         if self.builder is not None:
             self.batch, self.builder = self.builder.finish(), None
 
+    def leave_again(self) -> None:
+        """To another life of the shard: the one before may have delivered what it brings."""
+        self.operation[5:] = [True]
+
 
 class Commit:
     """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT)."""

@@ -317,6 +317,9 @@ class ShardLink:
         channels that are there.
         """
         unsafe, latest = self.unsafe(), self.latest
+        for sent in self.sent:
+            for publish in sent.publishes.values():
+                publish.leave_again()
         self.sent.clear()
         self.in_flight = self.in_flight_octets = 0
         self.awaits = False

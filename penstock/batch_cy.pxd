@@ -12,6 +12,7 @@ cdef enum:
     C_HAS_CC = 32
     C_HAS_DIRECT_REPLY_TO = 64
     C_ODD_EXPIRATION = 128
+    C_SENT_AGAIN = 256
 
 cdef class Batch:
     cdef readonly object entries
@@ -29,6 +30,8 @@ cdef class Batch:
     cpdef int64_t body_bytes(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(i=Py_ssize_t, total=int64_t, flags=uint32_t)
     cpdef (int64_t, uint32_t) survey(self, Py_ssize_t first, Py_ssize_t count)
+    @cython.locals(entries=bytearray, p=cython.p_uchar, i=Py_ssize_t)
+    cpdef Batch flagged(self, uint32_t flags)
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
     cpdef tuple slices(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(i=Py_ssize_t, total=int64_t)

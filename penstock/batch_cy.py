@@ -50,6 +50,8 @@ HAS_CC = 32
 HAS_DIRECT_REPLY_TO = 64
 # Its expiration is not plainly a number in bounds.
 ODD_EXPIRATION = 128
+# It was sent again when a shard had died that may have delivered it.
+SENT_AGAIN = 256
 
 
 class Batch:
@@ -112,6 +114,14 @@ class Batch:
             total += get32(self.entry, i * ENTRY_SIZE + 12)
             flags |= get16(self.entry, i * ENTRY_SIZE + 6)
         return total, flags
+
+    def flagged(self, flags: int) -> Batch:
+        """The batch with rows of its own, which have these flags beside those that they had."""
+        entries = bytearray(self.entries)
+        p = address_of_bytearray(entries)
+        for i in range(self.count):
+            put16(p, i * ENTRY_SIZE + 6, get16(p, i * ENTRY_SIZE + 6) | flags)
+        return Batch(entries, self.contents)
 
     def fit(self, first: int, count: int, limit: int) -> int:
         """How many messages from row `first` have bodies of at most `limit` octets together."""

@@ -43,7 +43,9 @@ from penstock.arena import Loan
 from penstock.batch_cy import Batch
 
 # Acceptor to shard. `part` is the index of the first of the operation's parts.
-PUBLISH = 1  # [PUBLISH, [queue id | name of a reply consumer, ...], part, first row, count]
+# [PUBLISH, [queue id | name of a reply consumer, ...], part, first row, count], and True behind that if an earlier
+# life of the shard may have taken it in, and delivered it.
+PUBLISH = 1
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, each message counting MESSAGE_WEIGHT more}]
 # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.amqp.tables_cy import decode_table
-from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, BatchBuilder
+from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
 from penstock.bus import MESSAGE_WEIGHT
 from router.records import Queue
 from shard.dead_letters import REASONS, DeadLetter, Death, dead_letter
@@ -96,6 +96,9 @@ class Burial:
             None if key is None else _octets(key),
         )  # fmt: skip
         builder, last, item = BatchBuilder(), Targets(), grave.item
+        flags = HAS_HEADERS
+        if item.redelivered and grave.contents.is_recovered(item.sequence):
+            flags |= SENT_AGAIN  # in an earlier life, perhaps
         for row in range(item.first + grave.first, item.first + grave.first + grave.count):
             letter = dead_letter(item.batch.record(row), death)
             targets = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
@@ -103,7 +106,7 @@ class Burial:
                 self.publish(last, builder, grave)
                 builder, last = BatchBuilder(), targets
             if targets:
-                builder.add(*letter.record, item.batch.flags(row) & ~HAS_EXPIRATION | HAS_HEADERS)
+                builder.add(*letter.record, item.batch.flags(row) & ~HAS_EXPIRATION | flags)
         self.publish(last, builder, grave)
 
     def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> Targets:

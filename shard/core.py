@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from penstock import bus
-from penstock.batch_cy import Batch
+from penstock.batch_cy import SENT_AGAIN, Batch
 from penstock.features import QueueFeatures
 from penstock.gauges import Gauges
 from penstock.logs import get_logger
@@ -331,8 +331,10 @@ class ShardCore:
         self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any], firm: bool = False
     ) -> None:
         """Take in messages, each queue what it has room for; where `firm` all of them."""
-        _, ids, part, first, count = operation
+        _, ids, part, first, count, *again = operation
         batch = bus.batch_at(parts, part)
+        if again:
+            batch = batch.flagged(SENT_AGAIN)
         if any(self.queues[id].lingers for id in ids if id in self.queues):
             batch = bus.taken_home(batch)
         for id in ids:

@@ -18,12 +18,13 @@ HELD_MAX = 8 * 1024 * 1024
 
 
 class Publish(NamedTuple):
-    """Messages of a batch for some queues; `safe` is called once they are."""
+    """Messages of a batch for some queues; `safe` is called once they are. `again` is empty the first time."""
 
     queues: tuple[int, ...]
     batch: Batch
     octets: int
     safe: Callable[[], None]
+    again: tuple[bool, ...] = ()
 
 
 class Peer:
@@ -56,7 +57,7 @@ class Peer:
         turn = bus.Turn()
         for publish in self.next:
             part = turn.place_batch(publish.batch, 0, len(publish.batch))
-            turn.operations.append([bus.PUBLISH, publish.queues, part, 0, len(publish.batch)])
+            turn.operations.append([bus.PUBLISH, publish.queues, part, 0, len(publish.batch), *publish.again])
         self.number += 1
         self.sent.append((self.number, self.next))
         self.next = []
@@ -69,7 +70,8 @@ class Peer:
                 self.held -= publish.octets
                 publish.safe()
         if self.awaits:
-            self.next = [publish for _, publishes in self.sent for publish in publishes] + self.next
+            sent = [publish._replace(again=(True,)) for _, publishes in self.sent for publish in publishes]
+            self.next = sent + self.next
             self.sent.clear()
             self.awaits = False
             self.up = True

@@ -18,6 +18,7 @@ cdef class PriorityQueue(Queue):
     cdef Queue line(self, int64_t priority)
     @cython.locals(by_line=dict, segment=Segment, line=Queue, part=list)
     cpdef recover(self, list segments, dict delivered_to)
+    cpdef bint is_recovered(self, int64_t sequence)
     @cython.locals(line=Queue, claimed=list)
     cpdef list claim(self, int64_t sequence, int64_t count)
     @cython.locals(gone=int64_t, line=Queue)

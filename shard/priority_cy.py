@@ -195,6 +195,9 @@ class PriorityQueue(Queue):
             if line.expiring:
                 self.expiring = True
 
+    def is_recovered(self, sequence: int) -> bool:
+        return self.line_of(sequence).is_recovered(sequence)
+
     def claim(self, sequence: int, count: int) -> list[tuple[int, int]]:
         line = self.lines.get(sequence >> LINE_BITS)
         if line is None:

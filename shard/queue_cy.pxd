@@ -15,6 +15,7 @@ cdef enum:
     C_PURGED = 4
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
+    C_SENT_AGAIN = 256
     # What becomes of messages that are taken off a queue.
     KEPT = 0
     DONE = 1
@@ -34,6 +35,7 @@ cdef class Queue(Line):
     cdef int64_t leased
     cdef readonly int64_t next_sequence
     cdef readonly int64_t cursor
+    cdef int64_t own_from
     cdef readonly RangeSet requeued
     cdef readonly int64_t ready
     cdef readonly int64_t ready_bytes
@@ -84,6 +86,9 @@ cdef class Queue(Line):
     cdef int extend_lease(self) except -1
     @cython.locals(claimed=list, low=int64_t, part=int64_t, body_bytes=int64_t)
     cpdef list claim(self, int64_t sequence, int64_t count)
+    @cython.locals(rejected=list, offset=Py_ssize_t, count=Py_ssize_t)
+    cdef int bury_again(self, Segment segment) except -1
+    cpdef bint is_recovered(self, int64_t sequence)
     @cython.locals(below=int64_t)
     cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
     @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t)

@@ -30,6 +30,7 @@ if not cython.compiled:
 
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
+    C_SENT_AGAIN = 256
     KEPT, DONE, DEAD, GONE = 0, 1, 2, 3
     LEASE = 16384
     LINE_BITS = 48
@@ -67,6 +68,7 @@ class Queue(Line):
         self.base = base
         self.next_sequence = base
         self.cursor = base
+        self.own_from = base
         self.requeued = RangeSet()
         self.ready = 0
         self.ready_bytes = 0
@@ -115,6 +117,7 @@ class Queue(Line):
         self.next_sequence += count
         body_bytes, flags = batch.survey(first, count)
         segment.body_bytes = body_bytes
+        segment.again = flags & C_SENT_AGAIN > 0
         if self.durable and flags & C_PERSISTENT:
             segment.stored = True
             self.journal.add(self.id, segment)
@@ -156,6 +159,7 @@ class Queue(Line):
         segment.batch = batch
         segment.first = 0
         segment.body_bytes = body_bytes
+        segment.again = flags & C_SENT_AGAIN > 0
         if segment.stored:
             self.journal.remove(self.id, segment)
             segment.stored = segment.spilled = False
@@ -244,9 +248,12 @@ class Queue(Line):
                 self.put_next(requeued, sequence + fitting, high - fitting)
             if fitting == 0:
                 break
-            redelivered = requeued and not self.unseen_from <= sequence < self.unseen_to
-            if requeued and not redelivered:
-                self.unseen_from = sequence + fitting
+            redelivered = segment.again
+            if requeued:
+                if self.unseen_from <= sequence < self.unseen_to:
+                    self.unseen_from = sequence + fitting
+                else:
+                    redelivered = True
             body_bytes = self.segment_bytes(segment, offset, fitting)
             if fate != GONE:
                 item = Range(segment.batch, segment.first + offset, fitting, sequence, redelivered, body_bytes)
@@ -330,7 +337,9 @@ class Queue(Line):
             segment.live = segment.kept
             self.paged += segment.weight()
             body_bytes = 0
-            for offset, count in segment.undone():
+            if segment.unwanted is not None:
+                self.bury_again(segment)
+            for offset, count in segment.wanted():
                 self.requeued.add(segment.sequence + offset, count)
                 self.unseen_to = segment.sequence + offset + count
                 body_bytes += self.segment_bytes(segment, offset, count)
@@ -338,9 +347,29 @@ class Queue(Line):
             self.ready_bytes += body_bytes
             if segment.expiries is not None or segment.expiry < NEVER:
                 self.expiring = True
-        self.cursor = self.fresh = self.next_sequence
+        self.cursor = self.fresh = self.own_from = self.next_sequence
         self.leased = delivered_to.get(0, 0)
         self.unseen_from = min(self.leased, self.unseen_to) if self.requeued.total else self.unseen_to
+
+    def bury_again(self, segment: Segment) -> int:
+        """What was rejected in an earlier life is dead, unless it cannot be read to be buried."""
+        rejected = segment.rejected()
+        if self.keeps_dead and rejected and not self.fetched(segment):
+            segment.unwanted = None
+            return 0
+        for offset, count in rejected:
+            segment.live -= count
+            if self.keeps_dead:
+                self.bury(segment.sequence + offset, count, C_REJECTED)
+            else:
+                self.unstore(segment, offset, count)
+        if segment.live == 0:
+            self.let_go(segment)
+        return 0
+
+    def is_recovered(self, sequence: int) -> bool:
+        """Whether a message is from an earlier life."""
+        return sequence < self.own_from
 
     def claim(self, sequence: int, count: int) -> list[tuple[int, int]]:
         """Take messages off the queue that are in somebody's hand already; (start, count) of those that are there."""
@@ -477,6 +506,9 @@ class Queue(Line):
             item = Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes)
             if segment.stored:
                 item.segment = segment
+                if reason == C_REJECTED:
+                    segment.reject(offset, part)
+                    self.journal.mark(self.id, segment)
             self.dead.append((reason, item))
             sequence += part
         return True

@@ -21,13 +21,21 @@ cdef class Segment:
     cdef public int64_t octets
     cdef public bint mixed
     cdef public bint spilled
+    cdef public bint again
+    cdef public bytearray unwanted
     cpdef int64_t weight(self)
     cdef bint joins(self, Segment other)
 
-    @cython.locals(p=cython.p_uchar, i=Py_ssize_t)
     cpdef bint finish(self, Py_ssize_t offset, Py_ssize_t count) except -1
-    @cython.locals(runs=list, p=cython.p_uchar, i=Py_ssize_t, start=Py_ssize_t)
+    cpdef reject(self, Py_ssize_t offset, Py_ssize_t count)
     cpdef list undone(self)
+    cpdef list wanted(self)
+    cpdef list rejected(self)
+
+@cython.locals(p=cython.p_uchar, i=Py_ssize_t)
+cdef bytearray with_bits(bytearray bits, Py_ssize_t size, Py_ssize_t first, Py_ssize_t count)
+@cython.locals(runs=list, i=Py_ssize_t, start=Py_ssize_t)
+cdef list runs_of(Py_ssize_t size, bytearray having, bytearray lacking, bytearray nor)
 
 cdef class Range:
     cdef readonly Batch batch

@@ -21,9 +21,11 @@ class Segment:
     `expiry`, or each at its own of `expiries` (8 octets a message) if that is not None.
 
     A `stored` segment is in the store, or will be with the next commit, until `kept` is 0: it counts the messages that
-    the store is still to know. `done` has a bit for each that it is not (None: there is none). `octets` is how many the
+    the store is still to know. `done` has a bit for each that it is not (None: there is none),
+    `unwanted` one for each that was rejected, be it buried by now or not. `octets` is how many the
     store has of it (0: it has not been written yet), `mixed` whether some of those messages are not persistent. What
-    only the store has at hand has no batch either.
+    only the store has at hand has no batch either. `again` says that an earlier life of the shard may have delivered
+    some, who knows under which number.
     """
 
     def __init__(self, batch: Batch | None, first: int, count: int, sequence: int) -> None:
@@ -41,6 +43,8 @@ class Segment:
         self.octets = 0
         self.mixed = False
         self.spilled = False
+        self.again = False
+        self.unwanted: bytearray | None = None
 
     def weight(self) -> int:
         """What its contents count in memory."""
@@ -56,6 +60,7 @@ class Segment:
             and self.expiries is None
             and other.expiries is None
             and self.expiry == other.expiry
+            and self.again == other.again
         )
 
     def finish(self, offset: int, count: int) -> bool:
@@ -63,26 +68,55 @@ class Segment:
         self.kept -= count
         if self.kept == 0:
             return True
-        if self.done is None:
-            self.done = bytearray((self.count + 7) >> 3)
-        p = address_of_bytearray(self.done)
-        for i in range(offset, offset + count):
-            p[i >> 3] = p[i >> 3] | (1 << (i & 7))
+        self.done = with_bits(self.done, self.count, offset, count)
         return False
+
+    def reject(self, offset: int, count: int) -> None:
+        """Some messages, which the store still has to know, wait to be buried."""
+        self.unwanted = with_bits(self.unwanted, self.count, offset, count)
 
     def undone(self) -> list[tuple[int, int]]:
         """(offset, count) of the runs of messages that the store still has to know."""
-        if self.done is None:
-            return [(0, self.count)]
-        runs = []
-        p = address_of_bytearray(self.done)
-        start = 0
-        for i in range(self.count + 1):
-            if i == self.count or p[i >> 3] >> (i & 7) & 1:
-                if start < i:
-                    runs.append((start, i - start))
-                start = i + 1
-        return runs
+        return runs_of(self.count, None, self.done, None)
+
+    def wanted(self) -> list[tuple[int, int]]:
+        """Those of them that do not wait to be buried."""
+        return runs_of(self.count, None, self.done, self.unwanted)
+
+    def rejected(self) -> list[tuple[int, int]]:
+        """Those of them that do."""
+        return [] if self.unwanted is None else runs_of(self.count, self.unwanted, self.done, None)
+
+
+def with_bits(bits: bytearray | None, size: int, first: int, count: int) -> bytearray:
+    """So many bits, with some of them set, first the lowest of the first octet."""
+    if bits is None:
+        bits = bytearray((size + 7) >> 3)
+    p = address_of_bytearray(bits)
+    for i in range(first, first + count):
+        p[i >> 3] = p[i >> 3] | (1 << (i & 7))
+    return bits
+
+
+def runs_of(
+    size: int, having: bytearray | None, lacking: bytearray | None, nor: bytearray | None
+) -> list[tuple[int, int]]:
+    """(start, count) of the runs of bits that are set in the first, and in neither of the others, as far as given."""
+    if having is None and lacking is None and nor is None:
+        return [(0, size)]
+    runs = []
+    start = 0
+    for i in range(size + 1):
+        if (
+            i == size
+            or (having is not None and not having[i >> 3] >> (i & 7) & 1)
+            or (lacking is not None and lacking[i >> 3] >> (i & 7) & 1)
+            or (nor is not None and nor[i >> 3] >> (i & 7) & 1)
+        ):
+            if start < i:
+                runs.append((start, i - start))
+            start = i + 1
+    return runs
 
 
 class Range:

@@ -6,6 +6,7 @@ little-endian.
     index      queue id (8), sequence of the first message (8)  -> a segment without its contents:
                    count (4), flags (4), octets of bodies (8), octets of rows and contents (8), expiry (8),
                    with DONE a bit for each message that the store need not know any more,
+                   with REJECTED likewise a bit for each that was rejected, be it buried by now or not,
                    with EXPIRIES the expiry of each message (8 each)
     contents   the same key                                     -> rows, then contents, of a batch (penstock/batch_cy)
     leases     queue id (8), priority (8)                       -> lower numbers may have been delivered (8)
@@ -35,16 +36,18 @@ KEY = Struct(">QQ")
 NUMBER = Struct("<Q")
 _INDEX = Struct("<IIQQq")
 
-DONE, EXPIRIES, MIXED = 1, 2, 4
-"""Flags of a segment: what follows the fixed part of its record; some of its messages are not persistent."""
+DONE, EXPIRIES, MIXED, AGAIN, REJECTED = 1, 2, 4, 8, 16
+"""Flags of a segment: what follows the fixed part of its record; some of its messages are not persistent; some may have
+been delivered before they came."""
 
 
 def pack_segment(segment: Segment) -> bytes:
     """The index record of a segment."""
-    done, expiries = segment.done or b"", segment.expiries or b""
+    done, rejected, expiries = segment.done or b"", segment.unwanted or b"", segment.expiries or b""
     flags = (DONE if done else 0) | (EXPIRIES if expiries else 0) | (MIXED if segment.mixed else 0)
+    flags |= (AGAIN if segment.again else 0) | (REJECTED if rejected else 0)
     fixed = _INDEX.pack(segment.count, flags, segment.body_bytes, segment.octets, segment.expiry)
-    return b"".join((fixed, done, expiries)) if flags else fixed
+    return b"".join((fixed, done, rejected, expiries)) if flags else fixed
 
 
 def unpack_segment(sequence: int, record: bytes) -> Segment:
@@ -54,13 +57,17 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
     count, flags, body_bytes, octets, expiry = _INDEX.unpack_from(record)
     segment = Segment(None, 0, count, sequence)
     segment.body_bytes, segment.octets, segment.expiry = body_bytes, octets, expiry
-    segment.stored, segment.mixed = True, bool(flags & MIXED)
-    size = _INDEX.size + ((count + 7) // 8 if flags & DONE else 0) + (8 * count if flags & EXPIRIES else 0)
+    segment.stored, segment.mixed, segment.again = True, bool(flags & MIXED), bool(flags & AGAIN)
+    bits, at = (count + 7) // 8, _INDEX.size
+    size = at + bits * (bool(flags & DONE) + bool(flags & REJECTED)) + (8 * count if flags & EXPIRIES else 0)
     if len(record) != size:
         raise ValueError(f"an index record of {len(record)} octets for {count} messages")
     if flags & DONE:
-        segment.done = bytearray(record[_INDEX.size : _INDEX.size + (count + 7) // 8])
+        segment.done = bytearray(record[at : at + bits])
+        at += bits
         segment.kept = count - int.from_bytes(segment.done, "little").bit_count()
+    if flags & REJECTED:
+        segment.unwanted = bytearray(record[at : at + bits])
     if flags & EXPIRIES:
         segment.expiries = bytearray(record[-8 * count :])
     if segment.kept <= 0:

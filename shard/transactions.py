@@ -64,7 +64,7 @@ def release(link: Link, group: int) -> None:
 def needs(core: ShardCore, parts: Sequence[Any], publishes: list[list[Any]]) -> list[Need]:
     """What publishes need of queues that may refuse."""
     found: dict[QueueState, list[int]] = {}
-    for _, ids, part, first, count in publishes:
+    for _, ids, part, first, count, *_ in publishes:
         octets = bus.batch_at(parts, part).body_bytes(first, count)
         for queue in (core.queues[id] for id in ids if id in core.queues):
             if queue.rejects:

@@ -326,7 +326,7 @@ class Shard:
         bodies = []
         for kind, *operation in operations:
             if kind == bus.PUBLISH:
-                ids, part, first, count = operation
+                ids, part, first, count, *_ = operation
                 batch = bus.batch_at(parts, part)
                 bodies += [(id, batch.record(first + i)[2]) for i in range(count) for id in ids]
         self.read[identity].append((turn, bodies))

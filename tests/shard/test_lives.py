@@ -90,6 +90,45 @@ def test_an_ack_that_was_not_written_is_sent_again(node: Node) -> None:
     assert (delivered(client), ready(node)) == ([], (0, 1))
 
 
+def test_what_was_delivered_and_not_written_comes_as_redelivered(node: Node) -> None:
+    """Also when another life has it in its store and has not delivered it."""
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    node.commits = False
+    publish(client, b"delivered", b"too")
+    client.publish(1, b"transient", routing_key="q")
+    node.settle()
+    assert delivered(client) == [(b"delivered", False), (b"too", False), (b"transient", False)]
+    client.send("basic.cancel", 1, consumer_tag="c")
+    client.send("basic.ack", 1, delivery_tag=0, multiple=True)
+    die(node)
+    node.commits = True
+    node.settle()
+    publish(client, b"new")
+    die(node)
+    client.call("basic.consume", 1, queue="q")
+    assert delivered(client) == [(b"delivered", True), (b"too", True), (b"transient", True), (b"new", False)]
+
+
+def test_a_transaction_that_was_delivered_and_not_written_comes_as_redelivered(node: Node) -> None:
+    node.declare("q", durable=True)
+    client, consumer = open_channel(node), open_channel(node, 1)
+    consumer.call("basic.consume", 1, queue="q")
+    client.call("tx.select", 1)
+    node.commits = False
+    publish(client, b"m")
+    client.send("tx.commit", 1)
+    node.settle()
+    assert delivered(consumer) == [(b"m", False)]
+    die(node)
+    node.commits = True
+    node.settle()
+    client.take("tx.commit-ok", 1)
+    assert delivered(consumer) == [(b"m", True)]
+
+
 def test_what_was_requeued_and_came_again_is_in_one_hand_only(node: Node) -> None:
     """The death undoes that it was requeued, not that it was delivered to somebody else."""
     node.declare("q", durable=True)
@@ -291,25 +330,88 @@ def test_what_an_acceptor_had_in_hand_is_ready_when_both_die(node: Node) -> None
 
 
 def test_a_dead_letter_is_kept_until_it_is_safe_with_the_other_shard(node: Node) -> None:
-    """The other one is down when it is sent; the sender dies as well."""
+    """The other one is down when it is sent; the sender dies as well. Whoever rejected it does not see it again."""
     node.declare("q", durable=True, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
     node.declare("dead", shard=1, durable=True)
     client = open_channel(node)
     client.call("basic.consume", 1, queue="q")
+    publish(client, *numbered(1, 2, 3))
+    node.settle()
+    assert delivered(client) == [(b"1", False), (b"2", False), (b"3", False)]
+    node.kill_shard(1)
+    client.send("basic.reject", 1, delivery_tag=2, requeue=False)
+    client.send("basic.reject", 1, delivery_tag=1, requeue=False)
+    node.settle()
+    node.kill_shard(0)
+    node.start_shard(0)
+    node.settle()
+    die(node)
+    node.start_shard(1)
+    node.settle()
+    assert (delivered(client), ready(node), ready(node, "dead")) == ([], (0, 1), (2, 0))
+    for shard in 0, 1:
+        die(node, shard)
+    assert (ready(node), ready(node, "dead")) == ((0, 1), (2, 0))
+    client.call("basic.consume", 1, queue="dead")
+    assert [body for body, _ in delivered(client)] == [b"1", b"2"]
+
+
+def dying(node: Node, **arguments: Any) -> tuple[Client, Client]:
+    """A queue that rejects to another shard's, and a client for each, which consumes."""
+    node.declare("q", durable=True, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", **arguments})
+    node.declare("dead", shard=1, durable=True)
+    clients = open_channel(node), open_channel(node, 1)
+    for client, queue in zip(clients, ("q", "dead"), strict=True):
+        client.call("basic.consume", 1, queue=queue)
+    return clients
+
+
+def test_a_dead_letter_that_another_life_may_have_delivered_comes_as_redelivered(node: Node) -> None:
+    client, undertaker = dying(node)
     publish(client, b"m")
     node.settle()
     assert delivered(client) == [(b"m", False)]
+    node.commits = False
+    client.send("basic.reject", 1, delivery_tag=1, requeue=False)
+    node.settle()
+    assert delivered(undertaker) == [(b"m", False)]
+    die(node, 1)
+    assert delivered(undertaker) == [(b"m", True)]
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_a_dead_letter_that_another_life_may_have_sent_comes_as_redelivered(node: Node, noted: bool) -> None:
+    """Whether the store of the queue knows of its death or not."""
+    client, undertaker = dying(node)
+    publish(client, b"m")
+    node.settle()
+    assert delivered(client) == [(b"m", False)]
+    node.commits = False
+    client.send("basic.reject", 1, delivery_tag=1, requeue=False)
+    node.settle()
+    assert delivered(undertaker) == [(b"m", False)]
+    for _ in range(2 * noted):
+        assert node.commit_shard(0)
+    die(node)
+    assert (delivered(client), delivered(undertaker)) == ([], [(b"m", True)])
+
+
+def test_a_rejected_message_whose_queue_buries_no_more_is_gone(node: Node) -> None:
+    node.policy("p", "q", {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"})
+    node.declare("q", durable=True)
+    node.declare("dead", shard=1, durable=True)
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q")
+    publish(client, *numbered(1, 2))
+    node.settle()
     node.kill_shard(1)
     client.send("basic.reject", 1, delivery_tag=1, requeue=False)
     node.settle()
     node.kill_shard(0)
-    node.start_shard(1)
+    node.policy("p", "q", None)
     node.start_shard(0)
     node.settle()
-    assert delivered(client) == [(b"m", True)], "it cannot be known whether it was sent, but it is not lost"
-    client.send("basic.reject", 1, delivery_tag=2, requeue=False)
+    client.send("basic.ack", 1, delivery_tag=2)
     node.settle()
-    assert (ready(node), ready(node, "dead")) == ((0, 0), (1, 0))
-    for shard in 0, 1:
-        die(node, shard)
-    assert (ready(node), ready(node, "dead")) == ((0, 0), (1, 0))
+    journal = node.shard(0).journal
+    assert journal is not None and (ready(node), journal.octets) == ((0, 0), 0)

@@ -12,6 +12,7 @@ from shard.environment import StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import UNLIMITED, Queue
+from shard.segment_cy import Segment
 from tests.joined import Client, Node
 from tests.shard.steps import drain, get, open_channel, pass_ms, publish
 from tests.shard.test_store import Life, batch, bodies
@@ -94,6 +95,40 @@ def test_what_can_be_read_is_taken(later: tuple[Life, Unreliable]) -> None:
         life.queue.take(UNLIMITED, UNLIMITED, False)
     store.broken = False
     assert [body for body, _ in bodies(life.queue)] == NAMES[3:]
+
+
+def burying(journal: Journal) -> Queue:
+    queue = Queue(7, None, 1 << 36, journal, True)
+    queue.configure(-1, True, -1)
+    return queue
+
+
+def test_what_was_rejected_and_cannot_be_read_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not known any more to be dead; else it is."""
+    life = Life(tmp_path, burying)
+    life.queue.enqueue(prioritised(*NAMES), 0, len(NAMES))
+    (taken,) = life.queue.take(4, UNLIMITED, False)
+    life.queue.reject(taken.sequence + 1, 3)
+    life.queue.buried(life.queue.take_dead()[0][1], 1, 1)
+    life.commit()
+    life.end()
+    life = Life(tmp_path, burying)
+    assert [(item.sequence, item.count) for _, item in life.queue.take_dead()] == [
+        (taken.sequence + 1, 1), (taken.sequence + 3, 1),
+    ]  # fmt: skip
+    assert [body for body, _ in bodies(life.queue)] == [b"5a", b"5e", b"5f"]
+    assert (life.queue.ready, life.queue.unacked) == (0, 3)
+    life.end()
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "load", no_load)
+        life = Life(tmp_path, burying)
+    assert not life.queue.take_dead()
+    assert [body for body, _ in bodies(life.queue)] == [b"5a", b"5b", b"5d", b"5e", b"5f"]
+    life.end()
+
+
+def no_load(journal: Journal, queue_id: int, segment: Segment) -> Batch:
+    raise StoreError(Path("somewhere"), "not today")
 
 
 def test_what_came_since_waits_behind_it(tmp_path: Path, later: tuple[Life, Unreliable]) -> None:
