@@ -61,6 +61,7 @@ class Shard:
         self.reader = ThreadPoolExecutor(1, "reader")
         self.writing: tuple[Commit, Future[None]] | None = None
         self.resting = False
+        self.ending = False
         self.flush: asyncio.TimerHandle | None = None
         if incarnation > 1:
             places = ((place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors))
@@ -142,6 +143,8 @@ class Shard:
             self.router.router_started()
 
     def finish_turn(self) -> None:
+        if self.ending:
+            return  # the loop goes round once more when all is written
         for identity, frames in self.core.finish_turn(now_us()):
             if not self.acceptors.send(identity, frames):
                 log.info("peer cannot be reached", peer=identity.decode())
@@ -234,6 +237,7 @@ class Shard:
     async def close(self) -> None:
         """Take in and write down what is left. StoreError if that cannot be done."""
         await self.acceptors.take_rest()
+        self.ending = True
         self.reader.shutdown(wait=True)
         self.writer.shutdown(wait=True)
         if self.writing is not None:

@@ -105,3 +105,14 @@ def take(channel: Channel, count: int) -> list[bytes]:
     events = [wait_get(channel, "q", no_ack=False) for _ in range(count)]
     channel.send("basic.ack", delivery_tag=events[-1].delivery_tag, multiple=True)
     return [event.body for event in events]
+
+
+def test_a_node_ends_in_order_while_a_slow_disk_writes(tmp_path: Path) -> None:
+    """Messages expire while the shard writes its last: nothing comes of that any more."""
+    disk = Disk((tmp_path / "data").resolve(), tmp_path / "disk", sleep_us=100_000)
+    with Broker(tmp_path, environment=disk.environment) as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="q", durable=True)
+        for milliseconds in range(0, 3000, 10):
+            channel.publish(b"m", "q", delivery_mode=2, expiration=str(milliseconds))
+        broker.stop()
