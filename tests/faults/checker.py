@@ -5,13 +5,14 @@ dead-lettered and acked there; or a ring had so many later ones that it may have
 (`Done`) must have been acked where dead letters come, confirmed or not.
 
 Again: what was settled for good (`Done`) is not delivered again, nor anything that was published before a rest, nor on
-the same connection anything that it has acked or rejected. Whatever comes a second time must say `redelivered`. Queues
-that get dead letters from another shard are free of that: those come at least once. Until the next rest so is what was
-in doubt when a fault came, or got there before that was over, for deliveries do not wait for the disk: a message
-without its confirm, which its acceptor may have to send again to a shard that does not know it; a dead letter whose
-settlement is not safe, for its death may not have been. What was rejected, and goes to another shard as a dead letter,
-is kept until it is there: until then it may come again. And `redelivered` is owed only where a settlement of the queue
-was safe between two faults: what a shard notes of its first deliveries from a queue may die with it.
+the same connection anything that it has acked or rejected. Queues that get dead letters from another shard are free of
+that: those come at least once. Until the next rest so is what was in doubt when a fault came, or got there before that
+was over, for deliveries do not wait for the disk: a message without its confirm, which its acceptor may have to send
+again to a shard that does not know it; a dead letter whose settlement is not safe, for its death may not have been.
+
+Whatever comes a second time must say `redelivered`. That is owed only where a settlement of the queue was safe between
+two faults: what a shard notes of its first deliveries from a queue may die with it. So may what it notes of messages
+that expired or were dropped, whose dead letters may come twice unmarked.
 
 Order: per queue, reader, publisher, life of the publisher and (where the queue serves by it) priority, numbers of what
 is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they were
@@ -145,19 +146,21 @@ class Checker:
             return
         if queue.name not in sent.queues and not again:
             (self._doubtful_dead if self._troubled else self._dead_letters).add(place)
-        if not queue.repeats:
-            if message in self._closed:
-                self._wrong(f"{queue.name}: {message} came after the queue had been empty", message)
-            elif message in self._doubtful or place in self._doubtful_dead:
-                pass
-            elif place in self._done:
-                self._wrong(f"{queue.name}: {message} came again, its settlement was safe", message)
-            elif (place, event.reader, event.life) in self._settled_on:
-                self._wrong(f"{queue.name}: {message} came again on the connection that settled it", message)
-            elif again and not event.redelivered and place not in self._unnoted:
-                self._wrong(f"{queue.name}: {message} came again and does not say so", message)
+        doubtful = queue.repeats or message in self._doubtful or place in self._doubtful_dead
+        if message in self._closed and not queue.repeats:
+            self._wrong(f"{queue.name}: {message} came after the queue had been empty", message)
+        elif place in self._done and not doubtful:
+            self._wrong(f"{queue.name}: {message} came again, its settlement was safe", message)
+        elif (place, event.reader, event.life) in self._settled_on and not doubtful:
+            self._wrong(f"{queue.name}: {message} came again on the connection that settled it", message)
+        elif again and not event.redelivered and place not in self._unnoted and not self._died_unread(queue, sent):
+            self._wrong(f"{queue.name}: {message} came again and does not say so", message)
         if not again and not event.redelivered:
             self._order(queue, event, sent)
+
+    def _died_unread(self, queue: QueuePlan, sent: Sent) -> bool:
+        """Whether it is a dead letter of a message that nobody rejected."""
+        return queue.name not in sent.queues and any(self.queues[name].dies_unread for name in sent.queues)
 
     def _may_come(self, queue: QueuePlan, sent: Sent) -> bool:
         if queue.name in sent.queues:
@@ -200,23 +203,14 @@ class Checker:
         else:
             self._serial += 1
             self._rejected[place].append((event.reader, event.life, self._serial))
-        if event.how is How.ACK or not self._goes_far(event.queue):
-            self._settled_on.add((place, event.reader, event.life))
-
-    def _goes_far(self, queue: str) -> bool:
-        """Whether its dead letters go to another shard."""
-        target = self.queues[queue].dead_to
-        return target is not None and self.queues[target].repeats
+        self._settled_on.add((place, event.reader, event.life))
 
     def _finish(self, event: Done) -> None:
         place = event.queue, event.message
         self._noted.add(event.queue)
         self._first.pop(event.queue, None)
-        if event.how is How.REJECT:
-            if event.message not in self._doubtful:
-                self._rejected_for_good.add(place)
-            if self._goes_far(event.queue):
-                return
+        if event.how is How.REJECT and event.message not in self._doubtful:
+            self._rejected_for_good.add(place)
         self._done.add(place)
         self._dead_letters.discard(place)
 

@@ -9,11 +9,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tests.faults.disk import Calls, Disk
-from tests.faults.node import PLACES
+from tests.faults.node import PLACES, Place
 
 if TYPE_CHECKING:
     from penstock.node import Role
     from tests.faults.rounds import Rounds
+
+
+def kill_now(rounds: Rounds, *places: Place) -> None:
+    """SIGKILL of processes: a fault before, and another when they are dead, for the clients were at work meanwhile."""
+    names = " and ".join(f"{role} {index}" for role, index in places)
+    rounds.fault(f"SIGKILL {names}")
+    rounds.node.kill(*places)
+    rounds.fault(f"{names} dead")
 
 
 def kill_one_of(*roles: Role) -> Callable[[Rounds], None]:
@@ -22,8 +30,7 @@ def kill_one_of(*roles: Role) -> Callable[[Rounds], None]:
 
     def kill(rounds: Rounds) -> None:
         place = rounds.chance.choice(places)
-        rounds.fault(f"SIGKILL {place}")
-        rounds.node.kill(place)
+        kill_now(rounds, place)
         rounds.node.wait_ready()
         rounds.over("all ready")
 
@@ -36,8 +43,7 @@ kill_any = kill_one_of("acceptor", "shard", "router")
 def kill_two(rounds: Rounds) -> None:
     """Two at once."""
     places = rounds.chance.sample(PLACES, 2)
-    rounds.fault(f"SIGKILL {places}")
-    rounds.node.kill(*places)
+    kill_now(rounds, *places)
     rounds.node.wait_ready()
     rounds.over("all ready")
 
@@ -45,9 +51,7 @@ def kill_two(rounds: Rounds) -> None:
 def kill_again(rounds: Rounds) -> None:
     """One, then it or another while the first is coming back."""
     for _ in range(2):
-        place = rounds.chance.choice(PLACES)
-        rounds.fault(f"SIGKILL {place}")
-        rounds.node.kill(place)
+        kill_now(rounds, rounds.chance.choice(PLACES))
         time.sleep(rounds.chance.uniform(0.0, 0.6))
     rounds.node.wait_ready()
     rounds.over("all ready")
@@ -121,8 +125,7 @@ def refuse_and_kill(disk: Disk) -> Callable[[Rounds], None]:
         with some_trouble(disk, rounds):
             time.sleep(rounds.chance.uniform(0.1, 0.5))
             place = rounds.chance.choice([place for place in PLACES if place[0] != "acceptor"])
-            rounds.fault(f"SIGKILL {place}")
-            rounds.node.kill(place)
+            kill_now(rounds, place)
             time.sleep(rounds.chance.uniform(0.3, 1.0))
         rounds.node.wait_ready()
         rounds.over("all ready")

@@ -41,6 +41,7 @@ QUEUES = {
         QueuePlan("with dead letters", 0, dead_to="dead"),
         QueuePlan("with far dead letters", 0, dead_to="far"),
         QueuePlan("expiring", 1, dead_to="dead", dies_unread=True, unread=True),
+        QueuePlan("far expiring", 0, dead_to="far", dies_unread=True, unread=True),
         QueuePlan("ring", 0, keeps=3),
         QueuePlan("moved from", 0),
         QueuePlan("moved to", 0),
@@ -214,11 +215,18 @@ def test_dead_letters_of_what_expired() -> None:
 
 def test_dead_letters_of_another_shard_may_repeat() -> None:
     queue = "with far dead letters"
-    events = [*published([1, 2], queue), *rejected([1, 2], queue), *consumed([1, 2, 1, 2], "far")]
-    assert problems(*events, AtRest(), *consumed([2], "far")) == []
-    for life in (1, 2):
-        again = [came(2, queue, life=life, redelivered=True), settled(2, queue, life=life)]
-        assert problems(*events, *again) == []
+    events = [*published([1, 2], queue), *rejected([1, 2], queue), *consumed([1, 2], "far")]
+    again = came(2, "far", redelivered=True)
+    assert problems(*events, again, AtRest(), again) == []
+    assert problems(*events, came(2, "far")) == ["far: p#2 came again and does not say so"]
+    assert problems(*events, came(2, queue, life=2, redelivered=True)) == [
+        f"{queue}: p#2 came again, its settlement was safe"
+    ]
+
+
+def test_dead_letters_of_what_expired_may_repeat_and_not_say_so() -> None:
+    events = [*published([1], "far expiring"), *consumed([1], "far")]
+    assert problems(*events, came(1, "far")) == []
 
 
 def test_a_ring_drops_the_oldest() -> None:
@@ -290,10 +298,13 @@ def test_moved() -> None:
 
 
 def test_what_was_unconfirmed_in_a_fault_may_come_again() -> None:
-    """To whoever has seen it, and even acked it; but not after a rest."""
-    first, again = [came(1), settled(1)], [came(1), settled(1)]
+    """To whoever has seen it, and even acked it, marked as such; but not after a rest."""
+    first, again = [came(1), settled(1)], [came(1, redelivered=True), settled(1)]
     assert problems(sent(1), *first, Fault("x"), *again, Over("x")) == []
     assert problems(Fault("x"), sent(1), *first, *again) == []
+    unmarked = ["plain: p#1 came again and does not say so"]
+    assert problems(sent(1), *first, done(1), Fault("x"), *first, Over("x")) == unmarked
+    assert problems(Fault("x"), sent(1), *first, *first) == unmarked
     assert len(problems(*published([1]), *first, Fault("x"), *again)) == 1
     assert len(problems(Fault("x"), Over("x"), *published([1]), *first, *again)) == 1
     assert len(problems(sent(1), *first, Fault("x"), Over("x"), AtRest(), *again)) == 1
@@ -302,7 +313,7 @@ def test_what_was_unconfirmed_in_a_fault_may_come_again() -> None:
 def test_a_dead_letter_that_was_not_kept_may_come_again() -> None:
     queue = "with dead letters"
     events = [*published([1], queue), came(1, queue), settled(1, queue, how=How.REJECT)]
-    first, again = [came(1, "dead"), settled(1, "dead")], [came(1, "dead"), settled(1, "dead")]
+    first, again = [came(1, "dead"), settled(1, "dead")], [came(1, "dead", redelivered=True), settled(1, "dead")]
     assert problems(*events, *first, Fault("x"), *again) == []
     assert problems(*events, Fault("x"), *first, *again) == []
     assert len(problems(*events, *first, done(1, "dead"), Fault("x"), *again)) == 1
