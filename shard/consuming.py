@@ -275,5 +275,4 @@ class Consuming:
         queue.used = self.core.now
         if queue.exclusive_consumer is consumer:
             queue.exclusive_consumer = None
-        last = queue.auto_delete and not queue.ring.consumers and queue.had_consumers and not queue.fenced
-        return queue if last else None
+        return queue if queue.is_left() and not queue.fenced else None

@@ -129,6 +129,8 @@ class ShardCore:
             queue = self.queues[record.queue_id] = QueueState(record, self.now, self.base, self.journal)
             if self.recovered is not None:
                 self.recovered.give(queue)
+            before = self.gauges.queue_read(queue.slot)
+            queue.had_consumers = before is not None and before.queue_id == queue.id and before.consumers > 0
             self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, self.now)
             queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
             self.touch(queue)
@@ -253,8 +255,9 @@ class ShardCore:
                           vhost=queue.vhost, depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
             else:
                 self.write_gauge(queue)
-            if queue.contents.expiring or queue.features.expires is not None:
-                if queue.is_forgotten(self.now) and not queue.fenced and self.recovery is None:
+            if queue.contents.expiring or queue.features.expires is not None or queue.auto_delete:
+                gone = queue.is_left() or queue.is_forgotten(self.now)
+                if gone and not queue.fenced and self.recovery is None:
                     self.requests.ask_to_delete(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
 
@@ -318,10 +321,11 @@ class ShardCore:
 
     def write_gauge(self, queue: QueueState) -> None:
         contents, state, marks = queue.contents, queue.saturation, queue.limits.marks
+        consumers = len(queue.ring) or queue.is_left()  # the next life has to know that it had some
         self.gauges.queue_write(
             queue.slot, contents.ready, contents.unacked, contents.ready_bytes, contents.unacked_bytes,
             contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
-            len(queue.ring), state.epoch, state.saturated, state.since,
+            consumers, state.epoch, state.saturated, state.since,
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes,
         )  # fmt: skip
 

@@ -131,6 +131,10 @@ class QueueState:
             when = min(when, self.used + self.features.expires * 1000)
         return when
 
+    def is_left(self) -> bool:
+        """Whether it is to go for having had its last consumer."""
+        return self.auto_delete and self.had_consumers and not self.ring.consumers
+
     def is_forgotten(self, now: int) -> bool:
         """Whether nobody has used the queue for as long as it is to be kept (x-expires)."""
         expires = self.features.expires

@@ -52,6 +52,8 @@ class Recovery:
         """All is known: what waited for it goes on, and the shard delivers."""
         core.recovery = None
         for queue in core.queues.values():
+            if self.awaited and not queue.ring.consumers:
+                queue.had_consumers = False  # it may have some yet: it must not go for lack of them
             if queue.ring.consumers:
                 queue.ring.order()
                 core.consuming.elect(queue)

@@ -129,6 +129,67 @@ def test_a_transaction_that_was_delivered_and_not_written_comes_as_redelivered(n
     assert delivered(consumer) == [(b"m", True)]
 
 
+@pytest.mark.parametrize("end", ["cancel", "close", "acceptor"])
+def test_an_auto_delete_queue_goes_though_its_shard_was_down_when_its_last_consumer_went(node: Node, end: str) -> None:
+    node.ask("queue_declare", name="q", durable=True, auto_delete=True)
+    node.ask("queue_declare", name="unused", durable=True, auto_delete=True)
+    client, other = open_channel(node), open_channel(node, 1)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    other.call("basic.consume", 1, queue="q", consumer_tag="c")
+    for shard in 0, 1:
+        die(node, shard)
+    other.call("basic.cancel", 1, consumer_tag="c")
+    assert node.router.topology.queue("/", "q")
+    for shard in 0, 1:
+        node.kill_shard(shard)
+    match end:
+        case "cancel":
+            client.send("basic.cancel", 1, consumer_tag="c")
+        case "close":
+            client.lose()
+        case "acceptor":
+            node.kill_acceptor(0)
+    node.settle()
+    for shard in 0, 1:
+        node.start_shard(shard)
+    node.settle()
+    assert node.router.topology.queue("/", "q") is None
+    assert node.router.topology.queue("/", "unused")
+
+
+def test_a_queue_whose_end_the_router_was_not_told_of_goes_in_the_next_life(node: Node) -> None:
+    node.ask("queue_declare", name="q", auto_delete=True)
+    shard = node.queue("q").shard
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    client.lose()
+    while not node.state("q").fenced:
+        assert node.finish(0) | node.send_up(0, shard)
+    node.shard(shard).finish_turn(node.microseconds())
+    assert node.shard(shard).router_requests
+    die(node, shard)
+    assert node.router.topology.queue("/", "q") is None
+
+
+def test_an_auto_delete_queue_does_not_go_while_an_acceptor_is_silent(node: Node) -> None:
+    node.ask("queue_declare", name="q", auto_delete=True)
+    shard = node.queue("q").shard
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q", consumer_tag="c")
+    node.kill_shard(shard)
+    node.start_shard(shard)
+    while node.step(slow=0):
+        pass
+    node.now += 10
+    while node.step(slow=0):
+        pass
+    assert node.shard(shard).recovery is None
+    node.settle()
+    assert len(node.state("q").ring) == 1
+    client.call("basic.cancel", 1, consumer_tag="c")
+    assert node.router.topology.queue("/", "q") is None
+
+
 def test_what_was_requeued_and_came_again_is_in_one_hand_only(node: Node) -> None:
     """The death undoes that it was requeued, not that it was delivered to somebody else."""
     node.declare("q", durable=True)
