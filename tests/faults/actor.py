@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
 
-from tests.faults.events import Record, Wrong
+from tests.faults.events import Message, Record, Wrong
 from tests.faults.node import Node
 from tests.frames import Event
 from tests.raw import Channel, Client, Closed, HungUp
@@ -56,8 +56,8 @@ class Actor(ABC):
         if self._thread.is_alive():
             self.wrong("does not come to an end")
 
-    def wrong(self, what: str) -> None:
-        self.record.note(Wrong(f"{self.name}: {what}"))
+    def wrong(self, what: str, message: Message | None = None) -> None:
+        self.record.note(Wrong(f"{self.name}: {what}", message))
 
     def _run(self) -> None:
         try:

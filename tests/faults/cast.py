@@ -9,6 +9,7 @@ from tests.faults.actor import Actor
 from tests.faults.consumers import Consumer, Getter
 from tests.faults.declarer import Declarer
 from tests.faults.events import Record
+from tests.faults.guests import Guest
 from tests.faults.movers import Mover
 from tests.faults.node import Node
 from tests.faults.plan import MARKER_ARGUMENTS, Plan, QueuePlan, marker
@@ -26,6 +27,12 @@ class Cast:
     publishers: list[Actor]
     readers: list[Actor]
     declarer: Declarer
+    guest: Guest
+
+    @property
+    def groups(self) -> list[list[Actor]]:
+        """All of them, those who come to an end first before those who wait for that."""
+        return [self.publishers, self.readers, [self.declarer, self.guest]]
 
 
 def declare(node: Node, plan: Plan) -> None:
@@ -45,7 +52,7 @@ def declare(node: Node, plan: Plan) -> None:
 def everybody(node: Node, record: Record, seed: object) -> Cast:
     """The whole cast. Names are those of queues: a queue's ordinary reader and publisher are called as it is."""
     plan = Plan(node.vhost)
-    cast = Cast(plan, [], [], Declarer(node, record, "declarer", seed))
+    cast = Cast(plan, [], [], Declarer(node, record, "declarer", seed), Guest(node, record, "guest", seed))
 
     def publisher(*queues: QueuePlan, name: str = "", **options: Any) -> None:
         routes = [Route("", queue.name, (queue.name,)) for queue in queues]

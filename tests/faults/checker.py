@@ -105,7 +105,7 @@ class Checker:
                 case AtRest():
                     self._rest()
                 case Wrong():
-                    self._wrong(event.what)
+                    self._wrong(event.what, event.message)
                 case Fault():
                     self._troubled = True
                     self._doubtful |= self._unconfirmed

@@ -45,8 +45,7 @@ class Declarer(Actor):
         with self.node.connect() as client:
             channel = client.channel()
             for name in self.there:
-                channel.send("queue.declare", queue=name, passive=True)
-                if not self._found(channel):
+                if not found(channel, name):
                     self.wrong(f"{name} was declared and is not there")
                     channel = client.channel()
                     continue
@@ -56,16 +55,18 @@ class Declarer(Actor):
                     self.wrong(f"{name} was bound and is not any more")
                     channel.take("basic.return")
             for name in self.gone:
-                channel.send("queue.declare", queue=name, passive=True)
-                if self._found(channel):
+                if found(channel, name):
                     self.wrong(f"{name} was deleted and is there")
                 else:
                     channel = client.channel()
         self.gone.clear()
 
-    def _found(self, channel: Channel) -> bool:
-        event = channel.take("queue.declare-ok", "channel.close")
-        if event.name == "channel.close":
-            assert event.code == 404
-            channel.send("channel.close-ok")
-        return event.name == "queue.declare-ok"
+
+def found(channel: Channel, name: str) -> bool:
+    """Whether a queue is there. If not the channel is closed."""
+    channel.send("queue.declare", queue=name, passive=True)
+    event = channel.take("queue.declare-ok", "channel.close")
+    if event.name == "channel.close":
+        assert event.code == 404
+        channel.send("channel.close-ok")
+    return event.name == "queue.declare-ok"

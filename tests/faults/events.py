@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -136,9 +137,10 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Something that no client should ever see, found where it came up."""
+    """Something that no client should ever see, found where it came up; with a message that it is about, if any."""
 
     what: str
+    message: Message | None = None
 
 
 Event: TypeAlias = Sent | Confirmed | Refused | Delivered | Settled | Done | AtRest | Fault | Over | Wrong
@@ -150,8 +152,8 @@ class Record:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.times: list[float] = []
+        """When they were noted, seconds since 1970."""
         self._lock = threading.Lock()
-        self._began = time.monotonic()
 
     def note(self, *events: Event) -> None:
         self.note_all(events)
@@ -160,12 +162,24 @@ class Record:
         with self._lock:
             for event in events:
                 self.events.append(event)
-                self.times.append(time.monotonic() - self._began)
+                self.times.append(time.time())
 
-    def history(self, message: Message) -> str:
-        """Everything noted of a message, with the faults between, a line each."""
-        return "\n".join(
-            f"{seconds:9.4f}  {event}"
+    def lines(self, wanted: Callable[[Event], bool] = lambda event: True) -> list[str]:
+        """A line for each event, with the time as the node's log has it (UTC)."""
+        return [
+            f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S.%f}  {event}"
             for seconds, event in zip(self.times, self.events, strict=True)
-            if isinstance(event, Fault | Over) or getattr(event, "message", None) == message
-        )
+            if wanted(event)
+        ]
+
+    def faults(self) -> list[str]:
+        """What was done to the node, and when that was over."""
+        return self.lines(lambda event: isinstance(event, Fault | Over))
+
+    def history(self, message: Message) -> list[str]:
+        """Everything noted of a message and of what took its place, with the faults between."""
+
+        def is_of_it(event: Event) -> bool:
+            return message in (getattr(event, "message", None), getattr(event, "origin", None))
+
+        return self.lines(lambda event: isinstance(event, Fault | Over) or is_of_it(event))

@@ -98,7 +98,8 @@ class Publisher(Numbered):
             elif not self._open:
                 return
             elif now > deadline:
-                self.wrong(f"{len(self._open)} publishes without an outcome, the first: {min(self._open.values())}")
+                first = min(self._open.values())
+                self.wrong(f"{len(self._open)} publishes without an outcome, the first: {first}", first)
                 return
             self._read(channel, max(due - now, 0.01))
 

@@ -12,6 +12,7 @@ from tests.faults.checker import Checker
 from tests.faults.drain import Drain
 from tests.faults.events import Fault, Over, Record
 from tests.faults.node import Node
+from tests.faults.report import report
 from tests.waiting import PATIENCE
 
 Harm = Callable[["Rounds"], None]
@@ -19,8 +20,6 @@ Harm = Callable[["Rounds"], None]
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 """Added to the seed of each test: `FAULTS_SEED=17 pytest tests/faults` takes another course."""
-SHOWN = 20
-HISTORIES = 3
 
 
 class Rounds:
@@ -33,20 +32,21 @@ class Rounds:
         self.chance = random.Random(seed)
         self.record = Record()
         self.cast = everybody(node, self.record, seed)
-        self.clients = [*self.cast.publishers, *self.cast.readers, self.cast.declarer]
+        self.clients = [client for group in self.cast.groups for client in group]
         self.checker = Checker(self.cast.plan.queues)
         self._checked = 0
         declare(node, self.cast.plan)
 
     def run(self, count: int) -> None:
-        """So many rounds, then the node is stopped and no client is left.
-
-        AssertionError with the first things that are wrong, and what happened to the messages they are about.
-        """
+        """So many rounds, then the node is stopped and no client is left. AssertionError that says all (`report`)."""
+        number = 0
         try:
             for number in range(count):
                 self.round(number)
             self.node.stop()
+        except Exception as error:
+            self.take_events()
+            raise AssertionError(report(self, number, error)) from error
         finally:
             self.node.end()
             for client in self.clients:
@@ -69,27 +69,29 @@ class Rounds:
         time.sleep(self.chance.uniform(0.1, 0.7))
         self.chance.choice(self.harms)(self)
         time.sleep(self.chance.uniform(0.1, 0.5))
-        for group in (self.cast.publishers, self.cast.readers, [self.cast.declarer]):
+        for group in self.cast.groups:
             for client in group:
                 client.stop()
             for client in group:
                 client.join(2 * PATIENCE)
         self.over("everybody has gone")
         self.cast.declarer.check()
+        self.cast.guest.check()
         declare(self.node, self.cast.plan)
         Drain(self.node, self.record, self.cast.plan, number).run()
-        self.check(number)
+        self.check()
         self.over(f"round {number} ends, {len(self.record.events)} events")
 
-    def check(self, number: int) -> None:
-        events = self.record.events
-        self.checker.take(events[self._checked :])
-        self._checked = len(events)
+    def take_events(self) -> None:
+        """Have the checker see what has been noted since it last did."""
+        events = self.record.events[self._checked :]
+        self._checked += len(events)
+        self.checker.take(events)
+
+    def check(self) -> None:
+        self.take_events()
         problems = self.checker.problems
         if "Traceback" in self.node.broker.log:
             problems.append("an error of the broker's own: see its log")
         if problems:
-            lines = [f"seed {self.seed}, round {number}: {len(problems)} things wrong", *problems[:SHOWN]]
-            for message in list(self.checker.suspects.values())[:HISTORIES]:
-                lines += [f"-- {message}", self.record.history(message)]
-            raise AssertionError("\n".join(lines))
+            raise AssertionError(problems[0])
