@@ -51,6 +51,8 @@ from penstock.sources import (
 
 MEMORY_SHARE = 0.4
 STORE_SHARE = 0.8
+# With `store.durability = "none"` the disk follows after so many milliseconds.
+UNHURRIED_MS = 5000
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -257,8 +259,8 @@ class StoreSettings(BaseModel):
     durability: Durability = Field(
         default="commit",
         description="when persistent messages are confirmed: commit, once they are on the disk; interval=N ms, once "
-        "they are written, the disk following every N milliseconds, which a power cut may cost; none, once they are "
-        "written, the disk following as the system likes. A crash of penstock costs nothing with any of them",
+        "they are written, the disk following every N milliseconds, which a power cut may cost; none, the same with "
+        f"{UNHURRIED_MS} ms. A crash of penstock costs nothing with any of them",
     )
     limit: Bytes = Field(
         default=0,
@@ -268,11 +270,10 @@ class StoreSettings(BaseModel):
     )
 
     @property
-    def interval_ms(self) -> int | None:
-        """Milliseconds between two flushes to the disk: 0 for one with each commit, None for none at all."""
-        if self.durability == "commit":
-            return 0
-        return None if self.durability == "none" else int(self.durability.removeprefix("interval="))
+    def flush_ms(self) -> int:
+        """Milliseconds between two flushes to the disk; 0 for one with each commit."""
+        fixed = {"commit": 0, "none": UNHURRIED_MS}
+        return fixed[self.durability] if self.durability in fixed else int(self.durability.removeprefix("interval="))
 
 
 class Settings(BaseSettings):

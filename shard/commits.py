@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 class Commits:
     """The commits of one shard, one at a time. While one is `under_way` the journal gathers the next.
 
-    What it makes safe is noted when it is handed over: turns of links up to a number.
+    What it makes safe is noted when it is handed over: turns of links up to a number. Where commits do not wait for
+    the disk (`flushed_later`) turns of other shards are only safe once they are flushed: what they bring is forgotten
+    there, and must not be lost with the power because one store is flushed before the other.
     """
 
     def __init__(self, core: ShardCore) -> None:
         self.core = core
+        self.flushed_later = False
         self._making_safe: list[tuple[Link, int]] | None = None
+        self._unflushed: dict[Link, int] = {}
+        self._flushing: dict[Link, int] = {}
 
     @property
     def under_way(self) -> bool:
@@ -31,7 +36,14 @@ class Commits:
         if not self.core.journal and not self.under_way:
             for link in self.core.links.values():
                 if link.safe != link.taken:
-                    self.note_safe(link, link.taken)
+                    self.are_written(link, link.taken)
+
+    def are_written(self, link: Link, turn: int) -> None:
+        """The store has what turns of a link did, up to that one."""
+        if link.is_acceptor or not self.flushed_later:
+            self.note_safe(link, turn)
+        elif self._flushing.get(link, link.safe) < turn:
+            self._unflushed[link] = turn
 
     def note_safe(self, link: Link, turn: int) -> None:
         """Turns of a link are safe up to that one. A later life must know it though it may find nothing of them."""
@@ -56,7 +68,27 @@ class Commits:
         self.core.gate.store_works(UNWRITTEN, self.core.now)
         making_safe, self._making_safe = self._making_safe or [], None
         for link, turn in making_safe:
+            self.are_written(link, turn)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for a flush that has not begun."""
+        return bool(self._unflushed)
+
+    def flush_begins(self) -> None:
+        """What is written by now is being flushed to the disk."""
+        self._flushing, self._unflushed = self._unflushed, {}
+
+    def flushed(self) -> None:
+        """That is done."""
+        flushing, self._flushing = self._flushing, {}
+        for link, turn in flushing.items():
             self.note_safe(link, turn)
+
+    def not_flushed(self) -> None:
+        """That could not be done."""
+        self._unflushed = {**self._flushing, **self._unflushed}
+        self._flushing = {}
 
     def failed(self, commit: Commit, reason: str) -> None:
         """What was handed over could not be written, for that reason: publishers wait until it can be."""

@@ -30,6 +30,15 @@ class StoreError(Exception):
         self.reason = reason
 
 
+@contextmanager
+def translated(path: Path, what: str = "") -> Iterator[None]:
+    """What may be wrong with a disk or a file becomes a StoreError, which says what could not be read."""
+    try:
+        yield
+    except (lmdb.Error, OSError, ValueError, struct.error) as error:
+        raise StoreError(path, f"{what}{': ' if what else ''}{reason_of(error)}") from None
+
+
 class Environment:
     """An open environment of the databases named. With `synced` each transaction is on the disk once it is committed.
 
@@ -42,8 +51,9 @@ class Environment:
         self._map_size = 2 * limit + SLACK
         self._synced = synced
         self._lock = threading.RLock()
+        self._writing = threading.Lock()
         self._overflowed = False
-        with self.translated():
+        with translated(self.path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_unfinished(path):
                 (path / FILE_NAME).unlink(missing_ok=True)
@@ -63,17 +73,9 @@ class Environment:
         return self._dbs[name]
 
     @contextmanager
-    def translated(self, what: str = "") -> Iterator[None]:
-        """What may be wrong with a disk or a file becomes a StoreError, which says what could not be read."""
-        try:
-            yield
-        except (lmdb.Error, OSError, ValueError, struct.error) as error:
-            raise StoreError(self.path, f"{what}{': ' if what else ''}{reason_of(error)}") from None
-
-    @contextmanager
     def reading(self, what: str) -> Iterator[lmdb.Transaction]:
         """A snapshot; values are views that end with it. StoreError if it fails."""
-        with self.translated(what), self._lock, self._env.begin(buffers=True) as txn:
+        with translated(self.path, what), self._lock, self._env.begin(buffers=True) as txn:
             yield txn
 
     def write(self, put: Any) -> None:
@@ -86,7 +88,7 @@ class Environment:
                 self._reopen()
             while True:
                 try:
-                    with self._env.begin(write=True) as txn:
+                    with self._writing, self._env.begin(write=True) as txn:
                         put(txn)
                     return
                 except lmdb.MapFullError:

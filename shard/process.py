@@ -24,6 +24,7 @@ from penstock.router_client import RouterClient
 from penstock.turn_sockets import TurnDialer, TurnListener, TurnSockets
 from shard.core import ShardCore
 from shard.environment import StoreError
+from shard.flushes import Flushes
 from shard.journal import Commit, Journal
 from shard.link import life_of
 from shard.queue_cy import NEVER
@@ -50,19 +51,21 @@ class Shard:
         self.index = index
         self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges)
-        self.interval_ms = node.settings.store.interval_ms
         path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.shards
-        self.store = Store(path, limit, self.interval_ms == 0, node.epoch, index)
+        flush_ms = node.settings.store.flush_ms
+        self.store = Store(path, limit, flush_ms == 0, node.epoch, index)
+        self.flushes = Flushes(loop, flush_ms / 1000, self.sync)
         self.journal = Journal(self.store.read)
         recovered = Recovered(self.store, self.journal, Progress().read_on)
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
+        self.core.commits.flushed_later = flush_ms > 0
         self.core.recover_links(self.store.links())
         self.writer = ThreadPoolExecutor(1, "writer")
         self.reader = ThreadPoolExecutor(1, "reader")
+        self.flusher = ThreadPoolExecutor(1, "flusher")
         self.writing: tuple[Commit, Future[None]] | None = None
         self.resting = False
         self.ending = False
-        self.flush: asyncio.TimerHandle | None = None
         if incarnation > 1:
             places = ((place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors))
             self.core.await_acceptors((place, life.incarnation) for place, life in places if life.state in LIVING)
@@ -161,6 +164,8 @@ class Shard:
                 self.writer, lambda: self.store.write(commit), lambda error: self.written(commit, error)
             )
             self.writing = commit, writing
+        if self.core.commits.awaited:
+            self.flushes.want(at_once=True)
         reads, self.core.paging.reads = self.core.paging.reads, []
         for queue, segments in reads:
             self.read_ahead(queue, segments)
@@ -195,18 +200,13 @@ class Shard:
             if self.store.overflowed():
                 self.core.gate.store_overflows(self.core.now)
             self.core.commits.written()
-            self.flush_later(self.interval_ms)
+            self.flushes.want()
         self.finish_turn()
 
     def commit_again(self) -> None:
         self.resting = False
         self.core.now = now_us()
         self.finish_turn()
-
-    def flush_later(self, milliseconds: float | None) -> None:
-        """Have what is written on the disk by then; 0 and None where that is not asked for."""
-        if milliseconds and self.flush is None:
-            self.flush = self.loop.call_later(milliseconds / 1000, self.sync)
 
     def read_ahead(self, queue: QueueState, segments: list[Segment]) -> None:
         """Have contents read that will soon be wanted."""
@@ -223,23 +223,27 @@ class Shard:
 
     def sync(self) -> None:
         """Have what was written since the last time on the disk."""
-        self.flush = None
-        self.in_background(self.writer, self.store.sync, self.synced)
+        self.core.commits.flush_begins()
+        self.in_background(self.flusher, self.store.sync, self.synced)
 
     def synced(self, error: StoreError | None) -> None:
         if error is None:
             self.core.gate.store_works(UNFLUSHED, self.core.now)
+            self.core.commits.flushed()
         else:
+            self.core.commits.not_flushed()
             self.core.gate.store_fails(UNFLUSHED, error.reason, self.core.now)
-            self.flush_later(1000 * RETRY_SECONDS)
+        self.flushes.ended(error is not None)
         self.finish_turn()
 
     async def close(self) -> None:
         """Take in and write down what is left. StoreError if that cannot be done."""
         await self.acceptors.take_rest()
         self.ending = True
+        self.flushes.stop()
         self.reader.shutdown(wait=True)
         self.writer.shutdown(wait=True)
+        self.flusher.shutdown(wait=True)
         if self.writing is not None:
             commit, writing = self.writing
             if writing.exception() is None:
@@ -250,8 +254,7 @@ class Shard:
         last = self.core.commits.hand_over()
         if last is not None:
             self.store.write(last)
-        self.store.sync()
-        self.store.close()
+        self.store.end()
 
     def set_timer(self) -> None:
         """Be there when the core wants to finish a turn though nothing came."""

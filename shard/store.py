@@ -14,7 +14,9 @@ from typing import Any, Literal
 import lmdb
 
 from penstock.batch_cy import Batch
-from shard.environment import Environment, StoreError, sync_directories
+from shard.checkpoint import Checkpoint
+from shard.checkpointed import Checkpointed
+from shard.environment import Environment, StoreError, sync_directories, translated
 from shard.journal import Commit, Records, Segments
 from shard.segment_cy import Segment
 from shard.stored import DATABASES, FORMAT, KEY, NUMBER, SPILL_DATABASES, unpack_contents, unpack_segment
@@ -32,9 +34,17 @@ class Store:
 
     def __init__(self, path: Path, limit: int, durable: bool, epoch: int, shard: int = 0) -> None:
         self.path = path
-        self._kept = Environment(path, DATABASES, limit, durable)
+        self._checkpoint = Checkpoint(path)
+        with translated(path):
+            self._checkpoint.restore()
+            if durable:
+                self._checkpoint.dismiss()
+        if durable:
+            self._kept = Environment(path, DATABASES, limit, True)
+        else:
+            self._kept = Checkpointed(path, DATABASES, limit, self._checkpoint)
         try:
-            with self._kept.translated():
+            with translated(path):
                 sync_directories(path, path.parent, path.parent.parent)
             self._begin_life(epoch, shard)
             if self.restarted:
@@ -65,7 +75,7 @@ class Store:
             with environment.reading("index") as txn:
                 for key, record in txn.cursor(environment["index"]):
                     queue_id, sequence = KEY.unpack(key)
-                    with environment.translated(f"queue {queue_id}, message {sequence}"):
+                    with translated(self.path, f"queue {queue_id}, message {sequence}"):
                         segment = unpack_segment(sequence, bytes(record))
                     segment.spilled = spilled
                     yield queue_id, segment
@@ -113,6 +123,13 @@ class Store:
     def sync(self) -> None:
         """Have everything written on the disk but what is spilled. StoreError if that fails."""
         self._kept.sync()
+
+    def end(self) -> None:
+        """Close it with everything on the disk. StoreError if that fails."""
+        self._kept.sync()
+        self.close()
+        with translated(self.path):
+            self._checkpoint.dismiss()
 
     def close(self) -> None:
         self._kept.close()

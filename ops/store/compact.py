@@ -12,6 +12,7 @@ from pathlib import Path
 from ops.errors import CommandError
 from ops.store.apart import apart
 from ops.store.opened import opened
+from shard.checkpoint import Checkpoint
 from shard.environment import FILE_NAME, StoreError, sync_directories
 from shard.stored import DATABASES
 
@@ -55,6 +56,7 @@ def _compact(path: Path, beside: Path, shard: int) -> Gain:
     with copy.open("rb") as written:
         os.fsync(written.fileno())
     copy.chmod(0o600)
+    Checkpoint(path).dismiss()
     copy.replace(file)
     sync_directories(path)
     return Gain(shard, str(path), before, file.stat().st_size)

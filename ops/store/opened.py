@@ -10,6 +10,7 @@ from typing import Any
 import lmdb
 
 from ops.errors import CommandError
+from shard.checkpoint import Checkpoint
 from shard.environment import StoreError, is_unfinished, reason_of
 from shard.store import check_facts
 from shard.stored import DATABASES
@@ -64,6 +65,7 @@ class Opened:
 def opened(path: Path, shard: int) -> Iterator[Opened]:
     """The store of a shard. StoreError if it is none, of another format or another shard's, or cannot be read."""
     try:
+        Checkpoint(path).restore()
         with lmdb.open(
             str(path), readonly=True, lock=False, max_dbs=len(DATABASES), readahead=False, create=False
         ) as env:

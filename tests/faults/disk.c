@@ -4,6 +4,7 @@
    DISK_IMAGES    where it keeps what a power cut would leave; unset: no cuts
    DISK_TROUBLE   a file of `struct trouble`, written by the test while the broker runs; unset: none
    DISK_SLEEP_US  how long a flush takes, at most
+   DISK_BOOT      a file that is read instead of /proc/sys/kernel/random/boot_id
 
    Files are what they always are: written and read through the kernel. Beside them, for each file ROOT/a/b:
      IMAGES/a%b.image   its content as of the last fsync or fdatasync, and of later writes with O_DSYNC
@@ -44,7 +45,7 @@ struct range {
     int64_t size; /* -1: cut to `start` octets */
 };
 
-static const char *root, *images;
+static const char *root, *images, *boot;
 static size_t root_size;
 static struct trouble *trouble;
 static unsigned sleep_us;
@@ -56,6 +57,7 @@ __attribute__((constructor)) static void begin(void)
     root = getenv("DISK_ROOT");
     root_size = root ? strlen(root) : 0;
     images = getenv("DISK_IMAGES");
+    boot = getenv("DISK_BOOT");
     sleep_us = us ? (unsigned)atoi(us) : 0;
     if (path) {
         int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
@@ -362,6 +364,8 @@ static int opened(int directory, const char *path, int flags, mode_t mode)
 {
     if (((flags & O_ACCMODE) != O_RDONLY || flags & O_CREAT) && below_root(path) && refused(OPEN))
         return -1;
+    if (boot && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0)
+        path = boot;
     return (int)syscall(SYS_openat, directory, path, flags, mode);
 }
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from enum import IntFlag
 from mmap import mmap
 from pathlib import Path
+from uuid import uuid4
 
 SOURCE = Path(__file__).with_name("disk.c")
 TROUBLE = struct.Struct("=iiiI")
@@ -46,8 +47,11 @@ class Disk:
         trouble.write_bytes(TROUBLE.pack(0, 0, 1, 0))
         with trouble.open("r+b") as file:
             self._trouble = mmap(file.fileno(), TROUBLE.size)
+        self._boot = place / "boot_id"
+        self._start_system()
         self.environment = {
             "LD_PRELOAD": str(compiled(place)),
+            "DISK_BOOT": str(self._boot),
             "DISK_ROOT": str(root),
             "DISK_TROUBLE": str(trouble),
             **({"DISK_IMAGES": str(self.images)} if cuts else {}),
@@ -70,7 +74,11 @@ class Disk:
         return int(TROUBLE.unpack(self._trouble[:])[3])
 
     def cut(self, chance: random.Random) -> None:
-        """Power is cut: of what was not flushed some is there and some is not. Nobody may have the files open."""
+        """Power is cut: of what was not flushed some is there and some is not. Nobody may have the files open.
+
+        Then the system is started again.
+        """
+        self._start_system()
         for file in self.files():
             image, journal = self._kept(file, "image"), self._kept(file, "dirty")
             if image.exists() or journal.exists():
@@ -83,6 +91,9 @@ class Disk:
                 file.write_bytes(content)
                 image.write_bytes(content)
                 journal.unlink(missing_ok=True)
+
+    def _start_system(self) -> None:
+        self._boot.write_text(f"{uuid4()}\n")
 
     def files(self) -> list[Path]:
         """All files on the disk of which anything was written."""

@@ -476,3 +476,33 @@ def test_a_rejected_message_whose_queue_buries_no_more_is_gone(node: Node) -> No
     node.settle()
     journal = node.shard(0).journal
     assert journal is not None and (ready(node), journal.octets) == ((0, 0), 0)
+
+
+def test_a_dead_letter_is_kept_until_the_other_shard_has_flushed_it(node: Node) -> None:
+    """Where commits do not wait for the disk: the power may take what only the other one has written."""
+    node.declare("q", durable=True, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    node.declare("dead", shard=1, durable=True)
+    source, target = node.shards[0], node.shards[1]
+    assert source is not None and source.core.journal is not None and target is not None
+    commits = target.core.commits
+    commits.flushed_later = True
+    client = open_channel(node)
+    publish(client, *numbered(*range(3)))
+    for number in (1, 2, 3):
+        client.send("basic.get", 1, queue="q")
+        node.settle()
+        assert client.take("basic.get-ok", 1)
+        client.send("basic.reject", 1, delivery_tag=number, requeue=False)
+        node.settle()
+    assert (ready(node), ready(node, "dead")) == ((0, 0), (3, 0))
+    assert commits.awaited and source.core.journal.octets > 0
+    commits.flush_begins()
+    commits.not_flushed()
+    node.settle()
+    assert commits.awaited and source.core.journal.octets > 0
+    commits.flush_begins()
+    node.settle()
+    assert not commits.awaited and source.core.journal.octets > 0
+    commits.flushed()
+    node.settle()
+    assert source.core.journal.octets == 0

@@ -37,7 +37,8 @@ class Life:
         self.journal = Journal(self.store.read)
         base = self.store.life << 36
         self.queue = Queue(7, None, base, self.journal, True) if make is None else make(self.journal)
-        segments = [segment for queue_id, segment in self.store.segments() if queue_id == 7]
+        found = (segment for queue_id, segment in self.store.segments() if queue_id == 7)
+        segments = sorted(found, key=lambda segment: segment.sequence)
         for segment in segments:
             self.journal.found(segment)
         leases = {priority: number for queue_id, priority, number in self.store.numbers("leases") if queue_id == 7}

@@ -1,0 +1,57 @@
+"""When what was written is flushed to the disk, where commits do not wait for that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+# After so long a flush that failed is tried again.
+RETRY_SECONDS = 1.0
+
+
+class Flushes:
+    """Flushes, one at a time: each covers what was written before it began, and begins `interval` seconds after the one
+    before at the earliest. None where that is 0. `begin` begins one; `ended` is to be called at its end.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, interval: float, begin: Callable[[], None]) -> None:
+        self.loop = loop
+        self.interval = interval
+        self.begin = begin
+        self._wanted = False
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._under_way = False
+        self._failed = False
+
+    def want(self, at_once: bool = False) -> None:
+        """Something was written; `at_once`: the next flush does not wait for the interval, if the last did not fail."""
+        self._wanted = True
+        if at_once and self._due and not self._failed:
+            self._due = 0.0
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        if self.interval and self._timer is None and not self._under_way:
+            self._timer = self.loop.call_at(max(self._due, self.loop.time()), self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._wanted, self._under_way = False, True
+        self._due = self.loop.time() + self.interval
+        self.begin()
+
+    def ended(self, failed: bool) -> None:
+        """The flush that was begun is over; if it failed another one is tried."""
+        self._under_way = False
+        self._failed = failed
+        if failed:
+            self._due = self.loop.time() + RETRY_SECONDS
+        if failed or self._wanted:
+            self.want()
+
+    def stop(self) -> None:
+        """Begin no more of them."""
+        self.interval = 0.0
+        if self._timer is not None:
+            self._timer.cancel()
