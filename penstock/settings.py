@@ -21,10 +21,8 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ByteSize,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -35,6 +33,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from penstock import amounts
 from penstock.sources import (
     ENV_NESTED,
     ENV_PREFIX,
@@ -57,8 +56,6 @@ KIB = 1024
 MIB = 1024 * KIB
 
 LogLevel = Literal["debug", "info", "warning", "error"]
-
-_byte_size = TypeAdapter(ByteSize)
 
 
 def default_data() -> Path:
@@ -99,7 +96,7 @@ def stored_bytes(data: Path) -> int:
 
 def _parse_bytes(value: object) -> object:
     """Sizes may be written "64 MiB"; numbers are bytes."""
-    return int(_byte_size.validate_python(value)) if isinstance(value, str) else value
+    return amounts.size(value) if isinstance(value, str) else value
 
 
 def _parse_names(value: object) -> object:

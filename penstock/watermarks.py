@@ -1,4 +1,4 @@
-"""Watermarks: when a queue stops its producers, when it lets them go, and what its declaration may say about both.
+"""Watermarks: when a queue stops its producers, when it lets them go, and what it may hold.
 
 A queue has up to two dimensions, the count of its messages and the bytes of their contents. In each it may have a
 *limit*, and under flow control a *stop mark*, above which producers are stopped, and a *resume mark*, down to which it
@@ -8,12 +8,9 @@ mark is never above its limit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, cast, get_args
-
-from penstock.amqp.values import type_name
-from penstock.features import LAST_VALUE_KEYS
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 Overflow: TypeAlias = Literal[
     "flow", "drop-head", "reject-publish", "reject-publish-dlx", "ring", "ring-strict", "last-value"
@@ -23,7 +20,6 @@ REJECTING: frozenset[Overflow] = frozenset({"reject-publish", "reject-publish-dl
 """Those under which publishes beyond the limit are refused."""
 
 NUMBER_MAX = 2**63 - 1
-DIGITS_MAX = len(str(NUMBER_MAX))
 
 OVERSHOOT_SHARE = 16
 OVERSHOOT_COUNT_MAX = 1024
@@ -145,40 +141,6 @@ class QueueLimits:
             if not stop and self.overflow == "flow":
                 raise ValueError(f"max_{unit} ({limit}) has no stop mark")
 
-    @classmethod
-    def from_arguments(cls, arguments: Mapping[str, object], defaults: FlowDefaults, *, adapt: bool = False) -> Self:
-        """The limits a queue.declare asks for. ArgumentError names the argument that cannot be used.
-
-        - `x-max-length`, `x-max-length-bytes` with `x-overflow` absent or "drop-head", "reject-publish",
-          "reject-publish-dlx": RabbitMQ's meaning, no marks; with "flow": marks at percentages of the limit.
-        - "ring" drops the oldest ready messages, "ring-strict" as well but refuses a publish while the oldest is
-          unacked, and counts what is unacked; "last-value" (or `qpid.last_value_queue_key`) conflates by a key and
-          drops the oldest beyond a limit.
-        - `qpid.max_count`, `qpid.max_size` (0: none), `qpid.flow_stop_count`, `qpid.flow_resume_count`,
-          `qpid.flow_stop_size`, `qpid.flow_resume_size` (Qpid C++), `x-qpid-capacity` (a stop mark in bytes) and
-          `x-qpid-flow-resume-capacity` (Qpid Java) mean flow where `x-overflow` is absent. A stop mark of 0 stops at
-          the limit itself, or not at all where there is none.
-        - Where several name the same thing the smallest number counts, as in RabbitMQ between argument and policy.
-        - With neither limit nor stop mark the node's defaults apply, under flow unless `x-overflow` says otherwise.
-
-        With `adapt` a mark that does not go with the rest, because that comes from a policy or a setting, is lowered
-        to it, or left out under another overflow than flow.
-        """
-        count, octets = (_Asked.read(dimension, arguments) for dimension in (_COUNT, _BYTES))
-        overflow = _overflow(arguments)
-        if not (count.given or octets.given):
-            count = count.with_default(defaults.max_count, "max_count")
-            octets = octets.with_default(defaults.max_bytes, "max_bytes")
-        if overflow == "flow":
-            if adapt:
-                count, octets = count.adapted(defaults), octets.adapted(defaults)
-            marks = Marks(*count.marks(defaults), *octets.marks(defaults))
-        else:
-            for asked in () if adapt else (count, octets):
-                asked.refuse_marks(overflow)
-            marks = Marks.NONE
-        return cls(_value(count.limit), _value(octets.limit), overflow, marks)
-
     def to_wire(self) -> list[Any]:
         """For the bus: max_count, max_bytes, overflow, stop_count, resume_count, stop_bytes, resume_bytes."""
         marks = self.marks
@@ -197,131 +159,3 @@ class QueueLimits:
         """The limits of a `to_wire` list."""
         max_count, max_bytes, overflow, *marks = fields
         return cls(max_count, max_bytes, overflow, Marks(*marks))
-
-
-class _Dimension(NamedTuple):
-    """The arguments that speak of one dimension."""
-
-    limits: tuple[str, ...]
-    stops: tuple[str, ...]
-    resumes: tuple[str, ...]
-
-
-_COUNT = _Dimension(("x-max-length", "qpid.max_count"), ("qpid.flow_stop_count",), ("qpid.flow_resume_count",))
-_BYTES = _Dimension(
-    ("x-max-length-bytes", "qpid.max_size"),
-    ("qpid.flow_stop_size", "x-qpid-capacity"),
-    ("qpid.flow_resume_size", "x-qpid-flow-resume-capacity"),
-)
-_RABBITMQ_LIMITS = (_COUNT.limits[0], _BYTES.limits[0])
-_QPID = {name for dimension in (_COUNT, _BYTES) for names in dimension for name in names} - {*_RABBITMQ_LIMITS}
-
-
-class _Given(NamedTuple):
-    """A number, and the argument or setting it came from."""
-
-    value: int
-    name: str
-
-    def at_most(self, value: int) -> Self:
-        return self._replace(value=min(value, self.value))
-
-
-def _value(given: _Given | None) -> int | None:
-    return given.value if given else None
-
-
-class _Asked(NamedTuple):
-    """What was asked for in one dimension. `given`: whether there was a limit or a stop mark, be it 0."""
-
-    limit: _Given | None
-    stop: _Given | None
-    resume: _Given | None
-    given: bool
-
-    @classmethod
-    def read(cls, dimension: _Dimension, arguments: Mapping[str, object]) -> Self:
-        limits, stops, resumes = (_numbers(names, arguments) for names in dimension)
-        effective = [limit for limit in limits if limit.value or limit.name in _RABBITMQ_LIMITS]
-        return cls(
-            min(effective, default=None),
-            min(stops, default=None),
-            min(resumes, default=None),
-            bool(limits or stops),
-        )
-
-    def with_default(self, limit: int, name: str) -> Self:
-        return self._replace(limit=_Given(limit, f"the node's {name}")) if limit else self
-
-    def adapted(self, defaults: FlowDefaults) -> Self:
-        """The same with no mark above what it may be."""
-        asked = self
-        if self.stop and self.limit:
-            asked = asked._replace(stop=self.stop.at_most(max(1, self.limit.value)))
-        stop, _ = asked._stop(defaults)
-        return asked._replace(resume=self.resume and self.resume.at_most(stop))
-
-    def marks(self, defaults: FlowDefaults) -> tuple[int, int]:
-        """Stop and resume mark under flow."""
-        stop, source = self._stop(defaults)
-        if self.stop and self.limit and stop > max(1, self.limit.value):
-            limit = f"the limit {self.limit.value} ({self.limit.name})"
-            raise ArgumentError(self.stop.name, f'"stop mark {stop} is above {limit}"')
-        if self.resume:
-            if self.resume.value > stop:
-                reason = f"is above {source}" if stop else "has no stop mark"
-                raise ArgumentError(self.resume.name, f'"resume mark {self.resume.value} {reason}"')
-            return stop, self.resume.value
-        if self.limit and not self.stop:
-            return stop, self.limit.value * defaults.resume_percent // 100
-        return stop, stop * defaults.resume_percent // defaults.stop_percent
-
-    def _stop(self, defaults: FlowDefaults) -> tuple[int, str]:
-        """The stop mark, 0 for none, and words for where it comes from."""
-        if self.stop and self.stop.value:
-            return self.stop.value, f"the stop mark {self.stop.value} ({self.stop.name})"
-        if not self.limit:
-            return 0, ""
-        percent = 100 if self.stop else defaults.stop_percent
-        stop = max(1, self.limit.value * percent // 100)
-        return stop, f"the stop mark {stop} ({percent} % of {self.limit.name} {self.limit.value})"
-
-    def refuse_marks(self, overflow: Overflow) -> None:
-        mark = self.stop or self.resume
-        if mark:
-            raise ArgumentError(mark.name, f"\"a mark needs x-overflow 'flow', not '{overflow}'\"")
-
-
-def _numbers(names: tuple[str, ...], arguments: Mapping[str, object]) -> list[_Given]:
-    return [_number(name, arguments[name]) for name in names if name in arguments]
-
-
-def _number(name: str, value: object) -> _Given:
-    """A number >= 0 of 63 bits. Qpid's brokers take strings of digits too, and its clients send them."""
-    digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= DIGITS_MAX
-    if digits and name in _QPID:
-        value = int(cast(str, value))
-    kind = type_name(value)
-    if kind not in ("signedint", "long"):
-        raise ArgumentError(name, f'"expected integer, got {kind}"')
-    number = cast(int, value)
-    if number < 0:
-        raise ArgumentError(name, f"{{value_negative,{number}}}")
-    if number > NUMBER_MAX:
-        raise ArgumentError(name, f"{{value_too_large,{number}}}")
-    return _Given(number, name)
-
-
-def _overflow(arguments: Mapping[str, object]) -> Overflow:
-    if "x-overflow" in arguments:
-        value = arguments["x-overflow"]
-        kind = type_name(value)
-        if kind != "longstr":
-            raise ArgumentError("x-overflow", f"{{unacceptable_type,{kind}}}")
-        if value not in OVERFLOWS:
-            raise ArgumentError("x-overflow", "invalid_overflow")
-        return value
-    if LAST_VALUE_KEYS[1] in arguments:
-        return "last-value"
-    rabbitmq = any(name in arguments for name in _RABBITMQ_LIMITS)
-    return "drop-head" if rabbitmq and _QPID.isdisjoint(arguments) else "flow"

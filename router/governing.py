@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from penstock.asked import asked_limits
 from penstock.features import QueueFeatures
-from penstock.watermarks import FlowDefaults, QueueLimits
+from penstock.watermarks import FlowDefaults
 from router.ledger import Ledger
 from router.policies import EXCHANGE, KEYS, combined, effective, governing, governs
 from router.queue_arguments import queue_type
@@ -21,7 +22,7 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     arguments = effective(queue.arguments, sort, policy, operator)
     return replace(
         queue,
-        limits=QueueLimits.from_arguments(arguments, defaults, adapt=True).to_wire(),
+        limits=asked_limits(arguments, defaults, adapt=True).to_wire(),
         features=QueueFeatures.from_arguments(arguments).to_wire(),
         policy=policy.name if policy else None,
         operator_policy=operator.name if operator else None,

@@ -15,8 +15,9 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from penstock.amqp.values import type_name
+from penstock.asked import asked_limits
 from penstock.patterns import PatternError, pattern
-from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
+from penstock.watermarks import ArgumentError, FlowDefaults
 from router import queue_arguments
 from router.fields import shown
 from router.records import Arguments, Policy
@@ -205,7 +206,7 @@ def _check_limits(policy: Policy) -> None:
         if not any(bound in given for bound in bounds):
             given.pop(resume, None)
     try:
-        QueueLimits.from_arguments(given, FlowDefaults())
+        asked_limits(given, FlowDefaults())
     except ArgumentError as error:
         key = next((key for key, meaning in KEYS.items() if meaning.argument == error.argument), error.argument)
         raise _invalid(policy, f"key '{key}': {str(error).strip(chr(34))}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from penstock import asked
 from penstock.amqp.errors import amqp_error
 from penstock.amqp.values import type_name
 from penstock.features import LAST_VALUE_KEYS
@@ -130,13 +131,8 @@ RULES: dict[str, _Rule] = {
     ),
 }
 
-FLOW_ARGUMENTS = (
-    *("qpid.max_count", "qpid.max_size", "qpid.flow_stop_count", "qpid.flow_stop_size", "qpid.flow_resume_count"),
-    *("qpid.flow_resume_size", "x-qpid-capacity", "x-qpid-flow-resume-capacity"),
-)
-
 _NOT_COMPARED = {"x-queue-type", "x-quorum-initial-group-size", "x-queue-leader-locator", "x-dead-letter-strategy"}
-COMPARED = (*(name for name in RULES if name not in _NOT_COMPARED), *FLOW_ARGUMENTS)
+COMPARED = (*(name for name in RULES if name not in _NOT_COMPARED), *asked.ARGUMENTS)
 """The arguments in which a redeclaration must agree; the queue type has a default and is compared with it."""
 
 
@@ -161,7 +157,7 @@ def check_arguments(subject: object, arguments: Arguments, defaults: FlowDefault
     if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
         raise _invalid("x-dead-letter-routing-key", subject, "routing_key_but_no_dlx_defined")
     try:
-        return QueueLimits.from_arguments(arguments, defaults)
+        return asked.asked_limits(arguments, defaults)
     except ArgumentError as error:
         raise _invalid(error.argument, subject, str(error)) from None
 
@@ -183,12 +179,12 @@ def check_exchange_name(subject: object, argument: str, value: object) -> None:
 
 
 def problem(name: str, value: object) -> str | None:
-    """Why an argument that is one of `RULES` or `FLOW_ARGUMENTS` cannot have that value, whatever the others are."""
+    """Why an argument that is one of `RULES` or `asked.ARGUMENTS` cannot have that value, whatever the others are."""
     rule = RULES.get(name)
     if rule is not None and rule.check is not None:
         return rule.check(value)
     try:
-        QueueLimits.from_arguments({name: value}, FlowDefaults(), adapt=True)
+        asked.asked_limits({name: value}, FlowDefaults(), adapt=True)
     except ArgumentError as error:
         return str(error)
     return None

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.asked import asked_limits
 from penstock.watermarks import NUMBER_MAX, OVERFLOWS, ArgumentError, FlowDefaults, Marks, QueueLimits
 
 NO_DEFAULTS = FlowDefaults()
@@ -149,7 +150,7 @@ def test_limits_cannot_be_wrong(wrong: tuple[Any, Any, Any, Any], complaint: str
 
 def limits(defaults: FlowDefaults = NO_DEFAULTS, /, **arguments: object) -> QueueLimits:
     """The limits of arguments, written with _ for - and . for the sake of this file."""
-    return QueueLimits.from_arguments({spelling(name): value for name, value in arguments.items()}, defaults)
+    return asked_limits({spelling(name): value for name, value in arguments.items()}, defaults)
 
 
 def spelling(name: str) -> str:
@@ -213,6 +214,34 @@ def test_qpid_java() -> None:
     assert limits(x_qpid_capacity=0) == flow()
 
 
+def test_sizes_and_percentages() -> None:
+    assert limits(qpid_max_size="10 MB") == flow(None, 10_000_000, 0, 0, 8_000_000, 7_000_000)
+    assert limits(x_flow_stop_size="1 MiB", x_flow_resume_size="512 KiB") == flow(None, None, 0, 0, MIB, 512 * KIB)
+    half = {"x_flow_stop_count": "50 %", "x_flow_resume_count": "25 %"}
+    assert limits(x_max_length=1000, **half) == flow(1000, None, 500, 250)
+    assert limits(x_max_length=1000, x_flow_stop_count="100%") == flow(1000, None, 1000, 875)
+    assert limits(qpid_max_count=10, x_flow_stop_count=9, qpid_flow_stop_count=7) == flow(10, None, 7, 6)
+
+
+def test_flow_off() -> None:
+    assert limits(FlowDefaults(5), x_flow="off") == flow()
+    assert limits(x_max_length=5, x_flow="off") == QueueLimits(5, None, "drop-head", Marks.NONE)
+    assert limits(x_max_length=5, x_overflow="flow", x_flow="off") == flow()
+    assert limits(FlowDefaults(10), x_flow="on") == flow(10, None, 8, 7)
+
+
+@pytest.mark.parametrize(
+    ("policy_type", "overflow"), [("reject", "reject-publish"), ("ring", "ring"), ("ring_strict", "ring-strict")]
+)
+def test_policy_types_of_qpid(policy_type: str, overflow: Any) -> None:
+    assert limits(qpid_max_count=5, qpid_policy_type=policy_type) == QueueLimits(5, None, overflow, Marks.NONE)
+    assert limits(qpid_max_count=5, qpid_policy_type=policy_type, x_overflow="flow") == flow(5, None, 4, 3)
+
+
+def test_flow_to_disk_stops_nobody() -> None:
+    assert limits(qpid_max_count=5, qpid_policy_type="flow_to_disk") == flow()
+
+
 def test_dialects_together() -> None:
     assert limits(x_max_length=100, qpid_flow_stop_count=60) == flow(100, None, 60, 52)
     assert limits(x_max_length=100, qpid_max_count=50) == flow(50, None, 40, 35)
@@ -222,6 +251,7 @@ def test_dialects_together() -> None:
 
 
 ENOUGH = 2**63
+NO_AMOUNT = "is no amount: write it like 10000, 10 MB, 512 KiB or 80 %"
 
 
 @pytest.mark.parametrize(
@@ -232,9 +262,25 @@ ENOUGH = 2**63
         ({"x_max_length_bytes": 1.5}, "x-max-length-bytes", '"expected integer, got double"'),
         ({"x_max_length_bytes": None}, "x-max-length-bytes", '"expected integer, got void"'),
         ({"qpid_max_count": Decimal(1)}, "qpid.max_count", '"expected integer, got decimal"'),
-        ({"qpid_max_count": "a lot"}, "qpid.max_count", '"expected integer, got longstr"'),
-        ({"qpid_max_count": "²"}, "qpid.max_count", '"expected integer, got longstr"'),
-        ({"qpid_max_count": "1" * 5000}, "qpid.max_count", '"expected integer, got longstr"'),
+        ({"qpid_max_count": "a lot"}, "qpid.max_count", f"\"'a lot' {NO_AMOUNT}\""),
+        ({"qpid_max_count": "²"}, "qpid.max_count", f"\"'²' {NO_AMOUNT}\""),
+        ({"qpid_max_count": "1" * 5000}, "qpid.max_count", f"\"'{'1' * 40}' {NO_AMOUNT}\""),
+        ({"qpid_max_count": "10 MB"}, "qpid.max_count", "\"'10 MB' is no number of messages\""),
+        ({"x_flow_stop_count": "80 %"}, "x-flow-stop-count", '"80 % of a limit that is not given"'),
+        (
+            {"qpid_max_count": 10, "x_flow_stop_count": "101 %"},
+            "x-flow-stop-count",
+            "\"'101 %' is not between 0 % and 100 %\"",
+        ),
+        (
+            {"qpid_max_count": 10, "x_flow_resume_count": "90 %"},
+            "x-flow-resume-count",
+            '"resume mark 9 is above the stop mark 8 (80 % of qpid.max_count 10)"',
+        ),
+        ({"x_flow_stop_count": 10, "x_flow": "off"}, "x-flow-stop-count", "\"a mark needs x-flow 'on'\""),
+        ({"x_flow": "of"}, "x-flow", "invalid_flow"),
+        ({"x_flow": True}, "x-flow", "{unacceptable_type,bool}"),
+        ({"qpid_policy_type": "squeeze"}, "qpid.policy_type", "invalid_policy_type"),
         ({"x_max_length": -1}, "x-max-length", "{value_negative,-1}"),
         ({"x_qpid_capacity": ENOUGH}, "x-qpid-capacity", f"{{value_too_large,{ENOUGH}}}"),
         ({"x_overflow": "spill"}, "x-overflow", "invalid_overflow"),
@@ -286,7 +332,7 @@ def test_a_resume_mark_above_the_node_s_own_stop_mark() -> None:
 
 NAMES = ["x-max-length", "x-max-length-bytes", "qpid.max_count", "qpid.max_size", "qpid.flow_stop_count"]
 NAMES += ["qpid.flow_resume_count", "qpid.flow_stop_size", "qpid.flow_resume_size", "x-qpid-capacity"]
-NAMES += ["x-qpid-flow-resume-capacity"]
+NAMES += ["x-qpid-flow-resume-capacity", "x-flow-stop-count", "x-flow-resume-size"]
 values = st.integers(0, 20) | st.integers(-(2**63), 2**64) | st.text("0123456789x", max_size=3) | st.none()
 declarations = st.builds(
     lambda limits, overflow: limits | overflow,
@@ -297,7 +343,7 @@ declarations = st.builds(
 
 def taken_or_refused(arguments: dict[str, object], defaults: FlowDefaults) -> QueueLimits | ArgumentError:
     try:
-        return QueueLimits.from_arguments(arguments, defaults)
+        return asked_limits(arguments, defaults)
     except ArgumentError as refusal:
         return refusal
 
@@ -330,7 +376,7 @@ def test_declarations_are_taken_or_refused_and_survive_the_bus(
 )  # fmt: skip
 def test_marks_that_do_not_go_with_the_rest_are_adapted(arguments: dict[str, object], adapted: QueueLimits) -> None:
     spelled = {spelling(name): value for name, value in arguments.items()}
-    assert QueueLimits.from_arguments(spelled, NO_DEFAULTS, adapt=True) == adapted
+    assert asked_limits(spelled, NO_DEFAULTS, adapt=True) == adapted
 
 
 @given(
@@ -343,7 +389,7 @@ def test_adapting_refuses_no_number_and_changes_nothing_that_was_right(
 ) -> None:
     asked = arguments if overflow is None else {**arguments, "x-overflow": overflow}
     taken = taken_or_refused(asked, defaults)
-    adapted = QueueLimits.from_arguments(asked, defaults, adapt=True)
+    adapted = asked_limits(asked, defaults, adapt=True)
     assert isinstance(taken, ArgumentError) or adapted == taken
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.asked import asked_limits
 from penstock.features import QueueFeatures
 from penstock.watermarks import FlowDefaults, Marks, QueueLimits
 from router.placement import place
@@ -14,7 +15,7 @@ from router.store import Stored
 
 BASE: list[list[Any]] = [["vhost", "/"], ["exchange", "/", "x", "fanout", True, False, False, {}]]
 FEATURES = QueueFeatures().to_wire()
-LIMITS = QueueLimits.from_arguments({}, FlowDefaults()).to_wire()
+LIMITS = asked_limits({}, FlowDefaults()).to_wire()
 
 
 def stored(*queues: list[Any], more: tuple[Any, ...] = ()) -> Stored:
@@ -60,7 +61,7 @@ def test_limits_follow_the_settings() -> None:
 
 def test_marks_that_no_longer_go_with_the_settings_are_adapted() -> None:
     arguments: dict[str, Any] = {"x-max-length": 100, "x-overflow": "flow", "qpid.flow_resume_count": 75}
-    limits = QueueLimits.from_arguments(arguments, FlowDefaults()).to_wire()
+    limits = asked_limits(arguments, FlowDefaults()).to_wire()
     ledger = recover(stored(queue("a", 1, 4, 0, limits, **arguments)), 2, 5, FlowDefaults(stop_percent=70))
     found = ledger.topology.queue("/", "a")
     assert found and QueueLimits.from_wire(found.limits).marks == Marks(70, 70)
