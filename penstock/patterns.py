@@ -2,6 +2,9 @@
 
 The syntax is RE2's, and what operators of RabbitMQ write most beside it: lookaheads in front of all else, as in
 `^(?!amq\\.).*`. Other lookarounds and back references are refused when a pattern is made.
+
+With `wildcard:` before it a pattern is one of ActiveMQ's instead, for names of words between dots: `*` stands for a
+word, `>` at the end for any words, or none. It is about the whole name.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ PATTERN_OCTETS_MAX = 1024
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = 1 << 20  # octets that one may take, of RE2's 8 MiB
+WILDCARD = "wildcard:"
 _START = "^"
 _AHEAD, _NOT_AHEAD = "(?=", "(?!"
 
@@ -41,7 +45,8 @@ class Pattern:
         self.text = text
         if len(_octets(text)) > PATTERN_OCTETS_MAX:
             raise PatternError(f"a regular expression of more than {PATTERN_OCTETS_MAX} octets")
-        self._parts = tuple(_parts(text))
+        expression = _from_wildcards(text.removeprefix(WILDCARD)) if text.startswith(WILDCARD) else text
+        self._parts = tuple(_parts(expression))
 
     def matches(self, name: str) -> bool:
         octets = _octets(name)
@@ -57,6 +62,16 @@ def pattern(text: str) -> Pattern:
 def literal(text: str) -> str:
     """An expression, or a part of one, for just that text."""
     return str(re2.escape(_octets(text)).decode("utf-8", "surrogateescape"))
+
+
+def _from_wildcards(text: str) -> str:
+    words = text.split(".")
+    if ">" in words[:-1] or any(len(word) > 1 and not {"*", ">"}.isdisjoint(word) for word in words):
+        raise PatternError(f"'{text}' is no pattern of wildcards: * and > are whole words, > the last one")
+    fixed = literal(".").join(r"[^.]*" if word == "*" else literal(word) for word in words if word != ">")
+    if words[-1] != ">":
+        return f"^{fixed}$"
+    return rf"^{fixed}(?s:\..*)?$" if fixed else "^"
 
 
 def _parts(text: str) -> list[_Part]:

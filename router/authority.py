@@ -22,7 +22,7 @@ from router.checks import (
     missing,
     stripped,
 )
-from router.governing import governed_exchange, governed_queue
+from router.governing import follow_bindings, governed_exchange, governed_queue
 from router.ledger import Ledger
 from router.matching import INDEXES, headers_pattern
 from router.placement import place
@@ -89,6 +89,7 @@ class Authority:
         if if_unused and self.topology.bindings_from(vhost, name):
             raise amqp_error(406, f"{exchange} in use")
         self.ledger.remove_exchange(exchange)
+        follow_bindings(self.ledger, vhost, None, self.defaults)
 
     def exchange_bind(self, vhost: str, destination: str, source: str, key: str, arguments: Arguments) -> None:
         destination = stripped(destination)
@@ -252,6 +253,7 @@ class Authority:
             except ValueError as error:
                 raise amqp_error(406, str(error)) from None
         self.ledger.bind(Binding(vhost, source, kind, destination, key, arguments))
+        follow_bindings(self.ledger, vhost, destination if kind == "queue" else None, self.defaults)
 
     def _unbind(
         self,
@@ -271,6 +273,7 @@ class Authority:
         if self.topology.exchange(vhost, source) and self.topology.binding(binding):
             self._destination(vhost, kind, destination, connection)
             self.ledger.unbind(binding)
+            follow_bindings(self.ledger, vhost, destination if kind == "queue" else None, self.defaults)
 
     def _destination(self, vhost: str, kind: Kind, name: str, connection: str | None) -> Queue | Exchange | None:
         if kind == "exchange":

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.asked import asked_limits
+from penstock.asked import decided
 from penstock.features import QueueFeatures
 from penstock.watermarks import FlowDefaults
+from router.inheritance import exchanges_hand_down, hands_down, levels_of
 from router.ledger import Ledger
-from router.policies import EXCHANGE, KEYS, combined, effective, governing, governs
+from router.policies import combined, effective, governing, governs
+from router.policy_keys import EXCHANGE, KEYS
 from router.queue_arguments import queue_type
 from router.records import DEFAULT_EXCHANGE, Exchange, Policy, Queue
 from router.topology import Topology
@@ -22,7 +24,7 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     arguments = effective(queue.arguments, sort, policy, operator)
     return replace(
         queue,
-        limits=asked_limits(arguments, defaults, adapt=True).to_wire(),
+        limits=decided(arguments, defaults, adapt=True, levels=levels_of(queue, topology)).limits.to_wire(),
         features=QueueFeatures.from_arguments(arguments).to_wire(),
         policy=policy.name if policy else None,
         operator_policy=operator.name if operator else None,
@@ -64,18 +66,34 @@ def delete_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> Non
 
 
 def _govern(ledger: Ledger, changed: list[Policy], defaults: FlowDefaults) -> None:
-    """Have everything follow that the changed policies of a vhost are about, or were."""
-    topology, vhost = ledger.topology, changed[0].vhost
-    for exchange in topology.exchanges_in(vhost):
-        if any(governs(policy, EXCHANGE, exchange.name) for policy in changed):
-            governed = governed_exchange(exchange, topology)
-            if governed != exchange:
-                ledger.add_exchange(governed)
-    for queue in topology.queues_in(vhost):
-        if any(governs(policy, queue_type(queue.arguments), queue.name) for policy in changed):
-            governed_now = governed_queue(queue, topology, defaults)
-            if governed_now != queue:
-                ledger.add_queue(governed_now)
+    """Have everything follow that the changed policies of a vhost, or of the node, are about, or were."""
+    topology, place = ledger.topology, changed[0].vhost
+    for vhost in [place] if place else topology.vhosts():
+        for exchange in topology.exchanges_in(vhost):
+            if any(governs(policy, EXCHANGE, exchange.name) for policy in changed):
+                governed = governed_exchange(exchange, topology)
+                if governed != exchange:
+                    ledger.add_exchange(governed)
+        concerns_all = any(hands_down(policy) for policy in changed)
+        for queue in topology.queues_in(vhost):
+            if concerns_all or any(governs(policy, queue_type(queue.arguments), queue.name) for policy in changed):
+                _govern_queue(ledger, queue, defaults)
+
+
+def _govern_queue(ledger: Ledger, queue: Queue, defaults: FlowDefaults) -> None:
+    governed = governed_queue(queue, ledger.topology, defaults)
+    if governed != queue:
+        ledger.add_queue(governed)
+
+
+def follow_bindings(ledger: Ledger, vhost: str, queue: str | None, defaults: FlowDefaults) -> None:
+    """Bindings came or went, to that queue or (None) to exchanges: what queues inherit from exchanges may be other."""
+    if not exchanges_hand_down(vhost, ledger.topology):
+        return
+    concerned = ledger.topology.queues_in(vhost) if queue is None else [ledger.topology.queue(vhost, queue)]
+    for found in concerned:
+        if found is not None:
+            _govern_queue(ledger, found, defaults)
 
 
 # For who asks

@@ -18,7 +18,8 @@ from typing import Any
 from penstock.control import Refusal
 from router.administration import Administration, check_name, check_vhost
 from router.governing import delete_policy, explained, set_policy
-from router.policies import EXCHANGE, PolicyError, check
+from router.policy_checks import PolicyError, check
+from router.policy_keys import EXCHANGE
 from router.records import Exchange, Policy, Queue, described
 
 FIELDS: dict[str, Any] = {
@@ -38,11 +39,12 @@ def policy_set(administration: Administration, **fields: Any) -> bool:
 
 
 def policy_delete(administration: Administration, vhost: str, operator: bool, name: str) -> None:
-    check_vhost(administration.ledger, vhost)
+    _check_place(administration, vhost)
     policy = administration.ledger.topology.policy(vhost, name, operator=operator)
     if policy is None:
         sort = "operator policy" if operator else "policy"
-        raise Refusal("not_found", f"there is no {described(sort, name, vhost)}")
+        place = described(sort, name, vhost) if vhost else f"{sort} '{name}' of the node"
+        raise Refusal("not_found", f"there is no {place}")
     delete_policy(administration.ledger, policy, administration.defaults)
 
 
@@ -50,10 +52,10 @@ def policy_list(administration: Administration, vhost: str | None) -> list[dict[
     """By vhost; those that count for more come first."""
     topology = administration.ledger.topology
     if vhost is not None:
-        check_vhost(administration.ledger, vhost)
+        _check_place(administration, vhost)
     policies = [
         policy
-        for each in (topology.vhosts() if vhost is None else [vhost])
+        for each in (["", *topology.vhosts()] if vhost is None else [vhost])
         for operator in (False, True)
         for policy in topology.policies(each, operator=operator)
     ]
@@ -78,6 +80,12 @@ def policy_import(administration: Administration, policies: list[Any]) -> int:
     return len(checked)
 
 
+def _check_place(administration: Administration, vhost: str) -> None:
+    """Policies are in a vhost, or "": of the node."""
+    if vhost:
+        check_vhost(administration.ledger, vhost)
+
+
 def _checked(administration: Administration, fields: Any) -> Policy:
     """The policy of some fields. Refusal if there can be none."""
     if not isinstance(fields, dict) or fields.keys() != FIELDS.keys():
@@ -85,7 +93,7 @@ def _checked(administration: Administration, fields: Any) -> Policy:
     for field, kind in FIELDS.items():
         if not isinstance(fields[field], kind):
             raise Refusal("invalid", f"the {field} of a policy cannot be {fields[field]!r}")
-    check_vhost(administration.ledger, fields["vhost"])
+    _check_place(administration, fields["vhost"])
     check_name("policy", fields["name"])
     policy = Policy(**fields)
     try:

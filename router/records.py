@@ -27,7 +27,7 @@ def described(kind: str, name: str, vhost: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy, or an operator policy, of one vhost (`router.policies` says what its fields mean)."""
+    """A policy, or an operator policy, of one vhost, or of the node: then the vhost is "" (see `router.policies`)."""
 
     vhost: str
     operator: bool
@@ -38,7 +38,8 @@ class Policy:
     definition: Mapping[str, Any] = field(hash=False)
 
     def __str__(self) -> str:
-        return described("operator policy" if self.operator else "policy", self.name, self.vhost)
+        sort = "operator policy" if self.operator else "policy"
+        return described(sort, self.name, self.vhost) if self.vhost else f"{sort} '{self.name}' of the node"
 
     def change(self) -> Change:
         return [

@@ -35,13 +35,13 @@ def recover(stored: Stored, shards: int, queues: int, defaults: FlowDefaults) ->
     slots = Slots(shards, shards + queues, {queue.slot for queue in found if queue.slot >= 0})
     ledger = Ledger(topology, slots, stored.last_queue_id)
     for queue in found:
-        settled = _settle(queue, ledger, shards, defaults)
-        if settled == queue:
-            topology.apply(queue.change())
-        else:
-            ledger.add_queue(settled)
+        topology.apply(queue.change())
     for change in _of_kind(stored.changes, "binding"):
         topology.apply(change)
+    for queue in found:  # only now: a queue may inherit from the exchanges that route to it
+        settled = _settle(queue, ledger, shards, defaults)
+        if settled != queue:
+            ledger.add_queue(settled)
     return ledger
 
 

@@ -5,7 +5,7 @@ every change that the router publishes after it. Changes are lists, as they go o
 
     ["vhost", name]
     ["vhost_gone", name]                                                   when nothing is left in it
-    ["policy", vhost, operator, name, pattern, apply_to, priority, definition]
+    ["policy", vhost, operator, name, pattern, apply_to, priority, definition]     vhost "": of the node
     ["policy_gone", vhost, operator, name]
     ["exchange", vhost, name, type, durable, auto_delete, internal, arguments, policy | None,
      alternate exchange by policy | None]
@@ -111,6 +111,7 @@ class Topology:
         self.users.reset()
         self.placements: dict[tuple[str, str], int] = {}
         self._vhosts: dict[str, _Vhost] = {}
+        self._of_the_node: dict[tuple[bool, str], Policy] = {}
         self._by_id: dict[int, Queue] = {}
         self._owned: dict[str, dict[int, Queue]] = {}
 
@@ -129,10 +130,13 @@ class Topology:
         assert not vhost.places and not vhost.queues and not vhost.arriving and not vhost.policies
 
     def _policy(self, vhost: str, operator: bool, name: str, *facts: Any) -> None:
-        self._vhosts[vhost].policies[operator, name] = Policy(vhost, operator, name, *facts)
+        self._policies(vhost)[operator, name] = Policy(vhost, operator, name, *facts)
 
     def _policy_gone(self, vhost: str, operator: bool, name: str) -> None:
-        del self._vhosts[vhost].policies[operator, name]
+        del self._policies(vhost)[operator, name]
+
+    def _policies(self, vhost: str) -> dict[tuple[bool, str], Policy]:
+        return self._vhosts[vhost].policies if vhost else self._of_the_node
 
     def _exchange(self, vhost: str, name: str, *facts: Any) -> None:
         exchange = Exchange(vhost, name, *facts)
@@ -195,6 +199,7 @@ class Topology:
         """A snapshot: changes that make this topology from nothing."""
         for name in self._vhosts:
             yield ["vhost", name]
+        yield from (policy.change() for policy in self._of_the_node.values())
         for vhost in self._vhosts.values():
             yield from (policy.change() for policy in vhost.policies.values())
             yield from (place.exchange.change() for place in vhost.places.values())
@@ -223,12 +228,13 @@ class Topology:
         return inside.queues.get(name) if inside else None
 
     def policy(self, vhost: str, name: str, *, operator: bool) -> Policy | None:
-        inside = self._vhosts.get(vhost)
-        return inside.policies.get((operator, name)) if inside else None
+        if vhost and vhost not in self._vhosts:
+            return None
+        return self._policies(vhost).get((operator, name))
 
     def policies(self, vhost: str, *, operator: bool) -> list[Policy]:
-        """The policies of a vhost that exists, or its operator policies."""
-        return [policy for policy in self._vhosts[vhost].policies.values() if policy.operator == operator]
+        """The policies of a vhost that exists, or of the node where that is "", or the operator policies."""
+        return [policy for policy in self._policies(vhost).values() if policy.operator == operator]
 
     def queue_by_id(self, queue_id: int) -> Queue | None:
         return self._by_id.get(queue_id)

@@ -65,3 +65,24 @@ def test_whatever_is_accepted_means_what_it_means(text: str, name: str) -> None:
     except re.error:
         return  # RE2 takes a little more: a** for one
     assert found == (expected is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "matching", "others"),
+    [
+        ("PRICES.>", ["PRICES", "PRICES.", "PRICES.STOCK", "PRICES.STOCK.NASDAQ"], ["PRICESX", "X.PRICES", "prices"]),
+        ("*.NYSE", ["A.NYSE", ".NYSE"], ["NYSE", "A.B.NYSE", "A.NYSE.B", "AxNYSE"]),
+        ("PRICES.*.NYSE.>", ["PRICES.A.NYSE", "PRICES.A.NYSE.IBM.N"], ["PRICES.NYSE", "PRICES.A.B.NYSE"]),
+        (">", ["", "a", "a.b"], []),
+        ("a+b.c", ["a+b.c"], ["aab.c", "a+bxc"]),
+    ],
+)
+def test_wildcards(text: str, matching: list[str], others: list[str]) -> None:
+    found = [name for name in (*matching, *others) if pattern(f"wildcard:{text}").matches(name)]
+    assert found == matching
+
+
+@pytest.mark.parametrize("text", ["a.>.b", "a*", "PRICES>", "a.b*.c"])
+def test_wildcards_are_whole_words(text: str) -> None:
+    with pytest.raises(PatternError, match=r"is no pattern of wildcards: \* and > are whole words, > the last one"):
+        pattern(f"wildcard:{text}")

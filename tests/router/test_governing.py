@@ -28,6 +28,12 @@ def put(asked: Asked, name: str = "p", pattern: str = ".*", apply_to: str = "all
     return changes_made(asked)
 
 
+def put_for_the_node(asked: Asked, apply_to: str, pattern: str = ".*", **definition: Any) -> list[Change]:
+    spelled = {key.replace("_", "-"): value for key, value in definition.items()}
+    set_policy(asked.authority.ledger, Policy("", False, "p", pattern, apply_to, 0, spelled), DEFAULTS)
+    return changes_made(asked)
+
+
 def remove(asked: Asked, name: str = "p", operator: bool = False) -> list[Change]:
     policy = asked.topology.policy("/", name, operator=operator)
     assert policy
@@ -167,3 +173,79 @@ def test_explained(asked: Asked) -> None:
     assert exchange
     told = explained(exchange, asked.topology)
     assert told["policy"] == "ours" and told["keys"][0]["effect"] == "none: it is not for exchanges"
+
+
+def bound(asked: Asked, exchange: str, *queues: str) -> None:
+    asked.done("exchange_declare", name=exchange)
+    for name in queues:
+        asked.done("queue_declare", name=name)
+        asked.done("queue_bind", queue=name, source=exchange)
+
+
+def test_queues_inherit_from_the_exchanges_that_route_to_them(asked: Asked) -> None:
+    bound(asked, "x", "a", "b")
+    asked.done("queue_declare", name="own", arguments={"qpid.max_count": 7})
+    asked.done("queue_bind", queue="own", source="x")
+    asked.done("queue_declare", name="c")
+    assert [change[2] for change in put(asked, pattern="^x$", apply_to="exchanges", max_length=10)] == ["x", "a", "b"]
+    found = {name: limits(asked, name) for name in ("a", "b", "c", "own")}
+    inherited = QueueLimits(10, None, "flow", Marks(8, 7))
+    assert found == {
+        "a": inherited,
+        "b": inherited,
+        "c": QueueLimits(None, None, "flow", Marks.NONE),
+        "own": QueueLimits(7, None, "flow", Marks(5, 4)),
+    }
+    put(asked, "nearer", pattern="^a$", apply_to="queues", flow_stop_count=3)
+    assert limits(asked, "a") == QueueLimits(None, None, "flow", Marks(3, 2))
+    remove(asked, "nearer")
+    assert limits(asked, "a") == inherited
+    assert len(remove(asked)) == 3
+    assert not limits(asked, "a").marks
+
+
+def test_bindings_that_come_and_go_change_what_is_inherited(asked: Asked) -> None:
+    bound(asked, "x", "a")
+    bound(asked, "y", "b")
+    put(asked, pattern="^x$", apply_to="exchanges", max_length=10)
+    asked.done("exchange_bind", destination="y", source="x")
+    assert limits(asked, "b").max_count == 10
+    asked.done("exchange_unbind", destination="y", source="x")
+    assert limits(asked, "b").max_count is None
+    asked.done("queue_bind", queue="b", source="x", key="k")
+    assert limits(asked, "b").max_count == 10
+    asked.done("queue_unbind", queue="b", source="x", key="k")
+    assert limits(asked, "b").max_count is None
+    asked.done("exchange_delete", name="x")
+    assert limits(asked, "a").max_count is None
+
+
+def test_of_several_exchanges_the_policy_of_the_highest_priority_counts(asked: Asked) -> None:
+    bound(asked, "x", "a")
+    bound(asked, "y", "a")
+    put(asked, "b", pattern="^x$", apply_to="exchanges", max_length=10)
+    put(asked, "a", pattern="^y$", apply_to="exchanges", max_length=20)
+    assert limits(asked, "a").max_count == 20
+    put(asked, "b", pattern="^x$", apply_to="exchanges", max_length=10, priority=1)
+    assert limits(asked, "a").max_count == 10
+
+
+def test_a_policy_for_all_says_nothing_for_the_queues_of_an_exchange(asked: Asked) -> None:
+    bound(asked, "x", "a")
+    put(asked, pattern="^x$", max_length=10)
+    assert limits(asked, "a").max_count is None
+
+
+def test_vhost_and_node(asked: Asked) -> None:
+    bound(asked, "x", "a")
+    put_for_the_node(asked, "node", max_length=30, flow_stop_count="50 %")
+    assert limits(asked, "a") == QueueLimits(30, None, "flow", Marks(15, 15))
+    set_policy(asked.authority.ledger, Policy("", False, "v", "^/$", "vhosts", 0, {"capacity": "1 KiB"}), DEFAULTS)
+    assert limits(asked, "a") == QueueLimits(None, None, "flow", Marks(0, 0, 1024, 896))
+    put(asked, pattern="^x$", apply_to="exchanges", max_length=10)
+    assert limits(asked, "a") == QueueLimits(10, None, "flow", Marks(5, 5))
+    asked.done("queue_declare", name="new")
+    assert limits(asked, "new").marks == Marks(0, 0, 1024, 896)
+    asked.command("policy_delete", vhost="", operator=False, name="v")
+    assert limits(asked, "new").max_count == 30
+    assert [each["name"] for each in asked.command("policy_list", vhost="")] == ["p"]

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policies import APPLY_TO, IGNORED, KEYS, PolicyError, check, combined, effective, governing
+from router.policies import combined, effective, governing
+from router.policy_checks import PolicyError, check
+from router.policy_keys import APPLY_TO, IGNORED, KEYS, OF_THE_NODE, spelled_out
 from router.records import Policy
 
 
@@ -27,6 +29,13 @@ def policy(name: str = "p", pattern: str = ".*", apply_to: str = "all", priority
         {"delivery-limit": 3, "consumer-timeout": 60000, "tx-when-full": "wait"},
         {"flow-stop-count": 10, "flow-resume-count": 5, "flow-stop-size": 10, "flow-resume-size": 0},
         {"flow-resume-count": 5},
+        {"max-length-bytes": "10 MB", "flow-stop-size": "8 MB", "flow-resume-size": "50 %", "overflow": "flow"},
+        {"flow-stop-count": "50 %", "flow-resume-count": "30 %", "flow-resume-size": "20 %"},
+        {"flow-stop-count": 5, "flow-resume-count": "30 %"},
+        {"flow": "off"},
+        {"apply_to": "exchanges", "sum-length": 5, "deepest-length-bytes": "1 MiB", "deepest-stop-size": "50 %"},
+        {"apply_to": "routing_keys", "routing-key": "wildcard:PRICES.>", "sum-stop-count": 9, "sum-resume-count": 9},
+        {"apply_to": "users", "deepest-stop-count": 9},
         {"max-length": 10, "overflow": "flow", "flow-stop-count": 10},
         {"ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "automatic", "queue-mode": "lazy"},
         {"ha-mode": "nodes", "ha-params": ["a@b", "c@d"], "federation-upstream-set": "all", "max-age": "7D"},
@@ -41,7 +50,24 @@ def test_accepted(definition: dict[str, Any]) -> None:
     ("fields", "reason"),
     [
         ({"max-lenght": 5}, "there is no key 'max-lenght'; did you mean 'max-length'?"),
-        ({"nothing-like-it": 5}, "there is no key 'nothing-like-it'"),
+        ({"zzz": 5}, "there is no key 'zzz'"),
+        ({"capacty": 5}, "there is no key 'capacty'; did you mean 'capacity'?"),
+        ({"memoryLimit": "64 mb"},
+         "key 'memoryLimit': the unit of '64 mb' can be mistaken: write 64 MB (1000^2) or MiB (1024^2)"),
+        ({"producerFlowControl": "yes"}, "key 'producerFlowControl': 'yes' is none of true, false"),
+        ({"capacity": 5, "flow-stop-size": 6}, "key 'flow-stop-size': 'capacity' says that already"),
+        ({"capacity": 5, "flowResumeCapacity": 6},
+         "key 'flow-resume-size': resume mark 6 is above the stop mark 5 (qpid.flow_stop_size)"),
+        ({"flow-stop-count": "50 %", "flow-resume-count": "60 %"},
+         "key 'flow-resume-count': resume mark 60 is above the stop mark 50 (qpid.flow_stop_count)"),
+        ({"flow": "of"}, "key 'flow': invalid_flow"),
+        ({"apply_to": "exchanges", "sum-length": 5, "sum-stop-count": 6},
+         "key 'sum-stop-count': stop mark 6 is above the limit 5 (x-max-length)"),
+        ({"apply_to": "queues", "sum-length": 5}, "key 'sum-length' says nothing of queues"),
+        ({"apply_to": "users", "max-length": 5}, "key 'max-length' says nothing of users"),
+        ({"apply_to": "routing_keys", "routing-key": "("},
+         "key 'routing-key': '(' is no regular expression: missing ): ("),
+        ({"apply_to": "vhosts"}, "what applies to vhosts is in no vhost, but of the node"),
         (
             {"max-priority": 5},
             "there is no key 'max-priority', a queue says that itself: x-max-priority in its arguments",
@@ -84,6 +110,45 @@ def test_refused(fields: dict[str, Any], reason: str) -> None:
     with pytest.raises(PolicyError) as refused:
         check(wrong)
     assert str(refused.value) == f"invalid {wrong}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("definition", "ours"),
+    [
+        ({"capacity": "1 MiB", "flowResumeCapacity": 5}, {"flow-stop-size": "1 MiB", "flow-resume-size": 5}),
+        ({"maximumQueueDepthMessages": 5}, {"max-length": 5, "overflow": "flow"}),
+        ({"maximumQueueDepthBytes": 5, "overflowPolicy": "RING"}, {"max-length-bytes": 5, "overflow": "ring"}),
+        ({"qpid.max_size": "1 KiB", "qpid.policy_type": "reject"},
+         {"max-length-bytes": 1024, "overflow": "reject-publish"}),
+        ({"default-flow-stop-threshold": 60}, {"flow-stop-count": "60 %", "flow-stop-size": "60 %"}),
+        ({"flow_resume_threshold": "40 %"}, {"flow-resume-count": "40 %", "flow-resume-size": "40 %"}),
+        ({"memoryLimit": "64 MiB"}, {"max-length-bytes": 64 * 1024**2, "overflow": "flow"}),
+        ({"memoryLimit": 9, "producerFlowControl": False}, {"max-length-bytes": 9, "flow": "off", "overflow": "flow"}),
+        ({"memoryLimit": 9, "sendFailIfNoSpace": True}, {"max-length-bytes": 9, "overflow": "reject-publish"}),
+        ({"pendingMessageLimitStrategy": 50}, {"max-length": 50, "overflow": "ring"}),
+        ({"max-length-bytes": "2 KB"}, {"max-length-bytes": 2000}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_names_of_other_brokers(definition: dict[str, Any], ours: dict[str, Any]) -> None:
+    check(Policy("/", False, "p", ".*", "all", 0, definition))
+    assert spelled_out(definition) == ours
+
+
+@pytest.mark.parametrize("value", [101, "x", True, [], None])
+def test_thresholds_are_percentages(value: Any) -> None:
+    with pytest.raises(PolicyError, match="invalid policy 'p' in vhost '/': key 'flow_stop_threshold': "):
+        check(Policy("/", False, "p", ".*", "all", 0, {"flow_stop_threshold": value}))
+
+
+@pytest.mark.parametrize("apply_to", OF_THE_NODE)
+def test_policies_of_the_node(apply_to: str) -> None:
+    given = {"max-length": 5, "flow": "on", "sum-length": 9, "qpid.max_size": "1 MB"}
+    check(Policy("", False, "p", ".*", apply_to, 0, given))
+    with pytest.raises(PolicyError, match="invalid policy 'p' of the node: key 'message-ttl' says nothing of"):
+        check(Policy("", False, "p", ".*", apply_to, 0, {"message-ttl": 5}))
+    with pytest.raises(PolicyError, match="what applies to queues is in a vhost"):
+        check(Policy("", False, "p", ".*", "queues", 0, given))
 
 
 def test_an_empty_definition_is_refused() -> None:
@@ -135,6 +200,9 @@ def test_of_numbers_the_smallest_counts() -> None:
     assert merged({}, message_ttl=9, operator={"message-ttl": 3, "expires": 1}) == {"x-message-ttl": 3, "x-expires": 1}
     assert merged({"x-expires": 1}, operator={"expires": 3}) == {"x-expires": 1}
     assert merged({"qpid.flow_stop_count": "20"}, flow_stop_count=9) == {"qpid.flow_stop_count": 9}
+    assert merged({"qpid.flow_stop_size": "1 MB"}, flow_stop_size="1 KiB") == {"qpid.flow_stop_size": "1 KiB"}
+    assert merged({"qpid.flow_stop_count": "9 %"}, flow_stop_count="5 %") == {"qpid.flow_stop_count": "5 %"}
+    assert merged({"qpid.flow_stop_count": "9 %"}, flow_stop_count=5) == {"qpid.flow_stop_count": "9 %"}
 
 
 def test_numbers_that_are_no_limit() -> None:

@@ -9,7 +9,7 @@ import pytest
 from penstock.control import Refusal
 from router.administration import Administration
 from router.commands import execute
-from router.policies import APPLY_TO
+from router.policy_keys import APPLY_TO
 from tests.router.making import Asked
 
 BOUNDS: dict[str, Any] = {

@@ -1,0 +1,232 @@
+"""What definitions of policies may say: our keys, and those of other brokers that mean the same.
+
+`spelled_out` gives a definition in our own keys. Names of other brokers are taken where a limit or a mark has one
+there; a definition that says the same thing twice, by two names, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from penstock.amounts import AmountError, percentage, size
+from penstock.amqp.values import type_name
+
+EXCHANGE: Literal["exchange"] = "exchange"
+VHOST, NODE, USER, ROUTING_KEY = "vhost", "node", "user", "routing_key"
+APPLY_TO: dict[str, frozenset[str]] = {
+    "all": frozenset({EXCHANGE, "classic", "quorum", "stream"}),
+    "queues": frozenset({"classic", "quorum", "stream"}),
+    "classic_queues": frozenset({"classic"}),
+    "quorum_queues": frozenset({"quorum"}),
+    "streams": frozenset({"stream"}),
+    "exchanges": frozenset({EXCHANGE}),
+    "routing_keys": frozenset({ROUTING_KEY}),
+    "users": frozenset({USER}),
+    "vhosts": frozenset({VHOST}),
+    "node": frozenset({NODE}),
+}
+"""What a policy may apply to: exchanges, and types of queues, as in RabbitMQ; and what publishes have in common."""
+
+RABBITMQ_APPLY_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
+OF_THE_NODE = ("vhosts", "node")
+"""Policies that apply to these are in no vhost."""
+
+_QUEUES = APPLY_TO["queues"]
+_SHARED = frozenset({EXCHANGE, ROUTING_KEY, USER, VHOST, NODE})
+
+
+class Key(NamedTuple):
+    """A key of definitions.
+
+    `argument` is the argument of a declaration that says the same, `governs` what it means something for. Where
+    `smaller`, the smallest of the numbers given counts. One that is `inherited` may be said for the queues of an
+    exchange, a vhost or the node too. Those `from_rabbitmq` may stand where they mean nothing.
+    """
+
+    argument: str
+    governs: frozenset[str]
+    smaller: bool = False
+    operator: bool = False
+    inherited: bool = False
+    from_rabbitmq: bool = True
+
+
+def _limit(argument: str, governs: frozenset[str] = _QUEUES, inherited: bool = False) -> Key:
+    return Key(argument, governs, smaller=True, operator=True, inherited=inherited)
+
+
+LIMITS: dict[str, str] = {
+    "length": "x-max-length",
+    "length-bytes": "x-max-length-bytes",
+    "stop-count": "x-flow-stop-count",
+    "resume-count": "x-flow-resume-count",
+    "stop-size": "x-flow-stop-size",
+    "resume-size": "x-flow-resume-size",
+}
+SHARED = ("sum", "deepest")
+"""How the depths of several queues come to one: all of them together, or the deepest."""
+
+KEYS: dict[str, Key] = {
+    "message-ttl": _limit("x-message-ttl"),
+    "expires": _limit("x-expires"),
+    "max-length": _limit("x-max-length", inherited=True),
+    "max-length-bytes": _limit("x-max-length-bytes", inherited=True),
+    "delivery-limit": _limit("x-delivery-limit", APPLY_TO["quorum_queues"]),
+    "consumer-timeout": _limit("x-consumer-timeout"),
+    "flow-stop-count": _limit("qpid.flow_stop_count", inherited=True),
+    "flow-resume-count": _limit("qpid.flow_resume_count", inherited=True),
+    "flow-stop-size": _limit("qpid.flow_stop_size", inherited=True),
+    "flow-resume-size": _limit("qpid.flow_resume_size", inherited=True),
+    "flow": Key("x-flow", _QUEUES, operator=True, inherited=True),
+    "overflow": Key("x-overflow", _QUEUES, operator=True, inherited=True),
+    "tx-when-full": Key("x-tx-when-full", _QUEUES, operator=True),
+    "dead-letter-exchange": Key("x-dead-letter-exchange", _QUEUES),
+    "dead-letter-routing-key": Key("x-dead-letter-routing-key", _QUEUES),
+    "alternate-exchange": Key("alternate-exchange", APPLY_TO["exchanges"]),
+    **{
+        f"{shared}-{name}": Key(argument, _SHARED, from_rabbitmq=False)
+        for shared in SHARED
+        for name, argument in LIMITS.items()
+    },
+    "routing-key": Key("", APPLY_TO["routing_keys"], from_rabbitmq=False),
+}
+"""The keys that have an effect."""
+
+IGNORED = (
+    *("dead-letter-strategy", "queue-mode", "queue-version", "queue-master-locator", "queue-leader-locator"),
+    *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size", "ha-promote-on-shutdown", "ha-promote-on-failure"),
+    *("initial-cluster-size", "max-age", "stream-max-segment-size-bytes", "max-in-memory-length"),
+    *("max-in-memory-bytes", "federation-upstream", "federation-upstream-set"),
+)
+"""Keys of RabbitMQ's that are about replicas, other nodes, memory or streams: accepted, without effect."""
+
+
+class KeyProblem(ValueError):
+    """A key or its value cannot be; the text says why."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
+# Names of other brokers
+
+Meaning: TypeAlias = Callable[[Any], dict[str, Any]]
+"""What a value comes to in our keys. ValueError if it comes to nothing."""
+
+
+def _same(key: str) -> Meaning:
+    return lambda value: {key: value}
+
+
+def _threshold(*keys: str) -> Meaning:
+    """A whole number of percent."""
+
+    def meaning(value: Any) -> dict[str, Any]:
+        number = value if isinstance(value, str) else f"{value} %"
+        if isinstance(value, bool) or percentage(number) is None:
+            raise ValueError(f"{value!r} is no percentage")
+        return dict.fromkeys(keys, number)
+
+    return meaning
+
+
+def _one_of(meanings: Mapping[Any, dict[str, Any]]) -> Meaning:
+    def meaning(value: Any) -> dict[str, Any]:
+        found = next((said for word, said in meanings.items() if type(word) is type(value) and word == value), None)
+        if found is None:
+            raise ValueError(f"{value!r} is none of {', '.join(str(word).lower() for word in meanings)}")
+        return found
+
+    return meaning
+
+
+_switch = _one_of({True: {"flow": "on"}, False: {"flow": "off"}})
+_ring = {"overflow": "ring"}
+
+FOREIGN: dict[str, Meaning] = {
+    # Qpid Java
+    "capacity": _same("flow-stop-size"),
+    "x-qpid-capacity": _same("flow-stop-size"),
+    "flowResumeCapacity": _same("flow-resume-size"),
+    "x-qpid-flow-resume-capacity": _same("flow-resume-size"),
+    "maximumQueueDepthMessages": _same("max-length"),
+    "maximumQueueDepthBytes": _same("max-length-bytes"),
+    "queue.queueFlowResumeLimit": _threshold("flow-resume-count", "flow-resume-size"),
+    "overflowPolicy": _one_of(
+        {
+            "NONE": {"flow": "off"},
+            "RING": _ring,
+            "PRODUCER_FLOW_CONTROL": {"overflow": "flow"},
+            "FLOW_TO_DISK": {"flow": "off"},
+            "REJECT": {"overflow": "reject-publish"},
+        }
+    ),
+    # Qpid C++
+    "qpid.max_count": _same("max-length"),
+    "qpid.max_size": _same("max-length-bytes"),
+    "default-queue-limit": _same("max-length-bytes"),
+    "qpid.flow_stop_count": _same("flow-stop-count"),
+    "qpid.flow_resume_count": _same("flow-resume-count"),
+    "qpid.flow_stop_size": _same("flow-stop-size"),
+    "qpid.flow_resume_size": _same("flow-resume-size"),
+    "flow_stop_threshold": _threshold("flow-stop-count", "flow-stop-size"),
+    "default-flow-stop-threshold": _threshold("flow-stop-count", "flow-stop-size"),
+    "flow_resume_threshold": _threshold("flow-resume-count", "flow-resume-size"),
+    "default-flow-resume-threshold": _threshold("flow-resume-count", "flow-resume-size"),
+    "qpid.policy_type": _one_of(
+        {
+            "reject": {"overflow": "reject-publish"},
+            "ring": _ring,
+            "ring_strict": {"overflow": "ring-strict"},
+            "flow_to_disk": {"flow": "off"},
+        }
+    ),
+    # ActiveMQ
+    "memoryLimit": _same("max-length-bytes"),
+    "cursorMemoryHighWaterMark": _threshold("flow-stop-size"),
+    "producerFlowControl": _switch,
+    "sendFailIfNoSpace": _one_of({True: {"overflow": "reject-publish"}, False: {"overflow": "flow"}}),
+    "pendingMessageLimitStrategy": lambda value: {"max-length": value, **_ring},
+}
+"""Keys of other brokers, and what they come to."""
+
+_FLOWS = frozenset({"memoryLimit", "qpid.max_count", "qpid.max_size", "default-queue-limit",
+                    "maximumQueueDepthMessages", "maximumQueueDepthBytes"})  # fmt: skip
+"""Limits at which those brokers hold producers unless told otherwise."""
+
+NAMES = (*KEYS, *IGNORED, *FOREIGN)
+
+
+def spelled_out(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition in our own keys, sizes as numbers. KeyProblem if it cannot be."""
+    ours: dict[str, Any] = {}
+    said_by: dict[str, str] = {}
+    for name, value in definition.items():
+        for key, meant in _meaning(name, value).items():
+            if key in said_by:
+                raise KeyProblem(name, f"'{said_by[key]}' says that already")
+            said_by[key] = name
+            ours[key] = _in_octets(name, key, meant)
+    if "overflow" not in ours and not _FLOWS.isdisjoint(definition):
+        ours["overflow"] = "flow"
+    return ours
+
+
+def _meaning(name: str, value: Any) -> dict[str, Any]:
+    if name not in FOREIGN:
+        return {name: value}
+    try:
+        return FOREIGN[name](value)
+    except ValueError as problem:
+        raise KeyProblem(name, str(problem)) from None
+
+
+def _in_octets(name: str, key: str, value: Any) -> Any:
+    if not key.endswith("length-bytes") or type_name(value) != "longstr":
+        return value
+    try:
+        return size(value)
+    except AmountError as problem:
+        raise KeyProblem(name, str(problem)) from None
