@@ -19,6 +19,7 @@ from acceptor.methods.asking import Answer, ToRouter, ToShard
 from acceptor.parked import ParkedRun
 from acceptor.patience import Patience
 from acceptor.permissions import Permissions
+from acceptor.pools import Pools
 from acceptor.replies import Replies
 from acceptor.routes import Routes
 from acceptor.shard_link import ShardLink
@@ -31,7 +32,7 @@ from penstock.arena import Arena
 from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
-from penstock.watermarks import QueueLimits
+from penstock.watermarks import FlowDefaults, QueueLimits
 from router.topology import Queue, Topology
 
 log = get_logger()
@@ -59,7 +60,10 @@ class AcceptorCore:
         self.inlets: dict[int, Inlet] = {}
         self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users)
-        self.routes = Routes(self.topology, self.links, self.inlets, settings.acceptors)
+        flow = settings.flow
+        defaults = FlowDefaults(flow.max_count, flow.max_bytes, flow.stop_percent, flow.resume_percent)
+        self.pools = Pools(self.topology, gauges, settings.acceptors, defaults, lambda: self.turns)
+        self.routes = Routes(self.topology, self.links, self.inlets, settings.acceptors, self.pools)
         self.throttle = Throttle(settings.flow.parking_bytes)
         self.arena: Arena | None = None
         self.connections: dict[str, Connection] = {}
@@ -253,8 +257,9 @@ class AcceptorCore:
     def reroute(self) -> None:
         """The topology has changed: who waits for a queue that its publish goes to no longer need not wait for it."""
         self.routes.clear()
+        self.changed_inlets += self.pools.follow(self.freed)
         waiting, self.freed = self.freed, {}
-        gates: list[Gate] = [*self.inlets.values(), *self.links]
+        gates: list[Gate] = [*self.inlets.values(), *self.pools.by_limit.values(), *self.links]
         for gate in gates:
             waiting |= gate.waiting
         for session in waiting:
@@ -299,6 +304,8 @@ class AcceptorCore:
             else:
                 self.delivery.hear(shard, operation)
         link.taken(taken)
+        for pool in self.pools.closed():
+            self.look_at(pool)
         if link.awaits:
             self.delivery.go_on(shard)
             self.replies.tell_again(shard)
@@ -351,6 +358,8 @@ class AcceptorCore:
         for inlet in list(self.inlets.values()):
             if inlet.waiting or inlet.withheld:
                 self.look_at(inlet)
+        for pool in self.pools.closed():
+            self.look_at(pool)
         for link in self.links:
             if link.waiting:
                 self.look_at(link)

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.gauges import Gauges
-from penstock.watermarks import QueueLimits
+from penstock.watermarks import Marks, QueueLimits
 
 if TYPE_CHECKING:
     from acceptor.confirms import Span
@@ -77,14 +77,11 @@ class Inlet:
 
     def __str__(self) -> str:
         """What an operator or a client is told: the depth against the marks."""
-        marks = self.limits.marks
-        count, octets = self.gauges.depth_count(self.slot), self.gauges.depth_bytes(self.slot)
-        told = []
-        if marks.stop_count:
-            told.append(f"{count} of {marks.stop_count} messages, resume at {marks.resume_count}")
-        if marks.stop_bytes:
-            told.append(f"{octets} of {marks.stop_bytes} bytes, resume at {marks.resume_bytes}")
-        return f"queue '{self.name}' in vhost '{self.vhost}': {'; '.join(told)}"
+        return f"queue '{self.name}' in vhost '{self.vhost}': {told(self.limits.marks, *self.depth())}"
+
+    def depth(self) -> tuple[int, int]:
+        """Messages and octets that count against the marks."""
+        return self.gauges.depth_count(self.slot), self.gauges.depth_bytes(self.slot)
 
     def is_saturated(self) -> bool:
         return not self.closed and self.gauges.saturated(self.slot)
@@ -93,7 +90,7 @@ class Inlet:
         """(messages, octets) that may be sent now."""
         if self.closed:
             return UNLIMITED, UNLIMITED
-        if self.gauges.saturated(self.slot):
+        if self.is_saturated():
             return 0, 0
         marks = self.limits.marks
         count, octets = self.share()
@@ -109,11 +106,12 @@ class Inlet:
         """This acceptor's share, in messages and octets, of the room that the gauges show and of the overshoot."""
         marks = self.limits.marks
         count = octets = UNLIMITED
+        depth, depth_bytes = self.depth()
         if marks.stop_count:
-            count = max(marks.stop_count - self.gauges.depth_count(self.slot), 0) + marks.overshoot_count
+            count = max(marks.stop_count - depth, 0) + marks.overshoot_count
             count = max(count // self.acceptors, 1)
         if marks.stop_bytes:
-            octets = max(marks.stop_bytes - self.gauges.depth_bytes(self.slot), 0) + marks.overshoot_bytes
+            octets = max(marks.stop_bytes - depth_bytes, 0) + marks.overshoot_bytes
             octets = max(octets // self.acceptors, 1)
         return count, octets
 
@@ -121,7 +119,7 @@ class Inlet:
         """Whether so much may be sent at once. More than there can ever be room for may once nothing is under way."""
         if self.closed:
             return True
-        if self.gauges.saturated(self.slot):
+        if self.is_saturated():
             return False
         marks = self.limits.marks
         room, space = self.share()
@@ -159,6 +157,16 @@ class Inlet:
         withheld, self.withheld = self.withheld, []
         for span in withheld:
             span.settle_one()
+
+
+def told(marks: Marks, count: int, octets: int) -> str:
+    """A depth against its marks."""
+    words = []
+    if marks.stop_count:
+        words.append(f"{count} of {marks.stop_count} messages, resume at {marks.resume_count}")
+    if marks.stop_bytes:
+        words.append(f"{octets} of {marks.stop_bytes} bytes, resume at {marks.resume_bytes}")
+    return "; ".join(words)
 
 
 def serve(gate: Gate) -> None:

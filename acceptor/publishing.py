@@ -144,7 +144,7 @@ def first_by_headers(channel: Channel, run: ParkedRun, route: Route) -> tuple[Pa
     _, header, _ = run.batch.record(run.first)
     found = headers(header[12:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
     single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
-    return single, channel.core.routes.by_headers(channel.vhost, route, found)
+    return single, channel.core.routes.by_headers(channel.access, route, found)
 
 
 def routed(channel: Channel, run: ParkedRun) -> Iterator[tuple[ParkedRun, Route]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from acceptor.inlet import Gate, Inlet
+from acceptor.pools import Manifold, Pool, Pools
 from penstock.amqp.errors import amqp_error
 from penstock.replies import carrier, home_of
+from router.policy_keys import SHARED
 from router.records import DEFAULT_EXCHANGE
 from router.topology import Queue, Topology
 
@@ -44,15 +47,22 @@ class Route:
         self.further = further
         self.by_headers = by_headers
         self.targets = targets
-        self.inlets = tuple(inlet for target in targets for inlet in target.inlets)
-        self.gates: tuple[Gate, ...] = (*(target.link for target in targets), *self.inlets)
+        times = Counter(inlet for target in targets for inlet in target.inlets)
+        self.inlets = tuple(times)
+        self.gates: tuple[Gate, ...] = (
+            *(target.link for target in targets),
+            *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
+        )
 
 
 class Routes:
     """The route cache of an acceptor. `inlets` holds the gate of every queue with a limit, by queue id."""
 
-    def __init__(self, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet], acceptors: int) -> None:
+    def __init__(
+        self, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet], acceptors: int, pools: Pools
+    ) -> None:
         self.topology = topology
+        self.pools = pools
         self.links = links
         self.inlets = inlets
         self.acceptors = acceptors
@@ -88,16 +98,36 @@ class Routes:
         access.check_topic("write", record, key)
         if self.topology.depends_on_headers(vhost, exchange):
             return Route(exchange, key, further, True, ())
-        queues = self.topology.route(vhost, exchange, key, None, further)
-        targets = self.targets(queues)
+        targets = self.to_queues(access, exchange, key, None, further)
         if exchange == DEFAULT_EXCHANGE:
             targets += self.reply_targets((key, *further))
         return Route(exchange, key, further, False, targets)
 
-    def by_headers(self, vhost: str, route: Route, headers: dict[str, object]) -> Route:
+    def by_headers(self, access: Access, route: Route, headers: dict[str, object]) -> Route:
         """The route of one message that is routed by its headers too."""
-        queues = self.topology.route(vhost, route.exchange, route.key, headers, route.further)
-        return Route(route.exchange, route.key, route.further, False, self.targets(queues))
+        targets = self.to_queues(access, route.exchange, route.key, headers, route.further)
+        return Route(route.exchange, route.key, route.further, False, targets)
+
+    def to_queues(
+        self, access: Access, exchange: str, key: str, headers: dict[str, object] | None, further: tuple[str, ...]
+    ) -> tuple[Target, ...]:
+        passed: set[str] = set()
+        queues = self.topology.route(access.vhost, exchange, key, headers, further, passed)
+        targets = self.targets(queues)
+        if self.pools.active:
+            self.put_before(targets, self.pools.of(access, passed, key, queues))
+        return targets
+
+    def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
+        """Put pools before targets: each as often as messages will count in it, once for each of its queues."""
+        for target in targets:
+            slots = [queue.slot for id in target.queues if (queue := self.queue(id)) is not None]
+            for pool in pools:
+                times = 1 if pool.limit.shared != SHARED[0] else sum(slot in pool.slots for slot in slots)
+                target.inlets += (pool,) * max(times, 1)
+
+    def queue(self, id: int | str) -> Queue | None:
+        return self.topology.queue_by_id(id) if isinstance(id, int) else None
 
     def targets(self, queues: tuple[Queue, ...]) -> tuple[Target, ...]:
         targets: dict[int, Target] = {}

@@ -96,11 +96,13 @@ class Transaction:
         needs: dict[Gate, list[int]] = {}
         for run, route in pieces:
             rows, contents = run.batch.slices(run.first, run.count)
-            for gate in route.gates:
-                link = isinstance(gate, ShardLink)
-                need = needs.setdefault(gate, [0, 0])
-                need[0] += run.count
-                need[1] += len(rows) + len(contents) if link else run.batch.body_bytes(run.first, run.count)
+            sizes = len(rows) + len(contents), run.batch.body_bytes(run.first, run.count)
+            for target in route.targets:
+                gates: tuple[Gate, ...] = (target.link, *target.inlets)
+                for gate in gates:
+                    need = needs.setdefault(gate, [0, 0])
+                    need[0] += run.count
+                    need[1] += sizes[isinstance(gate, Inlet)]
         freed = self.freed(channel) if self.journal else {}
         return [
             gate

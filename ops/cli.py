@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ops.administration import permission, policy, restart, topic_permission, user, vhost
+from ops.administration import flow, permission, policy, restart, topic_permission, user, vhost
 from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
 from ops.store import command as store
@@ -27,6 +27,7 @@ app = typer.Typer(
 
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(policy.app, name="policy")
+app.add_typer(flow.app, name="flow")
 app.add_typer(user.app, name="user")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")

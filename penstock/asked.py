@@ -90,9 +90,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided; for each setting of `SETTINGS` that came to something, where from."""
+    """What was decided; for each setting of `SETTINGS` that came to something, where from. `flow`: not turned off."""
 
     limits: QueueLimits
+    flow: bool
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -208,7 +209,7 @@ def decided(
         elif not adapt:
             asked.refuse_marks(f"{OVERFLOW} 'flow', not '{overflow}'" if overflow != "flow" else f"{FLOW} 'on'")
     limits = [asked.limit.value if asked.limit else None for asked in both]
-    return Decided(QueueLimits(limits[0], limits[1], overflow, Marks(*marks)), sources)
+    return Decided(QueueLimits(limits[0], limits[1], overflow, Marks(*marks)), flow, sources)
 
 
 def asked_limits(arguments: Mapping[str, object], defaults: FlowDefaults, *, adapt: bool = False) -> QueueLimits:

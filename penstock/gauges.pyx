@@ -366,6 +366,21 @@ cdef class Gauges:
         """Bytes of messages ready and unacked."""
         return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
 
+    def depths(self, const int64_t[::1] slots):
+        """Of several slots: messages and bytes ready and unacked of all together, then the most of one of them."""
+        cdef uint64_t count, octets, all_count = 0, all_octets = 0, most_count = 0, most_octets = 0
+        cdef const unsigned char* block
+        cdef Py_ssize_t i
+        for i in range(slots.shape[0]):
+            block = readable_slot(self, slots[i])
+            count = load_word(block, Q_DEPTH_COUNT)
+            octets = load_word(block, Q_DEPTH_BYTES)
+            all_count += count
+            all_octets += octets
+            most_count = max(most_count, count)
+            most_octets = max(most_octets, octets)
+        return all_count, all_octets, most_count, most_octets
+
 
 def remove_stale(directory=Path("/dev/shm")):
     """Unlink the gauges that crashed nodes of this user left in `directory` and return their paths.

@@ -274,18 +274,26 @@ class Topology:
     # Routing
 
     def route(
-        self, vhost: str, exchange: str, routing_key: str, headers: Headers = None, further: Collection[str] = ()
+        self,
+        vhost: str,
+        exchange: str,
+        routing_key: str,
+        headers: Headers = None,
+        further: Collection[str] = (),
+        passed: set[str] | None = None,
     ) -> tuple[Queue, ...]:
         """The queues a message goes to, each once; none if there is no such exchange.
 
         Each exchange on the way is passed once, so cycles end. What an exchange has no binding for goes to its
-        alternate exchange. `further` are routing keys beside the first: of the headers CC and BCC (RabbitMQ).
+        alternate exchange. `further` are routing keys beside the first: of the headers CC and BCC (RabbitMQ). The
+        exchanges on the way are added to `passed`.
         """
         inside = self._vhosts.get(vhost)
         if inside is None:
             return ()
         found: dict[str, Queue] = {}
-        passed = {exchange}
+        passed = set() if passed is None else passed
+        passed.add(exchange)
         waiting = [exchange]
         while waiting:
             name = waiting.pop()

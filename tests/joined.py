@@ -464,12 +464,14 @@ class Node:
         for queue in queues:
             self.ask("queue_bind", queue=queue, source=exchange, key=key)
 
-    def policy(self, name: str, pattern: str, definition: dict[str, Any] | None) -> None:
+    def policy(
+        self, name: str, pattern: str, definition: dict[str, Any] | None, apply_to: str = "queues", vhost: str = "/"
+    ) -> None:
         """Set a policy, or delete it where there is no definition."""
         ledger, defaults = self.router.authority.ledger, self.router.authority.defaults
-        known = self.router.topology.policy("/", name, operator=False)
+        known = self.router.topology.policy(vhost, name, operator=False)
         if definition is not None:
-            set_policy(ledger, Policy("/", False, name, pattern, "queues", 0, definition), defaults)
+            set_policy(ledger, Policy(vhost, False, name, pattern, apply_to, 0, definition), defaults)
         elif known is not None:
             delete_policy(ledger, known, defaults)
         self.router.recorded += ledger.take_steps()

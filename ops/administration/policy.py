@@ -18,6 +18,7 @@ app = typer.Typer(
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="the policy's name", show_default=False)]
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
+OfNode = Annotated[bool, typer.Option("--node", help="a policy of the node, for vhosts or the node itself")]
 Operator = Annotated[bool, typer.Option("--operator", help="an operator policy: it bounds what the others say")]
 
 COLUMNS = ("vhost", "name", "operator", "pattern", "apply_to", "priority", "definition")
@@ -29,14 +30,17 @@ SORTS = {"policies": False, "operator_policies": True}
 @app.command("set")
 def set_(
     name: Name,
-    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="found in the names it governs")],
+    pattern: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="found in the names it governs; or wildcard:PRICES.>")
+    ],
     definition: Annotated[str, typer.Argument(metavar="DEFINITION", help='JSON: {"max-length": 1000}')],
     apply_to: Annotated[
         str,
         typer.Option(
             "--apply-to",
             metavar="WHAT",
-            help="all, queues, classic_queues, quorum_queues, streams or exchanges",
+            help="all, queues, classic_queues, quorum_queues, streams, exchanges, routing_keys, users; with --node: "
+            "vhosts or node",
         ),
     ] = APPLY_TO_DEFAULT,
     priority: Annotated[
@@ -44,13 +48,14 @@ def set_(
     ] = 0,
     operator: Operator = False,
     vhost: Vhost = "/",
+    node: OfNode = False,
     data: Data = None,
 ) -> None:
     """Set a policy, or change it. Queues and exchanges that are there follow at once."""
     new = ask(
         data,
         "policy_set",
-        vhost=vhost,
+        vhost="" if node else vhost,
         operator=operator,
         name=name,
         pattern=pattern,
@@ -62,9 +67,9 @@ def set_(
 
 
 @app.command()
-def delete(name: Name, operator: Operator = False, vhost: Vhost = "/", data: Data = None) -> None:
+def delete(name: Name, operator: Operator = False, vhost: Vhost = "/", node: OfNode = False, data: Data = None) -> None:
     """Delete a policy. What it governed follows at once."""
-    ask(data, "policy_delete", vhost=vhost, operator=operator, name=name)
+    ask(data, "policy_delete", vhost="" if node else vhost, operator=operator, name=name)
     print(f"policy '{name}' deleted")
 
 

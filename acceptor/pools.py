@@ -1,0 +1,158 @@
+"""Gates before several queues: for limits over the queues of an exchange, a routing key, a user, a vhost or the node.
+
+Nobody decides for all acceptors when such a limit is reached: each adds up the gauges of the queues. Without policies
+that ask for it there are no such gates, and publishes do not come by here.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from acceptor.inlet import Inlet, Session, told
+from penstock.gauges import Gauges
+from penstock.watermarks import FlowDefaults, QueueLimits
+from router.policy_keys import SHARED, USER
+from router.shared_limits import SharedLimit, queues_of, same_limit, says_something, shared_limits
+from router.topology import Queue, Topology
+
+if TYPE_CHECKING:
+    from acceptor.permissions import Access
+
+NO_QUEUE = 0
+"""Ids of queues count from 1."""
+
+
+class Pool(Inlet):
+    """The gate of one limit. `slots` are the places of its queues in the gauges, `ids` those of a user's queues."""
+
+    __slots__ = ("ids", "limit", "read", "saturated", "slots", "turn", "turns")
+
+    def __init__(self, gauges: Gauges, acceptors: int, limit: SharedLimit, turns: Callable[[], int]) -> None:
+        super().__init__(gauges, acceptors, NO_QUEUE, 0, limit.vhost, limit.name, _limits(limit))
+        self.limit = limit
+        self.turns = turns
+        self.slots = array("q")
+        self.ids: set[int] = set()
+        self.saturated = False
+        self.turn = -1
+        self.read = (0, 0, 0, 0)
+
+    def __str__(self) -> str:
+        how = "all of" if self.limit.shared == SHARED[0] else "the deepest of"
+        return f"{self.limit}, {how} {len(self.slots)} queues: {told(self.limits.marks, *self.depth())}"
+
+    def depth(self) -> tuple[int, int]:
+        """Added up once a turn of the loop."""
+        if self.turn != self.turns():
+            self.turn = self.turns()
+            self.read = self.gauges.depths(self.slots)
+        return self.read[:2] if self.limit.shared == SHARED[0] else self.read[2:]
+
+    def is_saturated(self) -> bool:
+        if self.closed:
+            return False
+        self.saturated = self.limits.marks.saturated(self.saturated, *self.depth())
+        return self.saturated
+
+    def follow(self, limit: SharedLimit, queues: Iterable[Queue]) -> bool:
+        """Take up what topology and policy say now; whether the marks are others."""
+        self.turn = -1
+        self.slots = array("q", [queue.slot for queue in queues])
+        changed = limit.marks != self.limits.marks
+        self.limit, self.limits = limit, _limits(limit)
+        return changed
+
+
+class Manifold:
+    """A pool as a publish has to pass it that goes to several of its queues: each message counts `times` in it."""
+
+    __slots__ = ("pool", "times", "waiting")
+
+    def __init__(self, pool: Inlet, times: int) -> None:
+        self.pool = pool
+        self.times = times
+        self.waiting = pool.waiting
+
+    def __str__(self) -> str:
+        return str(self.pool)
+
+    def room(self) -> tuple[int, int]:
+        count, octets = self.pool.room()
+        if count < self.times and not self.pool.in_flight:
+            return min(count, 1), octets  # more than there is ever room for: one by one
+        return count // self.times, octets // self.times
+
+    def admits(self, count: int, octets: int) -> bool:
+        return self.pool.admits(count * self.times, octets * self.times)
+
+    def is_saturated(self) -> bool:
+        return self.pool.is_saturated()
+
+    def serve(self) -> None:
+        self.pool.serve()
+
+
+class Pools:
+    """The pools of an acceptor, made when a route is made that they are on. `active`: whether a policy asks for any."""
+
+    def __init__(
+        self, topology: Topology, gauges: Gauges, acceptors: int, defaults: FlowDefaults, turns: Callable[[], int]
+    ) -> None:
+        self.topology = topology
+        self.gauges = gauges
+        self.acceptors = acceptors
+        self.defaults = defaults
+        self.turns = turns
+        self.active = False
+        self.by_limit: dict[tuple[str, ...], Pool] = {}
+
+    def of(self, access: Access, exchanges: set[str], key: str, queues: Sequence[Queue]) -> list[Pool]:
+        """The pools that a publish has to pass."""
+        found = []
+        for limit in shared_limits(self.topology, access.vhost, exchanges, key, access.user, self.defaults):
+            pool = self.by_limit.get(limit.key)
+            if pool is None:
+                pool = self.by_limit[limit.key] = Pool(self.gauges, self.acceptors, limit, self.turns)
+                pool.follow(limit, queues_of(limit, self.topology))
+            if limit.sort == USER:
+                pool.ids |= {queue.queue_id for queue in queues}
+                pool.follow(limit, self.queues_of_user(pool))
+            found.append(pool)
+        return found
+
+    def queues_of_user(self, pool: Pool) -> list[Queue]:
+        queues = [queue for id in pool.ids if (queue := self.topology.queue_by_id(id)) is not None]
+        pool.ids = {queue.queue_id for queue in queues}
+        return queues
+
+    def closed(self) -> list[Pool]:
+        """Those that somebody waits at: nobody tells when a limit over several queues is reached, or has room again."""
+        found = [pool for pool in self.by_limit.values() if pool.waiting or pool.withheld]
+        for pool in found:
+            pool.turn = -1
+        return found
+
+    def follow(self, freed: dict[Session, None]) -> list[Pool]:
+        """The topology has changed: the pools whose marks are others. Who waits at one that is no more is `freed`."""
+        places = ["", *self.topology.vhosts()]
+        self.active = any(
+            says_something(policy) for place in places for policy in self.topology.policies(place, operator=False)
+        )
+        changed = []
+        for key, pool in list(self.by_limit.items()):
+            limit = same_limit(pool.limit, self.topology, self.defaults) if self.active else None
+            if limit is None:
+                del self.by_limit[key]
+                pool.close()
+                freed |= pool.waiting
+                continue
+            queues = self.queues_of_user(pool) if limit.sort == USER else queues_of(limit, self.topology)
+            if pool.follow(limit, queues):
+                changed.append(pool)
+        return changed
+
+
+def _limits(limit: SharedLimit) -> QueueLimits:
+    return QueueLimits(None, None, "flow", limit.marks)

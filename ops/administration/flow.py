@@ -1,0 +1,74 @@
+"""`penstock flow`: what holds producers, and why."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+
+from ops.administration.node import AsJson, Data, ask, gauges_of, show
+from penstock.gauges import Gauges
+
+app = typer.Typer(help="Flow control of a running node.", no_args_is_help=True)
+
+Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
+
+COLUMNS = ("setting", "value", "source")
+SHARED_COLUMNS = ("limit", "how", "depth", "stop_at", "resume_at", "policy")
+
+
+@app.command()
+def explain(
+    name: Annotated[str, typer.Argument(metavar="QUEUE", help="the queue's name", show_default=False)],
+    vhost: Vhost = "/",
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what limits a queue and stops its producers: each setting's value, and where it comes from."""
+    told = ask(data, "flow_explain", vhost=vhost, name=name)
+    with gauges_of(data) as gauges:
+        queue = gauges.queue_read(told["slot"])
+        facts = {
+            "queue": name,
+            "vhost": vhost,
+            "messages": gauges.depth_count(told["slot"]),
+            "bytes": gauges.depth_bytes(told["slot"]),
+            "saturated": queue is not None and queue.saturated,
+            "settings": told["settings"],
+            "shared": [_measured(limit, gauges) for limit in told["shared"]],
+        }
+    if as_json:
+        print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
+        return
+    state = "holds its producers" if facts["saturated"] else "open"
+    line = f"queue '{name}' in vhost '{vhost}': {facts['messages']} messages, {facts['bytes']} bytes, {state}"
+    Console(width=None).print(line, highlight=False, markup=False, soft_wrap=True)
+    settings = [{**each, "value": "-" if each["value"] is None else each["value"]} for each in facts["settings"]]
+    show(settings, COLUMNS, as_json=False)
+    if facts["shared"]:
+        show([_in_words(limit) for limit in facts["shared"]], SHARED_COLUMNS, as_json=False)
+
+
+def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
+    """A limit over several queues with what they hold now."""
+    slots = limit.pop("slots")
+    all_count, all_bytes, most_count, most_bytes = gauges.depths(array("q", slots))
+    count, octets = (all_count, all_bytes) if limit["how"] == "sum" else (most_count, most_bytes)
+    return {**limit, "queues": len(slots), "messages": count, "bytes": octets}
+
+
+def _in_words(limit: dict[str, Any]) -> dict[str, str]:
+    pairs = [("messages", "count", "messages"), ("bytes", "bytes", "bytes")]
+    given = [(limit[depth], limit[f"stop_{mark}"], limit[f"resume_{mark}"], unit) for depth, mark, unit in pairs]
+    given = [each for each in given if each[1]]
+    return {
+        "limit": limit["limit"],
+        "how": f"{limit['how']} of {limit['queues']}",
+        "depth": ", ".join(f"{depth} {unit}" for depth, _, _, unit in given),
+        "stop_at": ", ".join(str(stop) for _, stop, _, _ in given),
+        "resume_at": ", ".join(str(resume) for _, _, resume, _ in given),
+        "policy": limit["policy"],
+    }

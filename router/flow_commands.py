@@ -1,0 +1,111 @@
+"""What can be asked about flow control: names, arguments, results.
+
+command        arguments    result
+flow_explain   vhost, name  {queue_id, slot, durable, policy, operator_policy, settings: [{setting, value, source}],
+                            shared: [{limit, how, policy, stop_count, resume_count, stop_bytes, resume_bytes, slots}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.asked import SETTINGS, decided
+from penstock.control import Refusal
+from penstock.watermarks import FlowDefaults
+from router.administration import Administration, check_vhost
+from router.governing import policies_of
+from router.inheritance import levels_of, upstream
+from router.policies import combined, effective
+from router.policy_keys import KEYS
+from router.queue_arguments import queue_type
+from router.records import Arguments, Policy, Queue, described
+from router.shared_limits import SharedLimit, covering, queues_of
+from router.topology import Topology
+
+_KEY_OF = {meaning.argument: key for key, meaning in KEYS.items() if meaning.inherited}
+
+
+def flow_explain(administration: Administration, vhost: str, name: str) -> dict[str, Any]:
+    """Every setting of a queue's flow control, with where it comes from; and the limits it shares with others."""
+    check_vhost(administration.ledger, vhost)
+    topology = administration.ledger.topology
+    queue = topology.queue(vhost, name)
+    if queue is None:
+        raise Refusal("not_found", f"there is no {described('queue', name, vhost)}")
+    shared = covering(queue, upstream(queue, topology), topology, administration.defaults)
+    return {
+        "queue_id": queue.queue_id,
+        "slot": queue.slot,
+        "durable": queue.durable,
+        "policy": queue.policy,
+        "operator_policy": queue.operator_policy,
+        "settings": settings_of(queue, topology, administration.defaults),
+        "shared": [shown(limit, topology) for limit in shared],
+    }
+
+
+def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> list[dict[str, Any]]:
+    """Setting, value (None where there is none), and source (an empty one then)."""
+    sort = queue_type(queue.arguments)
+    policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
+    arguments = effective(queue.arguments, sort, policy, operator)
+    decision = decided(
+        arguments,
+        defaults,
+        adapt=True,
+        levels=levels_of(queue, topology),
+        origin=lambda name: _origin(name, arguments, queue.arguments, policy, operator),
+    )
+    limits, marks = decision.limits, decision.limits.marks
+    values = {
+        "flow": "on" if limits.overflow == "flow" and decision.flow else "off",
+        "overflow": limits.overflow,
+        "max-length": limits.max_count,
+        "max-length-bytes": limits.max_bytes,
+        "flow-stop-count": marks.stop_count or None,
+        "flow-resume-count": marks.resume_count if marks.stop_count else None,
+        "flow-stop-size": marks.stop_bytes or None,
+        "flow-resume-size": marks.resume_bytes if marks.stop_bytes else None,
+    }
+    return [
+        {"setting": setting, "value": values[setting], "source": _said_by(decision.sources.get(setting, ""))}
+        for setting in SETTINGS
+    ]
+
+
+def _origin(name: str, merged: Arguments, declared: Arguments, policy: Policy | None, operator: Policy | None) -> str:
+    """Whose an argument is, after the policies were merged into the declaration."""
+    if name in declared and declared[name] == merged[name]:
+        return "declaration"
+    key = _KEY_OF.get(name, "")
+    of_operator = combined(None, operator)
+    if operator is not None and of_operator.get(key) == merged[name]:
+        return f"operator policy '{operator.name}'"
+    return f"policy '{policy.name}'" if policy is not None else "declaration"
+
+
+def _said_by(source: str) -> str:
+    """The source with what a policy says called by the policy's key."""
+    whose, _, name = source.rpartition(": ")
+    return f"{whose}: {_KEY_OF.get(name, name)}" if whose and whose != "declaration" else source
+
+
+def shown(limit: SharedLimit, topology: Topology) -> dict[str, Any]:
+    """A limit over several queues as commands have it."""
+    marks = limit.marks
+    return {
+        "limit": str(limit),
+        "how": limit.shared,
+        "policy": limit.policy,
+        "stop_count": marks.stop_count,
+        "resume_count": marks.resume_count,
+        "stop_bytes": marks.stop_bytes,
+        "resume_bytes": marks.resume_bytes,
+        "slots": [queue.slot for queue in queues_of(limit, topology)],
+    }
+
+
+COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "flow_explain": (flow_explain, {"vhost": str, "name": str}),
+}

@@ -1,0 +1,168 @@
+"""Limits over several queues together: which there are for a publish, and over which queues each is.
+
+A policy may say, of an exchange, of a routing key on it, of a user, a vhost or the node, what its queues may hold
+together (`sum-…`), or the deepest of them (`deepest-…`). Its queues are: of an exchange, those that it routes to, by
+way of others or not; of a pattern of routing keys, those that bindings with such keys lead to; of vhost and node, all;
+of a user, those that its publishes go to, which is for the acceptor to see. Publishes that have the exchange, the
+key, … in common are held while the limit is reached, whichever of the queues they go to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from penstock.asked import OVERFLOW, asked_limits
+from penstock.patterns import pattern
+from penstock.watermarks import FlowDefaults, Marks
+from router.policies import governing, governs
+from router.policy_keys import EXCHANGE, LIMITS, NODE, ROUTING_KEY, SHARED, USER, VHOST, spelled_out
+from router.records import DEFAULT_EXCHANGE, Binding, Policy, Queue, described
+from router.topology import Topology
+
+Sort: TypeAlias = Literal["exchange", "routing_key", "user", "vhost", "node"]
+
+
+class SharedLimit(NamedTuple):
+    """One such limit: whose it is, the policy that says so, and the pattern of routing keys where it is about one.
+
+    `shared` is how depths come to one (`SHARED`).
+    """
+
+    sort: str
+    vhost: str
+    name: str
+    shared: str
+    policy: str
+    marks: Marks
+    routing_key: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What stays the same as long as it is the same limit, perhaps with other marks."""
+        return self.sort, self.vhost, self.name, self.shared, self.policy
+
+    def __str__(self) -> str:
+        if self.sort == NODE:
+            return "the node"
+        if self.sort == VHOST:
+            return f"vhost '{self.name}'"
+        if self.sort == ROUTING_KEY:
+            return f"routing keys {self.routing_key} of {described(EXCHANGE, self.name, self.vhost)}"
+        return described(self.sort, self.name, self.vhost)
+
+
+def says_something(policy: Policy) -> bool:
+    """Whether a policy limits several queues together."""
+    return any(key.startswith(f"{shared}-") for key in policy.definition for shared in SHARED)
+
+
+def shared_limits(
+    topology: Topology, vhost: str, exchanges: Iterable[str], routing_key: str, user: str, defaults: FlowDefaults
+) -> Iterator[SharedLimit]:
+    """Those for a publish that passes these exchanges."""
+    policies = topology.policies(vhost, operator=False)
+    by_key = [policy for policy in policies if policy.apply_to == "routing_keys"]
+    for exchange in exchanges:
+        if exchange != DEFAULT_EXCHANGE:
+            yield from _said(governing(policies, EXCHANGE, exchange), EXCHANGE, vhost, exchange, defaults)
+            keyed = [policy for policy in by_key if pattern(_routing_key(policy)).matches(routing_key)]
+            yield from _said(governing(keyed, ROUTING_KEY, exchange), ROUTING_KEY, vhost, exchange, defaults)
+    yield from _said(governing(policies, USER, user), USER, vhost, user, defaults)
+    yield from above(topology, vhost, defaults)
+
+
+def above(topology: Topology, vhost: str, defaults: FlowDefaults) -> Iterator[SharedLimit]:
+    """Those of a vhost and of the node."""
+    policies = topology.policies("", operator=False)
+    yield from _said(governing(policies, VHOST, vhost), VHOST, vhost, vhost, defaults)
+    yield from _said(governing(policies, NODE, ""), NODE, "", "", defaults)
+
+
+def same_limit(limit: SharedLimit, topology: Topology, defaults: FlowDefaults) -> SharedLimit | None:
+    """The limit as the policies say it now; None if they do no more."""
+    if limit.sort not in (VHOST, NODE):
+        if not topology.has_vhost(limit.vhost):
+            return None
+        policy = topology.policy(limit.vhost, limit.policy, operator=False)
+        if policy is None or not governs(policy, limit.sort, limit.name):
+            return None
+        if limit.sort != ROUTING_KEY and policy != governing(
+            topology.policies(limit.vhost, operator=False), limit.sort, limit.name
+        ):
+            return None
+        said = _said(policy, limit.sort, limit.vhost, limit.name, defaults)
+    else:
+        said = above(topology, limit.vhost, defaults)
+    return next((each for each in said if each.key == limit.key), None)
+
+
+def queues_of(limit: SharedLimit, topology: Topology) -> list[Queue]:
+    """The queues that it is over; of a user none is known here."""
+    if limit.sort == NODE:
+        return list(topology.queues())
+    if not topology.has_vhost(limit.vhost):
+        return []
+    if limit.sort == VHOST:
+        return topology.queues_in(limit.vhost)
+    if limit.sort == USER or topology.exchange(limit.vhost, limit.name) is None:
+        return []
+    return _downstream(limit, topology)
+
+
+def covering(queue: Queue, upstream: Iterable[str], topology: Topology, defaults: FlowDefaults) -> list[SharedLimit]:
+    """The limits that a queue is under by way of these exchanges, its vhost and the node."""
+    policies = topology.policies(queue.vhost, operator=False)
+    found: list[SharedLimit] = []
+    for exchange in upstream:
+        found += _said(governing(policies, EXCHANGE, exchange), EXCHANGE, queue.vhost, exchange, defaults)
+        for policy in policies:
+            if governs(policy, ROUTING_KEY, exchange):
+                keyed = _said(policy, ROUTING_KEY, queue.vhost, exchange, defaults)
+                found += [limit for limit in keyed if queue in queues_of(limit, topology)]
+    return [*found, *above(topology, queue.vhost, defaults)]
+
+
+def _said(policy: Policy | None, sort: str, vhost: str, name: str, defaults: FlowDefaults) -> Iterator[SharedLimit]:
+    if policy is None or not says_something(policy):
+        return
+    definition = spelled_out(policy.definition)
+    for shared in SHARED:
+        given = {argument: definition[key] for part, argument in LIMITS.items()
+                 if (key := f"{shared}-{part}") in definition}  # fmt: skip
+        marks = asked_limits({**given, OVERFLOW: "flow"}, FlowDefaults(0, 0, defaults.stop_percent,
+                             defaults.resume_percent), adapt=True).marks  # fmt: skip
+        if marks:
+            yield SharedLimit(sort, vhost, name, shared, policy.name, marks, _routing_key(policy))
+
+
+def _routing_key(policy: Policy) -> str:
+    return str(policy.definition.get("routing-key", ""))
+
+
+def _downstream(limit: SharedLimit, topology: Topology) -> list[Queue]:
+    """The queues that bindings lead to, from its exchange."""
+    vhost = limit.vhost
+    wanted = pattern(limit.routing_key) if limit.routing_key else None
+    found: dict[str, None] = {}
+    passed = {limit.name}
+    waiting = [binding for binding in topology.bindings_from(vhost, limit.name)
+               if wanted is None or _may_match(binding, topology) or wanted.matches(binding.key)]  # fmt: skip
+    while waiting:
+        binding = waiting.pop()
+        if binding.kind == "queue":
+            found[binding.destination] = None
+        elif binding.destination not in passed:
+            passed.add(binding.destination)
+            waiting += topology.bindings_from(vhost, binding.destination)
+    queues = (topology.queue(vhost, name) for name in found)
+    return [queue for queue in queues if queue is not None]
+
+
+def _may_match(binding: Binding, topology: Topology) -> bool:
+    """Whether messages take the binding whose key is not the binding's own: any may be one that is wanted."""
+    exchange = topology.exchange(binding.vhost, binding.source)
+    assert exchange is not None
+    if exchange.type == "topic":
+        return not {"*", "#"}.isdisjoint(binding.key.split("."))
+    return exchange.type != "direct"

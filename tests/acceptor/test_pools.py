@@ -1,0 +1,202 @@
+"""Limits over several queues: of an exchange, a routing key, a user, a vhost, the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.joined import Client, Node
+from tests.raw import JAVA
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node(shards=2) as node:
+        node.declare("a", shard=0)
+        node.declare("b", shard=1)
+        node.bind("x", "a", "b", type="direct", key="both")
+        node.bind("x", "a", type="direct", key="k.a")
+        node.bind("x", "b", type="direct", key="k.b")
+        yield node
+
+
+@pytest.fixture
+def client(node: Node) -> Client:
+    client = node.connect(properties=JAVA)
+    client.call("channel.open", 1)
+    client.call("channel.open", 2)
+    return client
+
+
+def limit(node: Node, apply_to: str, pattern: str = "", vhost: str = "/", **definition: Any) -> None:
+    """Set the policy, or delete it."""
+    spelled = {key.replace("_", "-"): value for key, value in definition.items()}
+    node.policy("p", pattern, spelled or None, apply_to, vhost)
+
+
+def publish(client: Client, count: int, key: str, exchange: str = "x", channel: int = 1) -> None:
+    for number in range(count):
+        client.publish(channel, b"%d" % number, exchange=exchange, routing_key=key)
+    client.node.settle()
+
+
+def held(client: Client, channel: int = 1) -> str:
+    gate = client.connection.channels[channel].held_by
+    return "" if gate is None else str(gate)
+
+
+def depths(node: Node) -> tuple[int, int]:
+    return node.state("a").depth, node.state("b").depth
+
+
+def drain(node: Node, client: Client, queue: str, count: int) -> None:
+    for _ in range(count):
+        client.send("basic.get", 2, queue=queue, no_ack=True)
+    node.settle(rechecks=1)
+
+
+def test_the_sum_of_the_queues_of_an_exchange(node: Node, client: Client) -> None:
+    limit(node, "exchanges", "^x$", sum_stop_count=10, sum_resume_count=4)
+    publish(client, 6, "k.a")
+    publish(client, 30, "k.b")
+    at_a, at_b = depths(node)
+    assert at_a == 6 and 11 <= at_a + at_b <= 12
+    assert held(client) == (f"exchange 'x' in vhost '/', all of 2 queues: {at_a + at_b} of 10 messages, resume at 4")
+    publish(client, 3, "k.a", channel=2)
+    assert depths(node)[0] == 6, "no other queue of the exchange either"
+    publish(client, 3, "a", exchange="", channel=2)
+    drain(node, client, "a", 3)
+    assert depths(node)[1] == at_b and held(client), "resume mark not reached"
+    drain(node, client, "b", at_b)
+    node.settle(rechecks=2)
+    assert depths(node)[1] > 0
+
+
+def test_the_deepest_of_the_queues_of_an_exchange(node: Node, client: Client) -> None:
+    limit(node, "exchanges", "^x$", deepest_stop_count=10, deepest_resume_count=8)
+    publish(client, 8, "k.a")
+    publish(client, 8, "k.b")
+    assert not held(client)
+    publish(client, 30, "k.b")
+    assert 10 <= depths(node)[1] <= 12
+    assert "exchange 'x' in vhost '/', the deepest of 2 queues: " in held(client)
+    publish(client, 3, "k.a", channel=2)
+    assert depths(node)[0] == 8
+
+
+def test_a_message_to_several_queues_counts_in_each(node: Node, client: Client) -> None:
+    limit(node, "exchanges", "^x$", sum_stop_count=20)
+    publish(client, 50, "both")
+    assert 20 <= sum(depths(node)) <= 24 and held(client)
+
+
+def test_bytes(node: Node, client: Client) -> None:
+    limit(node, "exchanges", "^x$", sum_length_bytes="1 MiB", sum_stop_size="50 %")
+    for _ in range(40):
+        client.publish(1, bytes(32 * 1024), exchange="x", routing_key="k.a")
+    node.settle()
+    assert 512 * 1024 < node.state("a").depth_bytes <= (512 + 64 + 32) * 1024
+    assert "of 524288 bytes, resume at 458752" in held(client)
+
+
+@pytest.mark.parametrize("pattern", [r"^k\.", "wildcard:k.*", "wildcard:k.>"])
+def test_routing_keys(node: Node, client: Client, pattern: str) -> None:
+    limit(node, "routing_keys", "^x$", routing_key=pattern, sum_stop_count=10)
+    publish(client, 6, "k.a")
+    publish(client, 30, "k.b")
+    assert 11 <= sum(depths(node)) <= 12
+    assert held(client).startswith(f"routing keys {pattern} of exchange 'x' in vhost '/', all of 2 queues: ")
+    before = depths(node)
+    publish(client, 3, "both", channel=2)
+    assert depths(node) == (before[0] + 3, before[1] + 3), "another key"
+
+
+def test_the_queues_of_a_user(node: Node, client: Client) -> None:
+    limit(node, "users", "^guest$", sum_stop_count=10)
+    publish(client, 6, "a", exchange="")
+    publish(client, 30, "b", exchange="")
+    assert 11 <= sum(depths(node)) <= 12
+    assert held(client).startswith("user 'guest' in vhost '/', all of 2 queues: ")
+
+
+@pytest.mark.parametrize(("apply_to", "name"), [("vhosts", "vhost '/'"), ("node", "the node")])
+def test_vhost_and_node(node: Node, client: Client, apply_to: str, name: str) -> None:
+    limit(node, apply_to, ".*", vhost="", sum_stop_count=10)
+    publish(client, 6, "a", exchange="")
+    publish(client, 30, "k.b")
+    assert 11 <= sum(depths(node)) <= 12
+    assert held(client).startswith(f"{name}, all of 2 queues: ")
+    limit(node, apply_to, vhost="")
+    node.settle()
+    assert not held(client) and depths(node) == (6, 30)
+
+
+@pytest.mark.parametrize("after", [{}, {"sum_stop_count": 100}, {"deepest_stop_count": 50}], ids=str)
+def test_who_is_held_goes_on_when_the_limit_is_raised_or_gone(
+    node: Node, client: Client, after: dict[str, Any]
+) -> None:
+    limit(node, "exchanges", "^x$", sum_stop_count=10)
+    publish(client, 30, "k.a")
+    assert held(client)
+    limit(node, "exchanges", "^x$", **after)
+    node.settle()
+    assert not held(client) and depths(node) == (30, 0)
+
+
+def test_a_lowered_limit_stops_at_once(node: Node, client: Client) -> None:
+    limit(node, "exchanges", "^x$", sum_stop_count=100)
+    publish(client, 30, "k.a")
+    limit(node, "exchanges", "^x$", sum_stop_count=10)
+    publish(client, 5, "k.b")
+    assert held(client) and depths(node) == (30, 0)
+
+
+def test_a_queue_that_is_bound_or_deleted_counts_or_does_not(node: Node, client: Client) -> None:
+    node.declare("c")
+    publish(client, 8, "c", exchange="")
+    limit(node, "exchanges", "^x$", sum_stop_count=10)
+    publish(client, 5, "k.a")
+    assert not held(client)
+    node.bind("x", "c", type="direct", key="c")
+    publish(client, 5, "k.a")
+    assert held(client) and depths(node)[0] == 5
+    client.call("queue.delete", 2, queue="c")
+    node.settle(rechecks=1)
+    assert depths(node)[0] == 10 and not held(client)
+
+
+def test_confirms_are_withheld_until_there_is_room(node: Node, client: Client) -> None:
+    limit(node, "exchanges", "^x$", sum_stop_count=4, sum_resume_count=2)
+    client.call("confirm.select", 1)
+    publish(client, 5, "k.a")
+    confirmed = [event.delivery_tag for event in client.events[1] if event.name == "basic.ack"]
+    assert max(confirmed, default=0) < 5 and held(client)
+    drain(node, client, "a", 3)
+    assert max(event.delivery_tag for event in client.events[1] if event.name == "basic.ack") == 5
+    assert not held(client)
+
+
+def test_a_transaction_waits_for_room(node: Node, client: Client) -> None:
+    limit(node, "exchanges", "^x$", sum_stop_count=10, sum_resume_count=2)
+    publish(client, 30, "k.a", channel=2)
+    before = depths(node)[0]
+    client.call("tx.select", 1)
+    publish(client, 2, "k.b")
+    client.send("tx.commit", 1)
+    node.settle()
+    assert depths(node) == (before, 0) and held(client)
+    limit(node, "exchanges", "^x$")
+    node.settle()
+    assert depths(node) == (30, 2) and client.take("tx.commit-ok", 1)
+
+
+def test_without_such_policies_there_are_no_pools(node: Node, client: Client) -> None:
+    limit(node, "exchanges", "^x$", max_length=1000)
+    publish(client, 5, "both")
+    acceptor = node.core(0)
+    assert not acceptor.pools.active and not acceptor.pools.by_limit
+    limit(node, "exchanges", "^y$", sum_length=1000)
+    publish(client, 5, "both")
+    assert acceptor.pools.active and not acceptor.pools.by_limit
