@@ -30,6 +30,7 @@ from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
+    from acceptor.routes import Route
 
 
 class Channel:
@@ -55,6 +56,8 @@ class Channel:
         self.told_flow = False
         self.confirms: Confirms | None = None
         self.withheld = 0
+        self.route: Route | None = None
+        self.routes: dict[Route, None] = {}
         self.transaction: Transaction | None = None
         self.committing: Transaction | None = None
         self.unacked = UnackedTags()

@@ -108,7 +108,7 @@ class Pools:
         self.active = False
         self.by_limit: dict[tuple[str, ...], Pool] = {}
 
-    def of(self, access: Access, exchanges: set[str], key: str, queues: Sequence[Queue]) -> list[Pool]:
+    def of(self, access: Access, exchanges: Iterable[str], key: str, queues: Sequence[Queue]) -> list[Pool]:
         """The pools that a publish has to pass."""
         found = []
         for limit in shared_limits(self.topology, access.vhost, exchanges, key, access.user, self.defaults):

@@ -17,10 +17,13 @@ from typing import Any
 import uvloop
 import zmq
 
+from acceptor import sessions
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from penstock import bus, logs, process
 from penstock.arena import Arena, Borrower
+from penstock.control import Refusal
+from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket
 from penstock.gauges import Gauges
 from penstock.node import Node
@@ -80,6 +83,7 @@ class Acceptor:
             started = self.gauges.process_read("shard", shard)
             if started.incarnation:
                 self.connect_shard(shard, started.incarnation)
+        self.control = ControlServer(node.acceptor_control(index, incarnation), self.on_command)
         self.server: asyncio.Server | None = None
         self.recheck_timer = loop.call_later(node.settings.flow.recheck_seconds, self.recheck)
         self.next_tick = loop.time() + 1
@@ -245,7 +249,15 @@ class Acceptor:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.node.settings.amqp.receive_buffer)
         listener.bind((self.node.host, self.node.port))
         self.server = await self.loop.create_server(lambda: ClientProtocol(self), sock=listener, backlog=1024)
+        await self.control.start()
         process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)
+
+    def on_command(self, command: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
+        self.core.now = self.loop.time()
+        try:
+            answered({"result": sessions.perform(self.core, command, arguments)})
+        except Refusal as refusal:
+            answered({"error": str(refusal), "kind": refusal.kind})
 
     async def close(self) -> None:
         """Confirm what is under way, tell the clients, give them a moment to answer, and go."""
@@ -253,6 +265,7 @@ class Acceptor:
             await asyncio.sleep(0)  # who has connected is accepted: a closed listener would reset them
         if self.server is not None:
             self.server.close()
+        await self.control.close()
         self.verifier.shutdown(wait=True, cancel_futures=True)
         for protocol in self.protocols.values():
             if not protocol.transport.is_closing():

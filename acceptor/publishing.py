@@ -10,6 +10,7 @@ from acceptor.examined import EXAMINED, examined
 from acceptor.inlet import UNLIMITED
 from acceptor.parked import ParkedRun
 from acceptor.routes import Route
+from acceptor.sessions import note
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.properties import headers
@@ -61,6 +62,7 @@ def forward(channel: Channel, run: ParkedRun, most: int) -> int:
     try:
         route = channel.core.routes.find(channel.access, run.address, run.further)
         if channel.transaction is not None:
+            note(channel, route)
             channel.transaction.publish(run)
         elif route.by_headers:
             forward_by_headers(channel, run, route, most)
@@ -77,6 +79,8 @@ def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> 
     if not route.targets:
         unroutable(channel, run)
         return
+    if route is not channel.route:
+        note(channel, route)
     fresh = most == UNLIMITED
     while run.count and most > 0:
         count = fitting(run, route, min(run.count, most), fresh)

@@ -35,14 +35,24 @@ class Target:
 
 
 class Route:
-    """The targets of a publish and the gates it must pass. With `by_headers` each message has a route of its own."""
+    """The targets of a publish, the exchanges on its way, and the gates it must pass.
 
-    __slots__ = ("by_headers", "exchange", "further", "gates", "inlets", "key", "targets")
+    With `by_headers` each message has a route of its own.
+    """
+
+    __slots__ = ("by_headers", "exchange", "exchanges", "further", "gates", "inlets", "key", "targets")
 
     def __init__(
-        self, exchange: str, key: str, further: tuple[str, ...], by_headers: bool, targets: tuple[Target, ...]
+        self,
+        exchange: str,
+        key: str,
+        further: tuple[str, ...],
+        by_headers: bool,
+        targets: tuple[Target, ...],
+        exchanges: tuple[str, ...] = (),
     ) -> None:
         self.exchange = exchange
+        self.exchanges = exchanges
         self.key = key
         self.further = further
         self.by_headers = by_headers
@@ -98,25 +108,26 @@ class Routes:
         access.check_topic("write", record, key)
         if self.topology.depends_on_headers(vhost, exchange):
             return Route(exchange, key, further, True, ())
-        targets = self.to_queues(access, exchange, key, None, further)
+        targets, passed = self.to_queues(access, exchange, key, None, further)
         if exchange == DEFAULT_EXCHANGE:
             targets += self.reply_targets((key, *further))
-        return Route(exchange, key, further, False, targets)
+        return Route(exchange, key, further, False, targets, passed)
 
     def by_headers(self, access: Access, route: Route, headers: dict[str, object]) -> Route:
         """The route of one message that is routed by its headers too."""
-        targets = self.to_queues(access, route.exchange, route.key, headers, route.further)
-        return Route(route.exchange, route.key, route.further, False, targets)
+        targets, passed = self.to_queues(access, route.exchange, route.key, headers, route.further)
+        return Route(route.exchange, route.key, route.further, False, targets, passed)
 
     def to_queues(
         self, access: Access, exchange: str, key: str, headers: dict[str, object] | None, further: tuple[str, ...]
-    ) -> tuple[Target, ...]:
-        passed: set[str] = set()
+    ) -> tuple[tuple[Target, ...], tuple[str, ...]]:
+        """The targets of a route, and the exchanges on the way to them."""
+        passed: dict[str, None] = {}
         queues = self.topology.route(access.vhost, exchange, key, headers, further, passed)
         targets = self.targets(queues)
         if self.pools.active:
             self.put_before(targets, self.pools.of(access, passed, key, queues))
-        return targets
+        return targets, tuple(passed)
 
     def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
         """Put pools before targets: each as often as messages will count in it, once for each of its queues."""

@@ -1,6 +1,7 @@
-"""The control socket of a node: how a person's commands reach it.
+"""The control sockets of a node: how a person's commands reach it.
 
-A Unix stream socket in the runtime directory, for the node's user only. Each request is one line of JSON, each gets
+Unix stream sockets in the runtime directory, for the node's user only: the router's, which changes things, and one of
+each acceptor, which tells about its sessions. Each request is one line of JSON, each gets
 one line of JSON back, in order:
 
     {"command": name, "arguments": {…}}      ▶      {"result": …}      or      {"error": text, "kind": kind}

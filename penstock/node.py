@@ -56,6 +56,10 @@ class Node:
         """Unix socket of the router: commands of the node's user (`penstock.control`)."""
         return self.runtime / "control"
 
+    def acceptor_control(self, index: int, incarnation: int) -> Path:
+        """Unix socket of one life of an acceptor: questions of the node's user about its sessions."""
+        return self.runtime / f"acceptor-{index}.{incarnation}.control"
+
     @property
     def process_events(self) -> str:
         """PUB socket of the supervisor: processes that started or died."""

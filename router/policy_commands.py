@@ -2,6 +2,7 @@
 
 command          arguments                                                       result
 policy_set       vhost, operator, name, pattern, apply_to, priority, definition  whether it is new
+policy_try       as policy_set                                                   see `router.policy_trial`
 policy_delete    vhost, operator, name                                           None
 policy_list      vhost | None                                                    [{vhost, operator, name, pattern,
                                                                                  apply_to, priority, definition}]
@@ -20,6 +21,7 @@ from router.administration import Administration, check_name, check_vhost
 from router.governing import delete_policy, explained, set_policy
 from router.policy_checks import PolicyError, check
 from router.policy_keys import EXCHANGE
+from router.policy_trial import tried
 from router.records import Exchange, Policy, Queue, described
 
 FIELDS: dict[str, Any] = {
@@ -36,6 +38,11 @@ def policy_set(administration: Administration, **fields: Any) -> bool:
     known = administration.ledger.topology.policy(policy.vhost, policy.name, operator=policy.operator)
     set_policy(administration.ledger, policy, administration.defaults)
     return known is None
+
+
+def policy_try(administration: Administration, **fields: Any) -> dict[str, Any]:
+    policy = _checked(administration, fields)
+    return tried(policy, administration.ledger.topology, administration.defaults)
 
 
 def policy_delete(administration: Administration, vhost: str, operator: bool, name: str) -> None:
@@ -105,6 +112,7 @@ def _checked(administration: Administration, fields: Any) -> Policy:
 
 COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "policy_set": (policy_set, FIELDS),
+    "policy_try": (policy_try, FIELDS),
     "policy_delete": (policy_delete, {"vhost": str, "operator": bool, "name": str}),
     "policy_list": (policy_list, {"vhost": (str, type(None))}),
     "policy_explain": (policy_explain, {"vhost": str, "kind": str, "name": str}),

@@ -16,12 +16,12 @@ import uvloop
 import zmq
 
 from penstock import logs, process
+from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket
 from penstock.gauges import DEAD, UNSTARTED, Gauges
 from penstock.node import Node
 from penstock.watermarks import FlowDefaults
 from router.authority import Authority
-from router.control import ControlServer
 from router.core import Answered, RouterCore
 from router.recovery import TooManyQueues, recover
 from router.store import FILE_NAME, Store, StoreError

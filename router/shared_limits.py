@@ -79,21 +79,22 @@ def above(topology: Topology, vhost: str, defaults: FlowDefaults) -> Iterator[Sh
     yield from _said(governing(policies, NODE, ""), NODE, "", "", defaults)
 
 
+def limits_said(
+    policy: Policy, sort: str, vhost: str, name: str, topology: Topology, defaults: FlowDefaults
+) -> Iterator[SharedLimit]:
+    """What a policy says of an owner of that sort, if it is the one that governs it."""
+    policies = topology.policies(policy.vhost, operator=False)
+    if policy in policies and (sort == ROUTING_KEY or policy == governing(policies, sort, name)):
+        yield from _said(policy, sort, vhost, name, defaults)
+
+
 def same_limit(limit: SharedLimit, topology: Topology, defaults: FlowDefaults) -> SharedLimit | None:
     """The limit as the policies say it now; None if they do no more."""
-    if limit.sort not in (VHOST, NODE):
-        if not topology.has_vhost(limit.vhost):
-            return None
-        policy = topology.policy(limit.vhost, limit.policy, operator=False)
-        if policy is None or not governs(policy, limit.sort, limit.name):
-            return None
-        if limit.sort != ROUTING_KEY and policy != governing(
-            topology.policies(limit.vhost, operator=False), limit.sort, limit.name
-        ):
-            return None
-        said = _said(policy, limit.sort, limit.vhost, limit.name, defaults)
-    else:
-        said = above(topology, limit.vhost, defaults)
+    place = "" if limit.sort in (VHOST, NODE) else limit.vhost
+    policy = topology.policy(place, limit.policy, operator=False)
+    if policy is None or not governs(policy, limit.sort, limit.name):
+        return None
+    said = limits_said(policy, limit.sort, limit.vhost, limit.name, topology, defaults)
     return next((each for each in said if each.key == limit.key), None)
 
 

@@ -280,7 +280,7 @@ class Topology:
         routing_key: str,
         headers: Headers = None,
         further: Collection[str] = (),
-        passed: set[str] | None = None,
+        passed: dict[str, None] | None = None,
     ) -> tuple[Queue, ...]:
         """The queues a message goes to, each once; none if there is no such exchange.
 
@@ -292,8 +292,8 @@ class Topology:
         if inside is None:
             return ()
         found: dict[str, Queue] = {}
-        passed = set() if passed is None else passed
-        passed.add(exchange)
+        passed = {} if passed is None else passed
+        passed[exchange] = None
         waiting = [exchange]
         while waiting:
             name = waiting.pop()
@@ -314,7 +314,7 @@ class Topology:
                 if kind == "queue":
                     found[destination] = inside.queues[destination]
                 elif destination not in passed:
-                    passed.add(destination)
+                    passed[destination] = None
                     waiting.append(destination)
         return tuple(found.values())
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from ops.administration.dry_run import would_stop
 from ops.administration.node import AsJson, Data, ask, show
 from ops.errors import CommandError
 
@@ -22,6 +23,7 @@ OfNode = Annotated[bool, typer.Option("--node", help="a policy of the node, for 
 Operator = Annotated[bool, typer.Option("--operator", help="an operator policy: it bounds what the others say")]
 
 COLUMNS = ("vhost", "name", "operator", "pattern", "apply_to", "priority", "definition")
+STOPPED_COLUMNS = ("connection", "channel", "user", "client", "peer", "reason")
 APPLY_TO_DEFAULT = "all"
 SORTS = {"policies": False, "operator_policies": True}
 """The lists of policies in RabbitMQ's definitions; whether they are operator policies."""
@@ -49,21 +51,39 @@ def set_(
     operator: Operator = False,
     vhost: Vhost = "/",
     node: OfNode = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="do not set it, but list the sessions that it would stop now")
+    ] = False,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Set a policy, or change it. Queues and exchanges that are there follow at once."""
-    new = ask(
-        data,
-        "policy_set",
-        vhost="" if node else vhost,
-        operator=operator,
-        name=name,
-        pattern=pattern,
-        apply_to=apply_to,
-        priority=priority,
-        definition=_json(definition.encode("utf-8", "surrogateescape"), "the definition"),
-    )
+    policy = {
+        "vhost": "" if node else vhost,
+        "operator": operator,
+        "name": name,
+        "pattern": pattern,
+        "apply_to": apply_to,
+        "priority": priority,
+        "definition": _json(definition.encode("utf-8", "surrogateescape"), "the definition"),
+    }
+    if dry_run:
+        _show_trial(data, policy, as_json)
+        return
+    new = ask(data, "policy_set", **policy)
     print(f"policy '{name}' {'added' if new else 'changed'}")
+
+
+def _show_trial(data: Path | None, policy: dict[str, Any], as_json: bool) -> None:
+    reached, stopped = would_stop(data, policy)
+    if as_json:
+        print(orjson.dumps({"reached": reached, "stopped": stopped}, option=orjson.OPT_INDENT_2).decode())
+        return
+    print(f"policy '{policy['name']}' is not set; it would stop {len(stopped)} sessions now")
+    for reason in reached:
+        print(reason)
+    if stopped:
+        show(stopped, STOPPED_COLUMNS, as_json=False)
 
 
 @app.command()

@@ -187,3 +187,33 @@ def test_unknown_arguments_are_let_pass(channel: Channel, queue: str) -> None:
 def test_policies_of_the_node_are_told_apart(broker: Broker, words: tuple[str, ...], reason: str) -> None:
     refused = broker.penstock("policy", "set", "p", ".*", '{"max-length": 5}', *words)
     assert (refused.returncode, refused.stderr) == (2, f"penstock: {reason}\n")
+
+
+def test_a_dry_run_lists_the_sessions_that_a_policy_would_stop(
+    place: Place, connect: Callable[..., Client], broker: Broker
+) -> None:
+    other = connect(vhost=place.name).channel()
+    other.publish(b"x", "b")
+    publish(place.channel, 30, "a")
+    reader = place.client.channel()
+    wait_for(lambda: (reader.depth("a"), reader.depth("b")) == (30, 1))
+
+    def trial(*words: str, **definition: int) -> list[tuple[int, str]]:
+        spelled = json.dumps({key.replace("_", "-"): value for key, value in definition.items()})
+        told = broker.penstock("policy", "set", "trial", ".*", spelled, "--vhost", place.name, *words, "--dry-run",
+                               "--json")  # fmt: skip
+        assert told.returncode == 0, told.stderr
+        return [(each["channel"], each["reason"]) for each in json.loads(told.stdout)["stopped"]]
+
+    queue = f"queue 'a' in vhost '{place.name}': 30 of 29 messages"
+    assert trial(flow_stop_count=29) == [(place.channel.number, queue)]
+    assert trial(flow_stop_count=30) == []
+    exchange = f"exchange 'x' in vhost '{place.name}', sum of 2 queues: 31 of 20 messages"
+    assert trial("--apply-to", "exchanges", sum_stop_count=20) == [(place.channel.number, exchange)]
+    assert trial("--apply-to", "users", sum_stop_count=31) == []
+    assert len(trial("--apply-to", "users", sum_stop_count=20)) == 2
+    told = broker.penstock("policy", "set", "trial", ".*", '{"flow-stop-count": 5}', "--vhost", place.name, "--dry-run")
+    assert told.stdout.startswith("policy 'trial' is not set; it would stop 1 sessions now\nqueue 'a' in vhost ")
+    assert broker.call("policy_list", vhost=place.name) == []
+    publish(place.channel, 5, "a")
+    wait_for(lambda: reader.depth("a") == 35, what="nothing is held")

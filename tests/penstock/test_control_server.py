@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from penstock import control
-from router import control as server_end
-from router.control import ControlServer
+from penstock import control_server as server_end
+from penstock.control_server import ControlServer
 from tests.waiting import PATIENCE
 
 

@@ -1,4 +1,4 @@
-"""The router's end of the control socket (see `penstock.control`)."""
+"""A process's end of a control socket (see `penstock.control`)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,65 @@
+"""What an acceptor tells of its sessions: the channels that have published, or are held.
+
+command    arguments   result
+sessions               [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
+                       parked_bytes, routes: [{exchanges, routing_key, queues (ids)}]}]
+
+Routes are the last that the channel has published along, at most `ROUTES`; the first of the exchanges is the one that
+was published to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.control import Refusal
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.core import AcceptorCore
+    from acceptor.routes import Route
+
+ROUTES = 16
+
+
+def note(channel: Channel, route: Route) -> None:
+    """A channel publishes along another route than before."""
+    channel.route = route
+    channel.routes[route] = None
+    if len(channel.routes) > ROUTES:
+        del channel.routes[next(iter(channel.routes))]
+
+
+def perform(core: AcceptorCore, command: str, arguments: dict[str, Any]) -> Any:
+    """The result of a command. Refusal if there is none such."""
+    if command != "sessions" or arguments:
+        raise Refusal("invalid", f"unknown command {command!r} with arguments {sorted(arguments)}")
+    return [
+        told(channel)
+        for connection in core.connections.values()
+        for channel in connection.channels.values()
+        if channel.routes or channel.held_by is not None
+    ]
+
+
+def told(channel: Channel) -> dict[str, Any]:
+    connection, gate = channel.connection, channel.held_by
+    return {
+        "connection": connection.id,
+        "channel": channel.number,
+        "user": connection.user,
+        "vhost": connection.vhost,
+        "client": connection.client,
+        "peer": connection.peer,
+        "held_by": None if gate is None else str(gate),
+        "held_seconds": 0.0 if gate is None else round(channel.core.now - channel.held_since, 3),
+        "parked_bytes": sum(item.octets for item in channel.inbox),
+        "routes": [
+            {
+                "exchanges": list(route.exchanges) or [route.exchange],
+                "routing_key": route.key,
+                "queues": [id for target in route.targets for id in target.queues if isinstance(id, int)],
+            }
+            for route in channel.routes
+        ],
+    }

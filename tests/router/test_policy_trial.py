@@ -1,0 +1,63 @@
+"""What a policy would change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.control import Refusal
+from penstock.watermarks import Marks, QueueLimits
+from tests.router.making import Asked
+
+
+@pytest.fixture
+def asked() -> Asked:
+    asked = Asked()
+    asked.done("exchange_declare", name="x")
+    for name in ("a", "b"):
+        asked.done("queue_declare", name=name)
+    asked.done("queue_bind", queue="a", source="x")
+    return asked
+
+
+def fields(apply_to: str = "queues", vhost: str = "/", pattern: str = ".*", **definition: Any) -> dict[str, Any]:
+    spelled = {key.replace("_", "-"): value for key, value in definition.items()}
+    return {"vhost": vhost, "operator": False, "name": "p", "pattern": pattern, "apply_to": apply_to, "priority": 0,
+            "definition": spelled}  # fmt: skip
+
+
+def tried(asked: Asked, *arguments: str, **definition: Any) -> dict[str, Any]:
+    """The trial; AssertionError if it left anything behind."""
+    before = list(asked.topology.changes())
+    found: dict[str, Any] = asked.command("policy_try", **fields(*arguments, **definition))
+    assert list(asked.topology.changes()) == before
+    return found
+
+
+def test_queues_that_would_have_other_limits(asked: Asked) -> None:
+    asked.done("queue_declare", name="c", arguments={"qpid.flow_stop_count": 5})
+    trial = tried(asked, flow_stop_count=10)
+    assert {each["name"]: QueueLimits.from_wire(each["limits"]).marks for each in trial["queues"]} == {
+        "a": Marks(10, 8), "b": Marks(10, 8),
+    }  # fmt: skip
+    asked.command("policy_set", **fields(flow_stop_count=10))
+    assert tried(asked, flow_stop_count=10) == {"queues": [], "shared": []}
+    assert len(tried(asked, flow_stop_count=9)["queues"]) == 2
+
+
+def test_inherited_and_shared_limits(asked: Asked) -> None:
+    trial = tried(asked, "exchanges", "/", "^x$", max_length=10, sum_stop_count=5)
+    assert [each["name"] for each in trial["queues"]] == ["a"]
+    slot = asked.topology.queue("/", "a").slot  # type: ignore[union-attr]
+    assert [(each["sort"], each["name"], each["stop_count"], each["slots"]) for each in trial["shared"]] == [
+        ("exchange", "x", 5, [slot])
+    ]
+    for apply_to, vhost, name in (("vhosts", "", "/"), ("node", "", ""), ("users", "/", "guest")):
+        trial = tried(asked, apply_to, vhost, deepest_stop_count=5)
+        assert [(each["name"], each["how"]) for each in trial["shared"]] == [(name, "deepest")]
+
+
+def test_what_cannot_be_set_cannot_be_tried(asked: Asked) -> None:
+    with pytest.raises(Refusal, match="there is no key 'max-lenght'; did you mean 'max-length'"):
+        tried(asked, max_lenght=10)
