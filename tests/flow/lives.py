@@ -27,6 +27,7 @@ class FlowAndLives(Flow):
         self.known: dict[int, set[Id]] = {}
         self.refused: dict[int, int] = {}
         self.unacked_for_ever: set[tuple[str, Id]] = set()
+        self.deaths = 0
         # Deliveries of publishes that were not safe, by client, channel and tag: no later life knows them.
         self.stale: set[tuple[int, int, int]] = set()
 

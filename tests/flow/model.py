@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -105,9 +106,8 @@ class Flow(RuleBasedStateMachine):
 
     losses = 0
     stores = False
-    # How often a shard with a store died. What it had not written about deliveries is lost: one that was given back
-    # meanwhile may come without the mark of a redelivery.
-    deaths = 0
+    # What was delivered and needed no ack. If a shard dies before it has written that, it may come again, unmarked.
+    unacked_for_ever: AbstractSet[tuple[str, Id]] = frozenset()
 
     @initialize(
         acceptors=st.integers(1, 2), shards=st.integers(1, 2), memory=st.sampled_from([1 << 30, 1 << 30, 400_000])
@@ -241,7 +241,7 @@ class Flow(RuleBasedStateMachine):
         assert self.bound_for[id] == queue.split("-")[0] or queue.split("-")[0] in EXCHANGES.get(self.bound_for[id], ())
         if not self.losses:
             assert self.seen[queue, id] <= self.returned[queue, id]
-            assert event.redelivered or not self.seen[queue, id] or self.deaths
+            assert event.redelivered or not self.seen[queue, id] or (queue, id) in self.unacked_for_ever
         self.seen[queue, id] += 1
         assert event.delivery_tag == session.next_tag
         session.next_tag += 1
