@@ -21,7 +21,7 @@ from penstock.node import Node
 from tests.raw import Address
 from tests.waiting import wait_for
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
 ROOT = Path(__file__).resolve().parents[2]

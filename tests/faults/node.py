@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 
 ACCEPTORS = 2
 SHARDS = 2
-BACK_SECONDS = 30.0
+BACK_SECONDS = 60.0
 """For a process to serve again: its restart is put off for some seconds when it was killed often."""
 Place = tuple[Role, int]
 PLACES: tuple[Place, ...] = (

@@ -10,7 +10,7 @@ from tests.faults.harms import kill_again, kill_all, kill_any, kill_two, stop
 from tests.faults.node import Node
 from tests.faults.rounds import SEED, Harm, Rounds
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pytest.mark.timeout(900)]
 
 HARMS: list[Harm] = [kill_any, kill_any, kill_any, kill_any, kill_two, kill_again, kill_all, stop]
 

@@ -18,7 +18,7 @@ from tests.outcomes import Confirms, bodies
 from tests.raw import Address, Client, HungUp
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pytest.mark.timeout(900)]
 FLUSH_US = 3000
 """A flush takes as long as with a slow disk, so that there is time between what is written and what is kept."""
 

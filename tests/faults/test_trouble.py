@@ -18,7 +18,7 @@ from tests.outcomes import Confirms, bodies, wait_depth, wait_get
 from tests.raw import Channel, Client
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pytest.mark.timeout(900)]
 
 
 def rounds(directory: Path, seed: int, count: int) -> None:
