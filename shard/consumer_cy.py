@@ -68,25 +68,28 @@ class Consumer:
         self.elected = False
 
     def credit(self) -> int:
-        """How many messages it may be sent now."""
+        """How many messages it may be sent now.
+
+        Without acks it takes nothing of the limit it shares, but waits while others have it used up, as with RabbitMQ.
+        """
         if not self.active or self.window <= 0:
             return 0
-        if self.no_ack:
-            return UNLIMITED
         room = UNLIMITED
-        if self.prefetch:
+        if self.prefetch and not self.no_ack:
             room = self.prefetch - self.outstanding.total
         if self.group.limit > 0:
             room = min(room, self.group.limit - self.group.outstanding)
         elif self.group.limit < 0:
             room = min(room, self.group.granted)
+        if self.no_ack and room > 0:
+            return UNLIMITED
         return max(room, 0)
 
     def lacks_grant(self) -> bool:
         """Whether it could be sent more if only its acceptor granted it."""
-        if self.no_ack or not self.active or self.window <= 0 or self.group.limit >= 0 or self.group.granted > 0:
+        if not self.active or self.window <= 0 or self.group.limit >= 0 or self.group.granted > 0:
             return False
-        return self.prefetch == 0 or self.outstanding.total < self.prefetch
+        return self.no_ack or self.prefetch == 0 or self.outstanding.total < self.prefetch
 
     def take(self, count: int) -> list[Range]:
         """Take from the queue within the window."""

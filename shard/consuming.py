@@ -156,7 +156,10 @@ class Consuming:
             self.core.recovery.heard_of(link)
 
     def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
-        for consumer in settle_rows(parts[operation[1]], link.consumers):
+        settled = settle_rows(parts[operation[1]], link.consumers)
+        for consumer in settled:  # of those who share a limit they are the last to have had something
+            consumer.group.sleepers.pop(consumer, None)
+        for consumer in settled:
             if consumer.group.limit:
                 self.wake_group(consumer.group)
             self.wake(consumer)

@@ -53,8 +53,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
         consumer_priority(queue, arguments["arguments"]),
     )  # fmt: skip
     channel.shards.add(queue.shard)
-    if not consumer.no_ack:
-        yield from channel.shared_prefetch.join(queue.shard)
+    yield from channel.shared_prefetch.join(queue.shard)
     # It is known before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
     channel.core.delivery.consumers[consumer.id] = consumer

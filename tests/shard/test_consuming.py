@@ -171,6 +171,48 @@ def test_who_waits_for_a_shared_limit_is_served_when_the_other_queue_goes(node: 
     assert delivered(client) == [b"stays"]
 
 
+@pytest.mark.parametrize("shards", [(0, 0, 0), (0, 1, 0)])
+def test_queues_whose_consumers_share_a_limit_take_turns(node: Node, shards: tuple[int, ...]) -> None:
+    client = open_channel(node)
+    client.call("basic.qos", 1, prefetch_count=1, global_=True)
+    for number, shard in enumerate(shards):
+        name = f"q{number}"
+        node.declare(name, shard)
+        for _ in range(10):
+            client.publish(1, name.encode(), routing_key=name)
+        client.call("basic.consume", 1, queue=name)
+    node.settle()
+    order = []
+    for tag in range(1, 10):
+        (body,) = delivered(client)
+        order.append(body)
+        client.send("basic.ack", 1, delivery_tag=tag)
+        node.settle()
+    assert all(4 >= order.count(body) >= 2 for body in (b"q0", b"q1", b"q2")), order
+
+
+@pytest.mark.parametrize("shards", [(0, 0), (0, 1)])
+def test_who_acks_nothing_waits_for_a_shared_limit_but_uses_none_of_it(node: Node, shards: tuple[int, int]) -> None:
+    client = open_channel(node)
+    client.call("basic.qos", 1, prefetch_count=1, global_=True)
+    for name, shard in zip(("acks", "free"), shards, strict=True):
+        node.declare(name, shard)
+        client.call("basic.consume", 1, queue=name, no_ack=name == "free")
+    client.publish(1, b"1", routing_key="acks")
+    node.settle()
+    assert delivered(client) == [b"1"]
+    for body in b"2", b"3":
+        client.publish(1, body, routing_key="free")
+    node.settle()
+    assert delivered(client) == []
+    client.send("basic.ack", 1, delivery_tag=1)
+    node.settle()
+    assert delivered(client) == [b"2", b"3"]
+    client.publish(1, b"4", routing_key="acks")
+    node.settle()
+    assert delivered(client) == [b"4"]
+
+
 def test_consumers_that_were_stopped_stay_so_when_their_shard_restarts(node: Node) -> None:
     """channel.flow of a client."""
     node.declare("q")
