@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only"), pyte
 HARMS: list[Harm] = [kill_any, kill_any, kill_any, kill_any, kill_two, kill_again, kill_all, stop]
 
 
-def rounds(directory: Path, seed: int, count: int) -> None:
-    node = Node(directory)
+def rounds(directory: Path, seed: int, count: int, *assignments: str) -> None:
+    node = Node(directory, *assignments)
     Rounds(node, SEED + seed, HARMS).run(count)
 
 
@@ -29,3 +29,11 @@ def test_five_rounds(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1020))
 def test_ten_rounds(tmp_path: Path, seed: int) -> None:
     rounds(tmp_path, seed, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("assignment", ["memory_limit=1MB", "store.durability=interval=50ms"])
+@pytest.mark.parametrize("seed", range(2000, 2002))
+def test_ten_rounds_with(tmp_path: Path, seed: int, assignment: str) -> None:
+    """Where contents come and go from memory; where commits do not wait for the disk, which only a power cut tells."""
+    rounds(tmp_path, seed, 10, assignment)
