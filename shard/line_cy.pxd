@@ -6,6 +6,8 @@ from shard.segment_cy cimport Range, Segment
 cdef enum:
     # Segments are made one up to so many octets of bodies.
     MERGED = 65536
+    # What the store has already is only made one if it weighs no more than this.
+    SMALL = 4096
 
 cdef class Line:
     cdef readonly int64_t id
@@ -35,10 +37,10 @@ cdef class Line:
     cdef bint fetched(self, Segment segment) except -1
     cpdef install(self, Segment segment, Batch batch)
     cdef int let_go(self, Segment segment) except -1
-    @cython.locals(gone=int64_t, index=Py_ssize_t, segment=Segment)
+    @cython.locals(gone=int64_t, index=Py_ssize_t, at=Py_ssize_t, segment=Segment)
     cdef int64_t page_out_above(self, int64_t below, int64_t octets) except -1
     @cython.locals(last=Segment, segment=Segment, merged=Segment, first=Py_ssize_t, i=Py_ssize_t, octets=int64_t,
-                   total=int64_t, builder=BatchBuilder)
+                   total=int64_t, stored=bint, builder=BatchBuilder)
     cdef Py_ssize_t merge(self, Py_ssize_t index, int64_t below) except -1
     @cython.locals(index=Py_ssize_t, segment=Segment, last=Segment, number=int64_t)
     cdef int64_t reach(self, int64_t sequence, int64_t octets) except? -1

@@ -19,12 +19,13 @@ if not cython.compiled:
 
     MESSAGE_WEIGHT = 64
     MERGED = 65536
+    SMALL = 4096
 
 
 class Line:
     """`segments` from `head` on, each with higher numbers than the one before. Those settled are let go of in time.
 
-    Where it `merges`, small ones are made one when they are spilled. `paged` is what contents that are not in memory
+    Where it `merges`, small ones are made one when they are paged out. `paged` is what contents that are not in memory
     would weigh there: octets of bodies, and MESSAGE_WEIGHT a message.
     """
 
@@ -166,8 +167,8 @@ class Line:
     def page_out_above(self, below: int, octets: int) -> int:
         """Let so much go out of memory, from the end on: not the segments that begin with numbers up to `below`.
 
-        What the store does not have yet is spilled first, small ones together, and goes another time. How much went,
-        or will.
+        What the store does not have yet is spilled first, small ones together, and goes another time; so does what it
+        has in small ones, once it has them together. How much went, or will.
         """
         gone = 0
         index = len(self.segments) - 1
@@ -176,9 +177,13 @@ class Line:
             if segment.batch is None or segment.sequence <= below or segment.live < segment.count:
                 break
             if segment.octets and not self.journal.waits(self.id, segment):
+                at = self.merge(index, below)
+                if at == index:
+                    self.paged += segment.weight()
+                    segment.batch = None
+                index = at
+                segment = self.segments[index]
                 gone += segment.weight()
-                self.paged += segment.weight()
-                segment.batch = None
             elif not segment.stored:
                 index = self.merge(index, below)
                 segment = self.segments[index]
@@ -190,14 +195,25 @@ class Line:
         return gone
 
     def merge(self, index: int, below: int) -> int:
-        """Make one of the segment at an index and small ones before it that go on without a gap; where it is then."""
+        """Make one of the segment at an index and small ones before it that go on without a gap; where it is then.
+
+        What the store has is written once more, so that goes for very small ones only.
+        """
         last = self.segments[index]
         first = index
         octets = last.body_bytes
+        stored = last.stored
+        if stored and (last.spilled or last.weight() > SMALL):
+            return index
         while self.merges and first > self.head:
             segment = self.segments[first - 1]
             octets += segment.body_bytes
-            if octets > MERGED or segment.sequence <= below or not segment.joins(self.segments[first]):
+            if (
+                octets > MERGED
+                or (stored and segment.weight() > SMALL)
+                or segment.sequence <= below
+                or not segment.joins(self.segments[first])
+            ):
                 break
             first -= 1
         if first == index:
@@ -208,10 +224,16 @@ class Line:
             segment = self.segments[i]
             builder.extend(segment.batch, segment.first, segment.count)
             total += segment.body_bytes
+            if stored:
+                self.journal.remove(self.id, segment)
         segment = self.segments[first]
         merged = Segment(builder.finish(), 0, last.sequence + last.count - segment.sequence, segment.sequence)
         merged.body_bytes = total
         merged.expiry = last.expiry
+        merged.again = last.again
+        if stored:
+            merged.stored = True
+            self.journal.add(self.id, merged)
         self.segments[first : index + 1] = [merged]
         return first
 

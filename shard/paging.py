@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.batch_cy import Batch
-from shard.priority_cy import PriorityQueue
 from shard.queue_cy import NEVER
 from shard.queues import QueueState
 from shard.segment_cy import Segment
@@ -70,8 +69,8 @@ class Paging:
         contents = queue.contents
         if not contents.paged or contents.reading or not contents.ready or not queue.ring.consumers:
             return
-        if isinstance(contents, PriorityQueue) or queue.last_values is not None:
-            return  # which line is served next is not known; what is read may be replaced meanwhile
+        if queue.last_values is not None:
+            return  # what is read may be replaced meanwhile
         wanted = contents.ahead(contents.first_ready(), 2 * self.head)
         if wanted:
             contents.reading = True

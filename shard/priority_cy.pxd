@@ -25,6 +25,7 @@ cdef class PriorityQueue(Queue):
     cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
     @cython.locals(line=Queue, batch=Batch)
     cpdef Batch batch_of(self, int64_t sequence)
+    @cython.locals(wanted=list, line=Queue)
     cpdef list ahead(self, int64_t sequence, int64_t octets)
     @cython.locals(line=Queue)
     cpdef install(self, Segment segment, Batch batch)

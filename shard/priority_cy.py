@@ -125,6 +125,7 @@ class PriorityQueue(Queue):
             if line.ready == 0:
                 continue
             before = len(taken)
+            line.reading = self.reading
             self.count(line, -1)
             try:
                 octets = line.take_onto(taken, count, limit, settled)
@@ -227,7 +228,13 @@ class PriorityQueue(Queue):
         return gone
 
     def ahead(self, sequence: int, octets: int) -> list[Segment]:
-        return self.line_of(sequence).ahead(sequence, octets)
+        """From the heads of the lines, in the order in which they are served: what arrives meanwhile is in memory."""
+        wanted: list[Segment] = []
+        for line in self.order:
+            if line.ready and octets > 0:
+                wanted += line.ahead(line.first_ready(), octets)
+                octets -= line.ready_bytes
+        return wanted
 
     def install(self, segment: Segment, batch: Batch) -> None:
         line = self.line_of(segment.sequence)

@@ -51,12 +51,13 @@ class Segment:
         return self.body_bytes + MESSAGE_WEIGHT * self.count
 
     def joins(self, other: Segment) -> bool:
-        """Whether it can be one with the next, both being in memory only."""
+        """Whether it can be one with the next, the store having both, or neither."""
         return (
             self.sequence + self.count == other.sequence
             and self.live == self.count
             and self.batch is not None
-            and not self.stored
+            and self.stored == other.stored
+            and not self.spilled
             and self.expiries is None
             and other.expiries is None
             and self.expiry == other.expiry

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.batch_cy import PERSISTENT, Batch, BatchBuilder
+from penstock.batch_cy import HAS_PRIORITY, PERSISTENT, Batch, BatchBuilder
 from shard.environment import Environment, StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
@@ -26,6 +26,13 @@ def batch(*bodies: bytes, flags: int = PERSISTENT) -> Batch:
     builder = BatchBuilder()
     for body in bodies:
         builder.add(b"\0\0", bytes(14), body, flags)
+    return builder.finish()
+
+
+def prioritised(body: bytes, priority: int) -> Batch:
+    builder = BatchBuilder()
+    header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + b"\x08\0" + bytes([priority])
+    builder.add(b"\0\0", header, body, PERSISTENT | HAS_PRIORITY)
     return builder.finish()
 
 
@@ -207,12 +214,6 @@ def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
     def make(journal: Journal) -> Queue:
         return PriorityQueue(7, None, 9, 1 << 36, journal, True)
 
-    def prioritised(body: bytes, priority: int) -> Batch:
-        builder = BatchBuilder()
-        header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + b"\x08\0" + bytes([priority])
-        builder.add(b"\0\0", header, body, PERSISTENT | 8)
-        return builder.finish()
-
     life = Life(tmp_path, make)
     for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
         life.queue.enqueue(prioritised(body, priority), 0, 1)
@@ -269,8 +270,9 @@ def test_a_head_that_is_kept_stays_in_memory(tmp_path: Path) -> None:
     life = Life(tmp_path)
     for _ in range(20):
         life.queue.enqueue(batch(b"x" * 1000), 0, 1)
-    life.commit()
-    life.queue.page_out(UNLIMITED, 5000)
+    for _ in range(2):
+        life.commit()
+        life.queue.page_out(UNLIMITED, 5000)
     assert 0 < life.queue.paged < 17 * 1064
     assert life.queue.ahead(life.queue.first_ready(), 4000) == []
     life.end()
@@ -294,6 +296,7 @@ def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> N
 
 def test_what_replaces_contents_that_are_paged_out_is_in_memory(tmp_path: Path) -> None:
     life = Life(tmp_path)
+    life.queue.merges = False
     first = life.queue.enqueue(batch(b"old"), 0, 1)
     life.queue.enqueue(batch(b"other"), 0, 1)
     life.commit()
@@ -325,6 +328,51 @@ def test_a_message_among_others_is_not_replaced(tmp_path: Path) -> None:
     life.end()
 
 
+def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) -> None:
+    """Or a backlog of single publishes would take a record of memory each. The rest stays as it was written."""
+    life = Life(tmp_path)
+    large = life.queue.enqueue(batch(b"0" * 5000), 0, 1)
+    for i in range(1, 500):
+        life.queue.enqueue(batch(b"%d" % i), 0, 1)
+    life.commit()
+    octets = life.journal.octets
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.paged == 5000 + 64
+    commit = life.journal.hand_over()
+    assert sum(record is not None for record in commit.kept.index.values()) == 1
+    assert sum(record is None for record in commit.kept.index.values()) == 498
+    assert life.journal.octets == octets
+    life.store.write(commit)
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.paged == life.queue.ready_bytes + 64 * 500
+    assert not life.journal
+    assert [segment.sequence for _, segment in life.store.segments()] == [large, large + 1]
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"0" * 5000, *(b"%d" % i for i in range(1, 500))]
+    life.end()
+
+
+def test_lines_of_priorities_are_read_ahead_in_the_order_in_which_they_are_served(tmp_path: Path) -> None:
+    life = Life(tmp_path, lambda journal: PriorityQueue(7, None, 9, 1 << 36, journal, True))
+    for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
+        life.queue.enqueue(prioritised(body, priority), 0, 1)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    wanted = life.queue.ahead(life.queue.first_ready(), 8)
+    assert [segment.sequence >> 48 for segment in wanted] == [9, 5]
+    life.queue.reading = True
+    assert bodies(life.queue) == []
+    life.queue.enqueue(prioritised(b"new", 9), 0, 1)
+    life.queue.enqueue(prioritised(b"newest", 7), 0, 1)
+    assert bodies(life.queue) == [], "what is lower does not overtake what is being read"
+    for segment in wanted:
+        life.queue.install(segment, life.journal.load(7, segment))
+    life.queue.reading = False
+    assert [body for body, _ in bodies(life.queue)] == [b"high", b"new", b"newest", b"middle", b"low"]
+    life.end()
+
+
 def test_what_was_spilled_does_not_outlive_the_node(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a", flags=0), 0, 1)
@@ -353,14 +401,14 @@ def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
 def test_while_contents_are_read_what_is_taken_ends_before_them(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.queue.enqueue(batch(b"a"), 0, 1)
-    life.queue.enqueue(batch(b"b"), 0, 1)
+    life.queue.enqueue(batch(b"b" * 5000), 0, 1)
     life.commit()
     life.queue.page_out(1, 0)
     life.queue.reading = True
     assert [body for body, _ in bodies(life.queue)] == [b"a"]
     assert life.queue.ready == 1
     life.queue.reading = False
-    assert [body for body, _ in bodies(life.queue)] == [b"b"]
+    assert [body for body, _ in bodies(life.queue)] == [b"b" * 5000]
     life.end()
 
 
