@@ -160,10 +160,10 @@ class Broker:
             self.kill_all()
             raise AssertionError(f"not stopped after {time.monotonic() - started:.1f} s:\n{self.log}") from None
         self._close_output()
-        _, left = psutil.wait_procs(family, timeout=1)
+        _, left = psutil.wait_procs(family, timeout=STOP_SECONDS)
         for process in left:
             process.kill()
-        assert not left, f"left after stop: {left}"
+        assert not left, f"left after stop: {left}\n{self.log}"
         assert code == 0, f"exit {code}:\n{self.log}"
         traces = [line for line in self.log.splitlines() if "Traceback" in line]
         assert not traces, f"{len(traces)} errors of its own, the first: {traces[0]}"
