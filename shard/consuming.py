@@ -52,6 +52,7 @@ class Consuming:
         if (exclusive and queue.ring.single) or (rivals and not (again and all(not rival.again for rival in rivals))):
             link.refuse(request, 403, f"{queue} in exclusive use")
             return
+        self.core.settle_now(queue)
         channel = link.group(group)
         channel.limit = limit
         consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
@@ -95,6 +96,7 @@ class Consuming:
         consumer = link.consumers.get(id)
         queue: QueueState | None = None
         if consumer is not None and not consumer.cancelled:
+            self.core.settle_now(consumer.queue.owner)  # what was published before is still its own
             queue = self.remove_consumer(link, consumer, requeue=False)
         if queue is None:
             link.reply(request, None)

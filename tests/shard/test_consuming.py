@@ -213,6 +213,26 @@ def test_who_acks_nothing_waits_for_a_shared_limit_but_uses_none_of_it(node: Nod
     assert delivered(client) == [b"4"]
 
 
+def test_what_was_published_before_a_cancel_is_the_consumers(node: Node) -> None:
+    """All of it comes in one turn: consumers with priorities come and go between publishes."""
+    node.declare("q")
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue="q", consumer_tag="low", no_ack=True, arguments={"x-priority": -1})
+    client.publish(1, b"to low", routing_key="q")
+    client.send("basic.consume", 1, queue="q", consumer_tag="high", no_ack=True)
+    client.publish(1, b"to high", routing_key="q")
+    client.send("basic.cancel", 1, consumer_tag="high")
+    client.publish(1, b"to low", routing_key="q")
+    client.send("basic.cancel", 1, consumer_tag="low")
+    client.publish(1, b"to nobody", routing_key="q")
+    node.settle()
+    came = [client.take("basic.deliver", 1) for _ in range(3)]
+    assert [(event.consumer_tag, event.body) for event in came] == [
+        ("low", b"to low"), ("high", b"to high"), ("low", b"to low"),
+    ]  # fmt: skip
+    assert "basic.deliver" not in client.names(1)
+
+
 def test_consumers_that_were_stopped_stay_so_when_their_shard_restarts(node: Node) -> None:
     """channel.flow of a client."""
     node.declare("q")
