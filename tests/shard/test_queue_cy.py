@@ -262,8 +262,9 @@ class Queues(RuleBasedStateMachine):
         rooms = [2**62]
         if taker.prefetch and not taker.no_ack:
             rooms.append(taker.prefetch - self.outstanding(taker.id))
-        if GROUPS[taker.group] and not taker.no_ack:
-            rooms.append(GROUPS[taker.group] - self.outstanding_in_group(taker.group))
+        if GROUPS[taker.group]:
+            room = GROUPS[taker.group] - self.outstanding_in_group(taker.group)
+            rooms.append(2**62 if taker.no_ack and room > 0 else room)
         return max(min(rooms), 0)
 
     @rule(id=takers, octets=st.integers(1, 1000))
