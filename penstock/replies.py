@@ -16,7 +16,7 @@ from zlib import crc32
 
 PSEUDO_QUEUE = "amq.rabbitmq.reply-to"
 
-_NAME = re.compile(re.escape(PSEUDO_QUEUE) + r"\.([0-9]{1,9})\.([0-9]{1,9})\.[A-Za-z0-9_-]{22}")
+_NAME = re.compile(re.escape(PSEUDO_QUEUE) + r"\.([0-9]{1,9})\.([0-9]{1,9})\.[A-Za-z0-9_-]{22}==")
 
 
 class Home(NamedTuple):
@@ -27,7 +27,7 @@ class Home(NamedTuple):
 
 
 def new_name(acceptor: int, incarnation: int) -> str:
-    secret = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    secret = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()
     return f"{PSEUDO_QUEUE}.{acceptor}.{incarnation}.{secret}"
 
 

@@ -91,14 +91,14 @@ def _texts(field: bytes) -> list[bytes]:
 
 
 def _entry(death: Death, exchange: bytes, keys: list[bytes], expiration: bytes | None) -> dict[bytes, bytes]:
-    """The first entry of x-death for this queue and reason."""
+    """The first entry of x-death for this queue and reason, its fields in RabbitMQ's order."""
     entry = {
         b"count": number(1),
-        b"exchange": text(exchange),
-        b"queue": text(death.queue),
         b"reason": text(death.reason),
-        b"routing-keys": array([text(key) for key in keys]),
+        b"queue": text(death.queue),
         b"time": timestamp(death.seconds),
+        b"exchange": text(exchange),
+        b"routing-keys": array([text(key) for key in keys]),
     }
     if expiration is not None:
         entry[b"original-expiration"] = text(expiration[1:])
@@ -108,19 +108,23 @@ def _entry(death: Death, exchange: bytes, keys: list[bytes], expiration: bytes |
 def _with_death(
     headers: dict[bytes, bytes], death: Death, entry: dict[bytes, bytes]
 ) -> list[tuple[bytes | None, bytes | None]]:
-    """Put a death first in x-death: a new entry, or the one for the same queue and reason counted up."""
-    first, others = table(entry), []
-    deaths: list[tuple[bytes | None, bytes | None]] = [(death.queue, death.reason)]
+    """Put a death first in x-death: a new entry, or the one for the same queue and reason counted up.
+
+    Entries that say the same are one, as with RabbitMQ; where they have no count (from before RabbitMQ 3.5) it is how
+    many they are. What is no table is left out.
+    """
+    known: dict[tuple[bytes | None, bytes | None], list[dict[bytes, bytes]]] = {}
     for item in items(headers.get(b"x-death", b"")):
-        fields = split_table(item[1:]) if item[:1] == b"F" else {}
-        known = text_of(fields.get(b"queue")), text_of(fields.get(b"reason"))
-        if known == deaths[0]:
-            first = table({**fields, b"count": number(_count(fields) + 1)})
-        else:
-            others.append(item)
-            deaths.append(known)
-    headers[b"x-death"] = array([first, *others])
-    return deaths
+        if item[:1] == b"F":
+            fields = split_table(item[1:])
+            known.setdefault((text_of(fields.get(b"queue")), text_of(fields.get(b"reason"))), []).append(fields)
+    entries = {
+        of: {**fields, b"count": fields.get(b"count", number(1 + len(more)))} for of, (fields, *more) in known.items()
+    }
+    again = entries.pop((death.queue, death.reason), None)
+    first = entry if again is None else {**again, b"count": number(_count(again) + 1)}
+    headers[b"x-death"] = array([table(fields) for fields in (first, *entries.values())])
+    return [(death.queue, death.reason), *entries]
 
 
 def _count(entry: dict[bytes, bytes]) -> int:

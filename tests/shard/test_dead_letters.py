@@ -49,6 +49,7 @@ def test_an_expired_message(node: Node) -> None:
         "count": 1, "exchange": "", "queue": "q", "reason": "expired", "routing-keys": ["q"],
         "time": Timestamp(int(node.now)),
     }  # fmt: skip
+    assert list(death) == ["count", "reason", "queue", "time", "exchange", "routing-keys"]
     others = {name: value for name, value in headers(got).items() if name != "x-death"}
     assert others == {
         "a": 1, "x-first-death-exchange": "", "x-first-death-queue": "q", "x-first-death-reason": "expired",
@@ -139,6 +140,18 @@ def test_repeats_are_counted_and_come_first(node: Node) -> None:
     deaths = [(death["queue"], death["count"]) for death in headers(got)["x-death"]]
     assert deaths == [("a", 2), ("b", 1)]
     assert headers(got)["x-first-death-queue"] == "a"
+
+
+def test_deaths_that_say_the_same_are_one(node: Node) -> None:
+    """From brokers before RabbitMQ 3.5, or made up; those without a count are counted."""
+    node.declare("dead")
+    node.declare("q", **dlx(x_max_length=0))
+    client = open_channel(node)
+    said: list[tuple[str, dict[str, int]]] = [("a", {}), ("b", {}), ("a", {}), ("q", {}), ("q", {"count": 5})]
+    deaths = [{"queue": queue, "reason": "maxlen", **count} for queue, count in said]
+    publish(client, "q", b"1", headers={"x-death": [*deaths, "no death"]})
+    found = headers(get(client, "dead"))["x-death"]
+    assert [(death["queue"], death["count"]) for death in found] == [("q", 3), ("a", 2), ("b", 1)]
 
 
 def test_a_circle_without_rejection_is_cut(node: Node) -> None:
