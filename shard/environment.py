@@ -5,7 +5,9 @@ Only one thread may write; others may read meanwhile.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import struct
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,6 +22,8 @@ SLACK = 256 * 1024 * 1024
 # An environment's only file with contents, and what it begins with: two pages that say what it is.
 FILE_NAME = "data.mdb"
 LEAST = 2 * 4096
+# A disk with fewer free octets is full.
+FULL = 64 * 1024
 
 
 class StoreError(Exception):
@@ -95,7 +99,15 @@ class Environment:
                     self._grow()
         except (lmdb.Error, OSError) as error:
             self._mend()
-            raise StoreError(self.path, reason_of(error)) from None
+            raise StoreError(self.path, self._reason_not_written(error)) from None
+
+    def _reason_not_written(self, error: Exception) -> str:
+        """The system cuts the write short that fills the disk, and LMDB takes any short write for an I/O error."""
+        reason = reason_of(error)
+        with suppress(OSError):  # whether it is full cannot be told either
+            if reason == os.strerror(errno.EIO) and shutil.disk_usage(self.path).free < FULL:
+                return os.strerror(errno.ENOSPC)
+        return reason
 
     def overflowed(self) -> bool:
         """Whether more had to be written, since this was asked last, than the limit allows for."""
