@@ -46,6 +46,15 @@ queue_table = mostly(
     {"x-max-length": 2, "x-overflow": "reject-publish"},
     {"x-max-length": -1},
     {"x-max-length": "2"},
+    {"x-max-length-bytes": 4},
+    {"x-max-length": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q2"},
+    {"x-max-length": 1, "x-dead-letter-exchange": "x1"},
+    {"x-max-length": 1, "x-overflow": "reject-publish-dlx", "x-dead-letter-exchange": "x2"},
+    {"x-message-ttl": 0, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q1"},
+    {"x-dead-letter-exchange": "x1", "x-dead-letter-routing-key": "a.b"},
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q3"},
+    {"x-dead-letter-exchange": "xmissing"},
+    {"x-max-priority": 3, "x-max-length": 2},
     {"x-overflow": "spill-over"},
     {"x-message-ttl": 3_600_000},
     {"x-message-ttl": -5},
@@ -63,9 +72,27 @@ queue_table = mostly(
     {"x-queue-type": "foo"},
     {"x-unknown": 1},
 )
-exchange_table = mostly({}, {"alternate-exchange": "amq.fanout"}, {"alternate-exchange": 1}, {"unknown": "x"})
+exchange_table = mostly(
+    {},
+    {"alternate-exchange": "amq.fanout"},
+    {"alternate-exchange": "x1"},
+    {"alternate-exchange": "x2"},
+    {"alternate-exchange": "xmissing"},
+    {"alternate-exchange": 1},
+    {"unknown": "x"},
+)
 exchange_type = st.sampled_from(["direct", "direct", "fanout", "topic", "headers", "foo"])
-headers = mostly({}, {"headers": {"h": "1"}}, {"headers": {"h": "1", "k": 2}}, {"headers": {"h": "2"}})
+headers = mostly(
+    {},
+    {"headers": {"h": "1"}},
+    {"headers": {"h": "1", "k": 2}},
+    {"headers": {"h": "2"}},
+    {"headers": {"x-y": 1}},
+    {"headers": {"CC": ["q2", "a.b"]}},
+    {"headers": {"BCC": ["q3"], "CC": ["q1"]}},
+    {"headers": {"CC": "q2"}},
+    {"headers": {"BCC": [1]}},
+)
 properties = mostly(
     {},
     {"delivery_mode": 2},
@@ -74,6 +101,7 @@ properties = mostly(
     {"expiration": "3600000"},
     {"expiration": "soon"},
     {"expiration": "-1"},
+    {"expiration": "0"},
     {"user_id": "guest"},
     {"user_id": "bob"},
     {"reply_to": "nobody", "correlation_id": "1", "message_id": "2", "type": "t", "app_id": "a", "timestamp": 5},
@@ -106,8 +134,11 @@ declare = method(
 consume = method(
     "basic.consume",
     queue=queue, consumer_tag=st.sampled_from(["t1", "t2"]), no_ack=st.booleans(), exclusive=rarely, nowait=rarely,
-    arguments=mostly({}, {"x-priority": 5}, {"x-priority": "high"}),
+    arguments=mostly({}, {"x-priority": 5}, {"x-priority": -1}, {"x-priority": "high"}),
 )  # fmt: skip
+exchange_bind = method(
+    "exchange.bind", destination=exchange, source=exchange, routing_key=key, nowait=rarely, arguments=binding_table
+)
 STEPS = st.one_of(
     declare,
     declare,
@@ -133,7 +164,8 @@ STEPS = st.one_of(
         nowait=rarely, arguments=exchange_table,
     ),
     method("exchange.delete", exchange=exchange, if_unused=st.booleans(), nowait=rarely),
-    method("exchange.bind", destination=exchange, source=exchange, routing_key=key, nowait=rarely),
+    exchange_bind,
+    exchange_bind,
     method("exchange.unbind", destination=exchange, source=exchange, routing_key=key, nowait=rarely),
     method("confirm.select", nowait=rarely),
     method("tx.select"),

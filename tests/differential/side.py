@@ -17,6 +17,8 @@ from tests.raw import Address, Channel, Client, Closed, HungUp
 
 BARRIER = {"exchange": "amq.fanout", "type": "fanout", "passive": True}
 GENERATED = re.compile(r"amq\.(gen|ctag)-[\w-]{22}")
+NAMES = ("queue", "exchange", "source", "destination", "x-dead-letter-exchange", "alternate-exchange")
+KEYS = ("routing_key", "x-dead-letter-routing-key", "CC", "BCC")
 Place = tuple[int, int]
 """(connection, channel)"""
 Log = dict[tuple[object, ...], Any]
@@ -69,9 +71,13 @@ class Side:
 
     def _own(self, key: str, value: Any) -> Any:
         """Names of this run in place of the program's."""
-        if key in ("queue", "exchange", "source", "destination") and value and not value.startswith("amq."):
-            return self.prefix + value
-        if key == "routing_key" and value.startswith("q"):
+        if isinstance(value, dict):
+            return {inner: self._own(inner, each) for inner, each in value.items()}
+        if isinstance(value, list):
+            return [self._own(key, each) for each in value]
+        if isinstance(value, str) and (
+            (key in NAMES and value and not value.startswith("amq.")) or (key in KEYS and value.startswith("q"))
+        ):
             return self.prefix + value
         return value
 
