@@ -12,6 +12,7 @@ pages (4), which record it is, counted (8), boot id (36), the pages; each at a m
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,4 +115,6 @@ def _opened(path: Path, flags: int = 0) -> Iterator[int]:
 def _write(file: int, octets: bytes, at: int) -> None:
     while octets:
         written = os.pwrite(file, octets, at)
+        if not written:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         octets, at = octets[written:], at + written

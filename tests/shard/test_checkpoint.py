@@ -123,6 +123,32 @@ def test_what_a_flush_that_failed_lost_is_written_again(disk: Disk, seed: int) -
         assert max(numbers) in (59, 60)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_trouble_now_and_then(disk: Disk, seed: int) -> None:
+    """Whatever call it is that fails: what was flushed is there after a cut, and nothing in part."""
+    chance = random.Random(seed)
+    written, refused = 0, 0
+    with program(disk) as (_, call):
+        last, flushed = -1, -1
+        for _ in range(80):
+            calls = chance.choice([Calls.WRITE, Calls.SYNC, Calls.SHORT, Calls.OPEN, Calls.WRITE | Calls.OPEN])
+            with disk.trouble(chance.choice([errno.ENOSPC, errno.EIO]), calls, one_in=chance.choice([1, 2, 5])):
+                if call("write", last + 1) == "done":
+                    last += 1
+                    written += 1
+                else:
+                    refused += 1
+                if chance.random() < 0.3 and call("sync") == "done":
+                    flushed = last
+    assert written and refused
+    disk.cut(chance)
+    with program(disk) as (numbers, call):
+        found = max(numbers, default=-1)
+        assert flushed <= found <= last + 1
+        assert numbers == list(range(max(found - WINDOW + 1, 0), found + 1))
+        assert call("write", found + 1) == "done"
+
+
 def test_room_that_is_pinned_is_given_back_before_the_map_grows(disk: Disk) -> None:
     """Nobody flushes, and many times what the map holds is written."""
     with program(disk) as (_, call):
