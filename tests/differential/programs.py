@@ -38,6 +38,8 @@ def mostly(value: Any, *others: Any) -> st.SearchStrategy[Any]:
 rarely = mostly(False, True)
 queue = st.sampled_from(ANY_QUEUE)
 exchange = st.sampled_from(ANY_EXCHANGE)
+destination = st.sampled_from([*EXCHANGES, "", "xmissing"])
+"""Of exchanges: their own go with them, those between predeclared ones would stay for the next program."""
 key = st.sampled_from(KEYS)
 binding_table = st.sampled_from(BINDING_TABLES)
 queue_table = mostly(
@@ -137,7 +139,7 @@ consume = method(
     arguments=mostly({}, {"x-priority": 5}, {"x-priority": -1}, {"x-priority": "high"}),
 )  # fmt: skip
 exchange_bind = method(
-    "exchange.bind", destination=exchange, source=exchange, routing_key=key, nowait=rarely, arguments=binding_table
+    "exchange.bind", destination=destination, source=exchange, routing_key=key, nowait=rarely, arguments=binding_table
 )
 STEPS = st.one_of(
     declare,
