@@ -20,6 +20,7 @@ from acceptor.parked import ParkedRun
 from acceptor.patience import Patience
 from acceptor.permissions import Permissions
 from acceptor.pools import Pools
+from acceptor.pressure import Pressure
 from acceptor.replies import Replies
 from acceptor.routes import Routes
 from acceptor.shard_link import ShardLink
@@ -32,7 +33,7 @@ from penstock.arena import Arena
 from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
-from penstock.watermarks import FlowDefaults, QueueLimits
+from penstock.watermarks import QueueLimits
 from router.topology import Queue, Topology
 
 log = get_logger()
@@ -60,10 +61,9 @@ class AcceptorCore:
         self.inlets: dict[int, Inlet] = {}
         self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users)
-        flow = settings.flow
-        defaults = FlowDefaults(flow.max_count, flow.max_bytes, flow.stop_percent, flow.resume_percent)
-        self.pools = Pools(self.topology, gauges, settings.acceptors, defaults, lambda: self.turns)
-        self.routes = Routes(self.topology, self.links, self.inlets, settings.acceptors, self.pools)
+        self.pools = Pools(self.topology, gauges, settings.acceptors, settings.flow.defaults, lambda: self.turns)
+        self.pressure = Pressure(self.topology, gauges)
+        self.routes = Routes(self.topology, self.links, self.inlets, settings.acceptors, self.pools, self.pressure)
         self.throttle = Throttle(settings.flow.parking_bytes)
         self.arena: Arena | None = None
         self.connections: dict[str, Connection] = {}
@@ -304,8 +304,9 @@ class AcceptorCore:
             else:
                 self.delivery.hear(shard, operation)
         link.taken(taken)
-        for pool in self.pools.closed():
-            self.look_at(pool)
+        if self.pools.by_limit:
+            for pool in self.pools.closed():
+                self.look_at(pool)
         if link.awaits:
             self.delivery.go_on(shard)
             self.replies.tell_again(shard)
@@ -358,6 +359,8 @@ class AcceptorCore:
         for inlet in list(self.inlets.values()):
             if inlet.waiting or inlet.withheld:
                 self.look_at(inlet)
+        if self.pressure.look(self.freed):
+            self.reroute()
         for pool in self.pools.closed():
             self.look_at(pool)
         for link in self.links:

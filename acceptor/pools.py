@@ -25,15 +25,25 @@ NO_QUEUE = 0
 
 
 class Pool(Inlet):
-    """The gate of one limit. `slots` are the places of its queues in the gauges, `ids` those of a user's queues."""
+    """The gate of one limit. `queues` finds those that it is over when the topology has changed; `ids` are a user's."""
 
-    __slots__ = ("ids", "limit", "read", "saturated", "slots", "turn", "turns")
+    __slots__ = ("ids", "limit", "members", "queues", "read", "saturated", "slots", "stale", "turn", "turns")
 
-    def __init__(self, gauges: Gauges, acceptors: int, limit: SharedLimit, turns: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        gauges: Gauges,
+        acceptors: int,
+        limit: SharedLimit,
+        queues: Callable[[Pool], Iterable[Queue]],
+        turns: Callable[[], int],
+    ) -> None:
         super().__init__(gauges, acceptors, NO_QUEUE, 0, limit.vhost, limit.name, _limits(limit))
         self.limit = limit
+        self.queues = queues
         self.turns = turns
         self.slots = array("q")
+        self.members: frozenset[int] = frozenset()
+        self.stale = True
         self.ids: set[int] = set()
         self.saturated = False
         self.turn = -1
@@ -41,14 +51,23 @@ class Pool(Inlet):
 
     def __str__(self) -> str:
         how = "all of" if self.limit.shared == SHARED[0] else "the deepest of"
-        return f"{self.limit}, {how} {len(self.slots)} queues: {told(self.limits.marks, *self.depth())}"
+        depth = self.depth()
+        return f"{self.limit}, {how} {len(self.slots)} queues: {told(self.limits.marks, *depth)}"
 
     def depth(self) -> tuple[int, int]:
         """Added up once a turn of the loop."""
         if self.turn != self.turns():
+            self.find_members()
             self.turn = self.turns()
             self.read = self.gauges.depths(self.slots)
         return self.read[:2] if self.limit.shared == SHARED[0] else self.read[2:]
+
+    def find_members(self) -> None:
+        """Have `slots`, the places of its queues in the gauges, as the topology is now; `members` are the same."""
+        if self.stale:
+            self.stale = False
+            self.slots = array("q", [queue.slot for queue in self.queues(self)])
+            self.members = frozenset(self.slots)
 
     def is_saturated(self) -> bool:
         if self.closed:
@@ -56,10 +75,9 @@ class Pool(Inlet):
         self.saturated = self.limits.marks.saturated(self.saturated, *self.depth())
         return self.saturated
 
-    def follow(self, limit: SharedLimit, queues: Iterable[Queue]) -> bool:
+    def follow(self, limit: SharedLimit) -> bool:
         """Take up what topology and policy say now; whether the marks are others."""
-        self.turn = -1
-        self.slots = array("q", [queue.slot for queue in queues])
+        self.turn, self.stale = -1, True
         changed = limit.marks != self.limits.marks
         self.limit, self.limits = limit, _limits(limit)
         return changed
@@ -114,15 +132,16 @@ class Pools:
         for limit in shared_limits(self.topology, access.vhost, exchanges, key, access.user, self.defaults):
             pool = self.by_limit.get(limit.key)
             if pool is None:
-                pool = self.by_limit[limit.key] = Pool(self.gauges, self.acceptors, limit, self.turns)
-                pool.follow(limit, queues_of(limit, self.topology))
-            if limit.sort == USER:
-                pool.ids |= {queue.queue_id for queue in queues}
-                pool.follow(limit, self.queues_of_user(pool))
+                pool = self.by_limit[limit.key] = Pool(self.gauges, self.acceptors, limit, self.queues_of, self.turns)
+            if limit.sort == USER and not pool.ids.issuperset(ids := [queue.queue_id for queue in queues]):
+                pool.ids.update(ids)
+                pool.follow(limit)
             found.append(pool)
         return found
 
-    def queues_of_user(self, pool: Pool) -> list[Queue]:
+    def queues_of(self, pool: Pool) -> list[Queue]:
+        if pool.limit.sort != USER:
+            return queues_of(pool.limit, self.topology)
         queues = [queue for id in pool.ids if (queue := self.topology.queue_by_id(id)) is not None]
         pool.ids = {queue.queue_id for queue in queues}
         return queues
@@ -148,8 +167,7 @@ class Pools:
                 pool.close()
                 freed |= pool.waiting
                 continue
-            queues = self.queues_of_user(pool) if limit.sort == USER else queues_of(limit, self.topology)
-            if pool.follow(limit, queues):
+            if pool.follow(limit):
                 changed.append(pool)
         return changed
 

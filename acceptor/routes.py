@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.inlet import Gate, Inlet
 from acceptor.pools import Manifold, Pool, Pools
+from acceptor.pressure import Pressure
 from penstock.amqp.errors import amqp_error
 from penstock.replies import carrier, home_of
 from router.policy_keys import SHARED
@@ -50,7 +51,9 @@ class Route:
         by_headers: bool,
         targets: tuple[Target, ...],
         exchanges: tuple[str, ...] = (),
+        gates: tuple[Gate, ...] = (),
     ) -> None:
+        """`gates` are those that are not of shards or queues."""
         self.exchange = exchange
         self.exchanges = exchanges
         self.key = key
@@ -60,6 +63,7 @@ class Route:
         times = Counter(inlet for target in targets for inlet in target.inlets)
         self.inlets = tuple(times)
         self.gates: tuple[Gate, ...] = (
+            *gates,
             *(target.link for target in targets),
             *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
         )
@@ -69,9 +73,16 @@ class Routes:
     """The route cache of an acceptor. `inlets` holds the gate of every queue with a limit, by queue id."""
 
     def __init__(
-        self, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet], acceptors: int, pools: Pools
+        self,
+        topology: Topology,
+        links: list[ShardLink],
+        inlets: dict[int, Inlet],
+        acceptors: int,
+        pools: Pools,
+        pressure: Pressure,
     ) -> None:
         self.topology = topology
+        self.pressure = pressure
         self.pools = pools
         self.links = links
         self.inlets = inlets
@@ -111,12 +122,12 @@ class Routes:
         targets, passed = self.to_queues(access, exchange, key, None, further)
         if exchange == DEFAULT_EXCHANGE:
             targets += self.reply_targets((key, *further))
-        return Route(exchange, key, further, False, targets, passed)
+        return Route(exchange, key, further, False, targets, passed, self.gates_of(vhost))
 
     def by_headers(self, access: Access, route: Route, headers: dict[str, object]) -> Route:
         """The route of one message that is routed by its headers too."""
         targets, passed = self.to_queues(access, route.exchange, route.key, headers, route.further)
-        return Route(route.exchange, route.key, route.further, False, targets, passed)
+        return Route(route.exchange, route.key, route.further, False, targets, passed, self.gates_of(access.vhost))
 
     def to_queues(
         self, access: Access, exchange: str, key: str, headers: dict[str, object] | None, further: tuple[str, ...]
@@ -131,11 +142,18 @@ class Routes:
 
     def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
         """Put pools before targets: each as often as messages will count in it, once for each of its queues."""
+        for pool in pools:
+            pool.find_members()
         for target in targets:
             slots = [queue.slot for id in target.queues if (queue := self.queue(id)) is not None]
             for pool in pools:
-                times = 1 if pool.limit.shared != SHARED[0] else sum(slot in pool.slots for slot in slots)
+                times = 1 if pool.limit.shared != SHARED[0] else sum(slot in pool.members for slot in slots)
                 target.inlets += (pool,) * max(times, 1)
+
+    def gates_of(self, vhost: str) -> tuple[Gate, ...]:
+        """The gate of a vhost that is stopped ahead of others."""
+        gate = self.pressure.gates.get(vhost)
+        return () if gate is None else (gate,)
 
     def queue(self, id: int | str) -> Queue | None:
         return self.topology.queue_by_id(id) if isinstance(id, int) else None

@@ -23,6 +23,7 @@ from ops.claim import Pointer, is_claimed
 from ops.port import show as show_address
 from penstock.gauges import STATE_NAMES, Gauges, Process, QueueGauge
 from penstock.node import Node, Role
+from penstock.process_memory import own_memory
 
 CPU_SECONDS = 0.2
 """How long processes are watched to say what they use of a core."""
@@ -97,6 +98,8 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         "memory_limit": node.settings.memory_limit,
         "contents": sum(facts.get("contents", 0) for facts in processes),
         "rss": sum(facts["rss"] for facts in processes),
+        "process_memory": own_memory(gauges),
+        "process_limit": node.settings.memory.process_limit,
         "in_flight": sum(
             gauges.pair_in_flight(acceptor, shard)
             for acceptor in range(gauges.acceptors)
@@ -169,7 +172,8 @@ def _summary(node: Facts) -> str:
     return (
         f"node on {node['amqp']}, pid {node['pid']}, up {node['uptime']:.0f} s, data in {node['data']}\n"
         f"contents in memory {_size(node['contents'])} of {_size(node['memory_limit'])}, "
-        f"in flight {_size(node['in_flight'])}, processes {_size(node['rss'])}, "
+        f"in flight {_size(node['in_flight'])}, "
+        f"processes {_size(node['process_memory'])} of {_size(node['process_limit'])}, "
         f"topology version {node['topology_version']}"
     )
 

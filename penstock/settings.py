@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
 
 import psutil
 from pydantic import (
@@ -43,15 +43,26 @@ from penstock.sources import (
     check_known,
     environment,
     first_complaint,
+    in_own_names,
     leaves,
     merge,
     toml,
 )
+from penstock.watermarks import FlowDefaults
 
 MEMORY_SHARE = 0.4
 STORE_SHARE = 0.8
 # With `store.durability = "none"` the disk follows after so many milliseconds.
 UNHURRIED_MS = 5000
+FOREIGN = {
+    "default-queue-limit": "flow.max_bytes",
+    "default-flow-stop-threshold": "flow.stop_percent",
+    "default-flow-resume-threshold": "flow.resume_percent",
+    "systemUsage.memoryUsage": "memory_limit",
+    "systemUsage.storeUsage": "store.limit",
+    "systemUsage.tempUsage": "store.spill_limit",
+}
+"""Settings of Qpid C++ and ActiveMQ, and what they are called here."""
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -125,10 +136,25 @@ SIZE = BeforeValidator(_parse_bytes)
 
 Bytes = Annotated[int, SIZE]
 ProcessCount = Annotated[int, AfterValidator(lambda count: count or half_the_cores())]
+ProcessMemory = Annotated[Bytes, AfterValidator(lambda limit: limit or usable_memory())]
 MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_memory() * MEMORY_SHARE))]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]
 Durability = Annotated[str, BeforeValidator(_parse_durability)]
 Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+
+
+class _WithMarks(Protocol):
+    stop_percent: int
+    resume_percent: int
+
+
+M = TypeVar("M", bound=_WithMarks)
+
+
+def _resume_not_above_stop(section: M) -> M:
+    if section.resume_percent > section.stop_percent:
+        raise ValueError(f"resume_percent ({section.resume_percent}) is above stop_percent ({section.stop_percent})")
+    return section
 
 
 class AmqpSettings(BaseModel):
@@ -241,11 +267,33 @@ class FlowSettings(BaseModel):
         description="how often held sessions re-read the gauges in case a broadcast was lost, in seconds",
     )
 
-    @model_validator(mode="after")
-    def _resume_not_above_stop(self) -> Self:
-        if self.resume_percent > self.stop_percent:
-            raise ValueError(f"resume_percent ({self.resume_percent}) is above stop_percent ({self.stop_percent})")
-        return self
+    _marks = model_validator(mode="after")(_resume_not_above_stop)
+
+    @property
+    def defaults(self) -> FlowDefaults:
+        """What a queue has that says nothing itself."""
+        return FlowDefaults(self.max_count, self.max_bytes, self.stop_percent, self.resume_percent)
+
+
+class MemorySettings(BaseModel):
+    """Where the memory of the node stops producers, and lets them go."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    stop_percent: int = Field(
+        default=80, ge=1, le=100, description="stop mark, in percent of memory_limit and of process_limit"
+    )
+    resume_percent: int = Field(
+        default=70, ge=0, le=100, description="resume mark, in percent of both; at most stop_percent"
+    )
+    process_limit: ProcessMemory = Field(
+        default=0,
+        ge=0,
+        description="memory that all processes of the node may have for themselves, whatever for, in bytes; 0 is all "
+        "the memory there is",
+    )
+
+    _marks = model_validator(mode="after")(_resume_not_above_stop)
 
 
 class StoreSettings(BaseModel):
@@ -265,6 +313,17 @@ class StoreSettings(BaseModel):
         description=f"contents the node's stores may hold, in bytes; 0 is {STORE_SHARE:.0%} of what is free on the "
         "disk, or theirs already, when the node starts",
     )
+    spill_limit: Bytes = Field(
+        default=0,
+        ge=0,
+        description="contents of that which may be there for want of memory only, in bytes; 0 is no further limit",
+    )
+    stop_percent: int = Field(default=100, ge=1, le=100, description="stop mark, in percent of limit and spill_limit")
+    resume_percent: int = Field(
+        default=95, ge=0, le=100, description="resume mark, in percent of both; at most stop_percent"
+    )
+
+    _marks = model_validator(mode="after")(_resume_not_above_stop)
 
     @property
     def flush_ms(self) -> int:
@@ -316,6 +375,7 @@ class Settings(BaseSettings):
     )
     amqp: AmqpSettings = AmqpSettings()
     flow: FlowSettings = FlowSettings()
+    memory: MemorySettings = MemorySettings()
     store: StoreSettings = StoreSettings()
 
     @model_validator(mode="after")
@@ -355,7 +415,8 @@ class Settings(BaseSettings):
         layers.extend(("by --set", assignment(text)) for text in assignments)
         merged: Tree = {}
         origins: dict[str, str] = {}
-        for origin, layer in layers:
+        for origin, foreign_layer in layers:
+            layer = in_own_names(foreign_layer, FOREIGN, origin)
             for key in leaves(cls, layer):
                 check_known(cls, key, origin)
                 origins[key] = origin

@@ -74,6 +74,56 @@ def _suggestion(key: str, known: list[str]) -> str:
     return f"; did you mean {nearest[0]!r}?"
 
 
+def in_own_names(tree: Tree, foreign: Mapping[str, str], origin: str) -> Tree:
+    """The tree with settings of other brokers, by dotted key, called as they are here.
+
+    SettingsError if it has one under both names.
+    """
+    own: Tree = {}
+    merge(own, _copied(tree))
+    for name, key in foreign.items():
+        value = _taken(own, name.split("."))
+        if value is None:
+            continue
+        if key in _dotted(own):
+            raise SettingsError(f"{name!r} and {key!r} are the same setting ({origin})")
+        merge(own, _nested(key, value))
+    return own
+
+
+def _copied(tree: Tree) -> Tree:
+    return {name: _copied(value) if isinstance(value, dict) else value for name, value in tree.items()}
+
+
+def _taken(tree: Tree, path: list[str]) -> Any:
+    """What was at a path of the tree, None if nothing was; sections that it leaves empty go as well."""
+    first, *rest = path
+    if first not in tree or (rest and not isinstance(tree[first], dict)):
+        return None
+    if not rest:
+        return tree.pop(first)
+    value = _taken(tree[first], rest)
+    if value is not None and not tree[first]:
+        del tree[first]
+    return value
+
+
+def _dotted(tree: Tree, prefix: str = "") -> Iterator[str]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _nested(key: str, value: Any) -> Tree:
+    """{"flow": {"max_count": 5}} of "flow.max_count" and 5."""
+    tree: Any = value
+    for part in reversed(key.split(".")):
+        tree = {part: tree}
+    return dict(tree)
+
+
 def environment(model: type[BaseSettings]) -> Tree:
     """What variables say. SettingsError if one of ours names no setting."""
     for name in os.environ:
@@ -104,10 +154,7 @@ def assignment(text: str) -> Tree:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise SettingsError(f"--set wants KEY=VALUE, not {text!r}")
-    tree: Any = value.strip()
-    for part in reversed(key.strip().split(".")):
-        tree = {part: tree}
-    return dict(tree)
+    return _nested(key.strip(), value.strip())
 
 
 def merge(into: Tree, layer: Tree) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
+from penstock.amounts import AmountError, percentage
 from penstock.amqp.values import type_name
 from penstock.asked import BYTES, COUNT, OVERFLOW, Dimension, asked_limits
 from penstock.patterns import PatternError, pattern
@@ -14,6 +15,7 @@ from router import queue_arguments
 from router.fields import shown
 from router.policy_keys import (
     APPLY_TO,
+    GUARANTEE,
     IGNORED,
     KEYS,
     LIMITS,
@@ -105,6 +107,13 @@ def _no_pattern(key: str, value: object) -> str | None:
     return reason
 
 
+def _no_percentage(_key: str, value: object) -> str | None:
+    try:
+        return None if percentage(str(value)) is not None else "expected a percentage such as '50 %'"
+    except AmountError as problem:
+        return str(problem)
+
+
 def _too_much(_key: str, value: object) -> str | None:
     """Nobody looks at the value, but it has to be kept."""
     words = value if isinstance(value, list) else [value]
@@ -118,6 +127,7 @@ def _too_much(_key: str, value: object) -> str | None:
 _PROBLEMS: dict[str, Callable[[str, object], str | None]] = {
     "alternate-exchange": _no_text,
     "routing-key": _no_pattern,
+    GUARANTEE: _no_percentage,
     **dict.fromkeys(IGNORED, _too_much),
 }
 

@@ -64,6 +64,8 @@ LIMITS: dict[str, str] = {
     "stop-size": "x-flow-stop-size",
     "resume-size": "x-flow-resume-size",
 }
+GUARANTEE = "guarantee"
+"""What a vhost may hold of what the node does before it is stopped ahead of others, in percent."""
 SHARED = ("sum", "deepest")
 """How the depths of several queues come to one: all of them together, or the deepest."""
 
@@ -89,6 +91,7 @@ KEYS: dict[str, Key] = {
         for shared in SHARED
         for name, argument in LIMITS.items()
     },
+    GUARANTEE: Key("", APPLY_TO["vhosts"], from_rabbitmq=False),
     "routing-key": Key("", APPLY_TO["routing_keys"], from_rabbitmq=False),
 }
 """The keys that have an effect."""

@@ -20,7 +20,6 @@ from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket
 from penstock.gauges import DEAD, UNSTARTED, Gauges
 from penstock.node import Node
-from penstock.watermarks import FlowDefaults
 from router.authority import Authority
 from router.core import Answered, RouterCore
 from router.recovery import TooManyQueues, recover
@@ -151,8 +150,7 @@ class Router:
 
 def open_core(node: Node, store: Store) -> RouterCore:
     """The core with what is stored."""
-    flow = node.settings.flow
-    defaults = FlowDefaults(flow.max_count, flow.max_bytes, flow.stop_percent, flow.resume_percent)
+    defaults = node.settings.flow.defaults
     stored = store.load()
     ledger = recover(stored, node.shards, node.settings.max_queues, defaults)
     core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key), store)

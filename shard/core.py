@@ -272,7 +272,8 @@ class ShardCore:
         held = self.burial.weight + self.peers.held
         self.weight += held - self.held
         self.held = held
-        self.gate.hold(self.weight, self.journal.octets if self.journal is not None else 0, now)
+        stored, spilled = (self.journal.octets, self.journal.spilled) if self.journal is not None else (0, 0)
+        self.gate.hold(self.weight, stored, spilled, now)
 
     def touch(self, queue: QueueState) -> None:
         self.touched[queue.id] = queue

@@ -8,12 +8,22 @@ from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import Marks
-from shard.room import FULL, MEMORY, TROUBLES, News, Room
+from shard.room import FULL, MEMORY, PROCESSES, RESOURCES, SPILL, TROUBLES, News, Room
 
 log = get_logger()
 
-BEGINS = {MEMORY: "memory limit reached", FULL: "store limit reached"}
-ENDS = {MEMORY: "memory has room again", FULL: "store has room again"}
+BEGINS = {
+    MEMORY: "memory limit reached",
+    PROCESSES: "process memory limit reached",
+    FULL: "store limit reached",
+    SPILL: "spill limit reached",
+}
+ENDS = {
+    MEMORY: "memory has room again",
+    PROCESSES: "process memory has room again",
+    FULL: "store has room again",
+    SPILL: "spill has room again",
+}
 
 
 class Gate:
@@ -25,23 +35,29 @@ class Gate:
         self.index = index
         self.gauges = gauges
         self.broadcast = broadcast
-        limit = settings.memory_limit // settings.shards
-        marks = Marks(0, 0, limit * settings.flow.stop_percent // 100, limit * settings.flow.resume_percent // 100)
         gauges.queue_open(index, 0, "", "", now)
-        self.room = Room(marks, settings.store.limit // settings.shards, now, gauges.flow_epoch(index))
+        self.room = Room(marks_of(settings), now, gauges.flow_epoch(index))
         self.weight = 0
         self.stored = 0
+        self.spilled = 0
         self.told = ""
         self.write()
 
-    def hold(self, weight: int, stored: int, now: int) -> None:
-        """At the end of a turn: the octets that the shard has in memory, and those that its store has of contents."""
+    def hold(self, weight: int, stored: int, spilled: int, now: int) -> None:
+        """At the end of a turn: the octets that the shard has in memory, those in its store, and in its spill."""
         if weight == self.weight and stored == self.stored:
             return
         self.weight, self.stored = weight, stored
-        changed = self.room.holds_memory(weight, now)
-        changed ^= self.room.holds_store(stored, now)
+        changed = self.room.holds(MEMORY, weight, now)
+        changed ^= self.room.holds(FULL, stored, now)
+        if spilled != self.spilled:
+            self.spilled = spilled
+            changed ^= self.room.holds(SPILL, spilled, now)
         self.tell(changed)
+
+    def processes_hold(self, octets: int, now: int) -> None:
+        """From time to time: the memory that all processes of the node have for themselves."""
+        self.tell(self.room.holds(PROCESSES, octets, now))
 
     def store_fails(self, trouble: str, reason: str, now: int) -> None:
         """The store is in trouble (one of shard.room.TROUBLES) for that reason."""
@@ -75,12 +91,12 @@ class Gate:
 
     def write(self) -> None:
         """Who sees the gate saturated finds the reason: it comes first and goes last."""
-        room, marks = self.room, self.room.memory
+        room, marks, use = self.room, self.room.marks[MEMORY], self.room.nearest()
         if room.saturated:
             self.explain()
         self.gauges.queue_write(
-            self.index, 0, 0, self.weight, 0, 0, 0, 0, 0, 0, 0, room.epoch, room.saturated, room.since,
-            0, 0, marks.stop_bytes, marks.resume_bytes,
+            self.index, use.thousandths, 0, self.weight, 0, 0, 0, 0, 0, 0, RESOURCES.index(use.resource), room.epoch,
+            room.saturated, room.since, 0, 0, marks.stop_bytes, marks.resume_bytes,
         )  # fmt: skip
         self.explain()
 
@@ -88,3 +104,18 @@ class Gate:
         if self.room.reason != self.told:
             self.told = self.room.reason
             self.gauges.gate_explain(self.index, self.told)
+
+
+def marks_of(settings: Settings) -> dict[str, Marks]:
+    """The marks of one shard: its share of the node's limits. Memory of processes is the node's."""
+    memory, store, shards = settings.memory, settings.store, settings.shards
+    return {
+        MEMORY: _marks(settings.memory_limit // shards, memory.stop_percent, memory.resume_percent),
+        PROCESSES: _marks(memory.process_limit, memory.stop_percent, memory.resume_percent),
+        FULL: _marks(store.limit // shards, store.stop_percent, store.resume_percent),
+        SPILL: _marks(store.spill_limit // shards, store.stop_percent, store.resume_percent),
+    }
+
+
+def _marks(limit: int, stop_percent: int, resume_percent: int) -> Marks:
+    return Marks(0, 0, limit * stop_percent // 100, limit * resume_percent // 100)

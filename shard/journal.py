@@ -64,12 +64,14 @@ class Journal:
     """The changes since the last commit. `read` gives back the value of a key of `contents` as a batch of so many rows,
     from what is kept or what is spilled.
 
-    `octets` is how much of rows and contents the store has, or will have with what is handed over.
+    `octets` is how much of rows and contents the store has, or will have with what is handed over; `spilled` how much
+    of that is spilled.
     """
 
     def __init__(self, read: Callable[[bytes, int, bool], Batch]) -> None:
         self.read = read
         self.octets = 0
+        self.spilled = 0
         self._gathered = Gathered()
 
     def __bool__(self) -> bool:
@@ -95,6 +97,7 @@ class Journal:
         self._gathered.marked.pop(key, None)
         if segment.octets:
             self.octets -= segment.octets
+            self.spilled -= segment.octets if segment.spilled else 0
             segment.octets = 0
             self._gathered.removed[key, segment.spilled] = None
 
@@ -123,6 +126,7 @@ class Journal:
     def found(self, segment: Segment) -> None:
         """A segment is in the store from an earlier life."""
         self.octets += segment.octets
+        self.spilled += segment.octets if segment.spilled else 0
 
     def hand_over(self) -> Commit:
         """All that gathered, to be written whole and before anything that gathers from now on."""
@@ -134,7 +138,9 @@ class Journal:
         for key, (segment, batch, first) in gathered.added.items():
             packed, part = KEY.pack(*key), commit.spilled if segment.spilled else commit.kept
             rows, contents = part.contents[packed] = batch.slices(first, segment.count)
-            self.octets += len(rows) + len(contents) - segment.octets
+            more = len(rows) + len(contents) - segment.octets
+            self.octets += more
+            self.spilled += more if segment.spilled else 0
             segment.octets = len(rows) + len(contents)
             segment.mixed = not batch.common_flags(first, segment.count) & PERSISTENT
             part.index[packed] = pack_segment(segment)

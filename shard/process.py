@@ -20,6 +20,7 @@ from penstock.batch_cy import Batch
 from penstock.endpoint import Endpoint, open_socket
 from penstock.gauges import READY, STARTING, Gauges
 from penstock.node import Node
+from penstock.process_memory import own_memory
 from penstock.router_client import RouterClient
 from penstock.turn_sockets import TurnDialer, TurnListener, TurnSockets
 from shard.core import ShardCore
@@ -38,6 +39,9 @@ log = logs.get_logger()
 
 # After so long a commit that failed is tried again.
 RETRY_SECONDS = 1.0
+
+# Between looks at what memory the node's processes use.
+WEIGH_SECONDS = 1.0
 
 LIVING = (STARTING, READY)
 
@@ -88,6 +92,7 @@ class Shard:
             if started.incarnation:
                 self.connect_peer(peer, started.incarnation)
         self.ready = False
+        loop.call_later(WEIGH_SECONDS, self.weigh_processes)
 
     def connect_peer(self, peer: int, incarnation: int) -> None:
         """Meet a life of another shard."""
@@ -130,6 +135,11 @@ class Shard:
         role, index, _ = life_of(identity)
         if role == "acceptor":
             self.gauges.pair_add_taken(index, self.index, octets)
+
+    def weigh_processes(self) -> None:
+        self.core.gate.processes_hold(own_memory(self.gauges), now_us())
+        self.finish_turn()
+        self.loop.call_later(WEIGH_SECONDS, self.weigh_processes)
 
     def on_process_event(self, frames: list[bytes]) -> None:
         event, role, index, incarnation, _ = bus.unpack(frames[0])

@@ -9,16 +9,25 @@ Each cause comes and goes by itself. Every change of the gate begins a new flow 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.watermarks import Marks
 
-# A store that is full has room again at so many percent of its limit.
-STORE_RESUME_PERCENT = 95
+# A store that is full though it has no limit has room again at so many percent of what it had.
+OVERFLOWN_PERCENT = 95
 # While the store is in trouble that is said again after so many microseconds.
 REMINDER = 60_000_000
 
-MEMORY, FULL, UNWRITTEN, UNFLUSHED = "memory", "full", "unwritten", "unflushed"
+MEMORY, PROCESSES, FULL, SPILL = "memory", "processes", "full", "spill"
+RESOURCES = (MEMORY, PROCESSES, FULL, SPILL)
+REASONS = {
+    MEMORY: "its share of the node's memory is used up",
+    PROCESSES: "the node's processes use up its memory: {share}",
+    FULL: "its store is full: {share}",
+    SPILL: "its spill is full: {share}",
+}
+UNWRITTEN, UNFLUSHED = "unwritten", "unflushed"
 TROUBLES = {UNWRITTEN: "its store cannot be written", UNFLUSHED: "its store cannot be flushed to the disk"}
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
@@ -33,17 +42,28 @@ class News(NamedTuple):
     seconds: float
 
 
+class Use(NamedTuple):
+    """How near a resource is to its stop mark: in thousandths of the way from its resume mark, 0 at or below that."""
+
+    thousandths: int
+    resource: str
+
+
+NOT_NEAR = Use(0, MEMORY)
+
+
 class Room:
     """The gate of one shard. `since` is when it changed last, in microseconds since 1970 as all times here.
 
-    `causes` are why it is closed: for each the text that clients are told, and since when.
+    `marks` are those of each resource (`RESOURCES`), in octets; `held` is what is used of it. `causes` are why the gate
+    is closed: for each the text that clients are told, and since when.
     """
 
-    def __init__(self, memory: Marks, store_limit: int, now: int, epoch: int = 0) -> None:
-        """`store_limit` in octets of contents, 0 for no limit; `epoch` the one to go on from."""
-        self.memory = memory
-        self.store_limit = store_limit
-        self.store_marks = _store_marks(store_limit)
+    def __init__(self, marks: Mapping[str, Marks], now: int, epoch: int = 0) -> None:
+        """A resource without marks has no limit. `epoch` is the one to go on from."""
+        self.limits = dict(marks)
+        self.marks = dict(marks)
+        self.held: dict[str, int] = {}
         self.saturated = False
         self.epoch = epoch
         self.since = now
@@ -56,23 +76,33 @@ class Room:
         """Why the gate is closed, "" while it is open."""
         return "; ".join(text for text, _ in self.causes.values())
 
-    def holds_memory(self, octets: int, now: int) -> bool:
-        """The shard has so much in memory; whether the gate changed."""
-        if self.memory.saturated(MEMORY in self.causes, 0, octets):
-            return self._set(MEMORY, "its share of the node's memory is used up", now)
-        return self._clear(MEMORY, now)
-
-    def holds_store(self, octets: int, now: int) -> bool:
-        """The store has so much, or is about to; whether the gate changed."""
-        if self.store_marks.saturated(FULL in self.causes, 0, octets):
-            return self._set(FULL, f"its store is full: {share(octets, self.store_marks.stop_bytes)}", now)
-        self.store_marks = _store_marks(self.store_limit)
-        return self._clear(FULL, now)
+    def holds(self, resource: str, octets: int, now: int) -> bool:
+        """So much is used of a resource, or is about to be; whether the gate changed."""
+        self.held[resource] = octets
+        marks = self.marks[resource]
+        if marks.saturated(resource in self.causes, 0, octets):
+            return self._set(resource, REASONS[resource].format(share=share(octets, marks.stop_bytes)), now)
+        self.marks[resource] = self.limits[resource]
+        return self._clear(resource, now)
 
     def store_overflows(self, octets: int, now: int) -> bool:
         """The store cannot have more though its limit is not reached; whether the gate changed."""
-        self.store_marks = _store_marks(max(octets - 1, 1))
-        return self.holds_store(octets, now)
+        limit, stop = self.limits[FULL], max(octets - 1, 1)
+        resume = stop * limit.resume_bytes // limit.stop_bytes if limit.stop_bytes else stop * OVERFLOWN_PERCENT // 100
+        self.marks[FULL] = Marks(0, 0, stop, resume)
+        return self.holds(FULL, octets, now)
+
+    def nearest(self) -> Use:
+        """The resource that is nearest to its stop mark."""
+        nearest = NOT_NEAR
+        for resource, octets in self.held.items():
+            marks = self.marks[resource]
+            if octets > marks.resume_bytes and marks.stop_bytes:
+                way = max(marks.stop_bytes - marks.resume_bytes, 1)
+                thousandths = min(1000 * (octets - marks.resume_bytes) // way, 1000)
+                if thousandths > nearest.thousandths:
+                    nearest = Use(thousandths, resource)
+        return nearest
 
     def store_fails(self, trouble: str, reason: str, now: int) -> bool:
         """The store is in trouble (one of TROUBLES) for that reason; whether the gate changed."""
@@ -123,7 +153,3 @@ def share(octets: int, limit: int) -> str:
     """ "79.5 of 80 GiB", in the unit of the limit."""
     size, unit = next((size, unit) for size, unit in UNITS if limit >= size or size == 1)
     return f"{octets / size:.4g} of {limit / size:.4g} {unit}"
-
-
-def _store_marks(limit: int) -> Marks:
-    return Marks(0, 0, limit, limit * STORE_RESUME_PERCENT // 100)

@@ -422,11 +422,11 @@ class Node:
 
     def connect(
         self, acceptor: int = 0, properties: dict[str, Any] | None = None,
-        capabilities: dict[str, bool] | None = None, heartbeat: int = 0,
+        capabilities: dict[str, bool] | None = None, heartbeat: int = 0, vhost: str = "/",
     ) -> Client:  # fmt: skip
         """A client that is logged in."""
         client = self.visit(acceptor, properties, capabilities)
-        client.log_in(heartbeat=heartbeat)
+        client.log_in(vhost, heartbeat)
         self.settle()
         client.take("connection.open-ok")
         client.events[0].clear()
@@ -452,6 +452,12 @@ class Node:
         return self.shard(record.shard).queues[record.queue_id]
 
     # The router
+
+    def add_vhost(self, name: str) -> None:
+        """A vhost that guest may use."""
+        self.router.command("vhost_add", name=name)
+        self.router.command("permission_set", user="guest", vhost=name, configure=".*", write=".*", read=".*")
+        self.publish_changes()
 
     def declare(self, name: str, shard: int = 0, durable: bool = False, **arguments: Any) -> Queue:
         """A queue on that shard, known to all once things settle."""

@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from acceptor.core import AcceptorCore
 from acceptor.inlet import Inlet
+from shard.room import MEMORY
 from tests.flow.served import nobody_starves, within_limits
 from tests.frames import Event
 from tests.joined import Client, Node, parked
@@ -559,7 +560,7 @@ class Flow(RuleBasedStateMachine):
         assert memory is not None
         room = core.gate.room
         assert (memory.ready_bytes, memory.saturated) == (weight, room.saturated)
-        assert room.memory.saturated(room.saturated, 0, weight) == room.saturated
+        assert room.marks[MEMORY].saturated(room.saturated, 0, weight) == room.saturated
         assert bool(memory.name) == memory.saturated
 
     def nothing_is_lost(self) -> None:

@@ -191,3 +191,25 @@ def test_what_is_stored_already_counts_as_room_for_the_store(tmp_path: Path) -> 
         path.write_bytes(b"x" * (1 << 20))
     (tmp_path / "shards" / "other").write_bytes(b"x" * (1 << 20))
     assert stored_bytes(tmp_path) == 3 << 20
+
+
+def test_names_of_other_brokers(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text('default-queue-limit = "10 MB"\n[systemUsage]\nmemoryUsage = "64 MiB"\ntempUsage = "1 GiB"\n')
+    settings = Settings.load(path, assignments=["default-flow-stop-threshold=90", "systemUsage.storeUsage=2 GB"])
+    assert (settings.flow.max_bytes, settings.flow.stop_percent) == (10_000_000, 90)
+    assert (settings.memory_limit, settings.store.limit, settings.store.spill_limit) == (
+        64 * MIB,
+        2_000_000_000,
+        1024 * MIB,
+    )
+    path.write_text('default-queue-limit = "10 MB"\n[flow]\nmax_bytes = 5\n')
+    assert complaint(config=path) == f"'default-queue-limit' and 'flow.max_bytes' are the same setting (in {path})"
+    path.write_text("[systemUsage]\nmemoryUsge = 5\n")
+    assert complaint(config=path).startswith("unknown setting 'systemUsage' ")
+
+
+@pytest.mark.parametrize("section", ["flow", "memory", "store"])
+def test_resume_above_stop_is_refused(section: str) -> None:
+    text = complaint(f"{section}.stop_percent=50", f"{section}.resume_percent=60")
+    assert text == f"{section}: resume_percent (60) is above stop_percent (50)"

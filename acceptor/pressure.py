@@ -1,0 +1,119 @@
+"""Who is stopped first on the way to a limit of the node: the vhosts that hold more than their guarantee.
+
+      a resource is at or below its resume mark ──▶ nobody
+      between resume and stop mark ──▶ the further it is, the more of these vhosts, those most over first
+      at its stop mark ──▶ everybody, by the gate of the shard
+
+A vhost is over its guarantee if its queues hold a larger part of what all queues hold. Who was stopped stays so until
+the resource is back at its resume mark, or the vhost within its guarantee. Each acceptor finds out for itself, from the
+gauges, when it looks for lost broadcasts; before a resource is above its resume mark there is nothing to find out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from typing import NamedTuple
+
+from acceptor.inlet import UNLIMITED, Session
+from penstock.bus import MESSAGE_WEIGHT
+from penstock.gauges import Gauges
+from router.policies import governing
+from router.policy_keys import GUARANTEE, VHOST
+from router.topology import Topology
+
+RESOURCES = ("memory", "process memory", "store", "spill")
+"""As the gauges of a shard's gate number them."""
+
+
+class Share(NamedTuple):
+    """What a vhost's queues hold of what all hold, and its guarantee, in percent."""
+
+    held: float
+    guarantee: float
+
+    @property
+    def excess(self) -> float:
+        return self.held - self.guarantee
+
+
+class VhostGate:
+    """The gate of a vhost that is stopped. It is there as long as that lasts."""
+
+    def __init__(self, vhost: str, share: Share, resource: str) -> None:
+        self.vhost = vhost
+        self.share = share
+        self.resource = resource
+        self.open = False
+        self.waiting: OrderedDict[Session, None] = OrderedDict()
+
+    def __str__(self) -> str:
+        return (
+            f"vhost '{self.vhost}' holds {self.share.held:.0f} % of what the node does, {self.share.guarantee:.0f} % "
+            f"are its guarantee, and the node's {self.resource} is nearly used up"
+        )
+
+    def room(self) -> tuple[int, int]:
+        return (UNLIMITED, UNLIMITED) if self.open else (0, 0)
+
+    def admits(self, count: int, octets: int) -> bool:
+        return self.open
+
+    def is_saturated(self) -> bool:
+        return not self.open
+
+    def serve(self) -> None:
+        """Nobody is let in: when it opens it is taken away."""
+
+
+class Pressure:
+    """The gates of one acceptor that are closed for this reason, by vhost."""
+
+    def __init__(self, topology: Topology, gauges: Gauges) -> None:
+        self.topology = topology
+        self.gauges = gauges
+        self.gates: dict[str, VhostGate] = {}
+
+    def look(self, freed: dict[Session, None]) -> bool:
+        """Close and open gates; whether any was. Who waited at one that opens is `freed`."""
+        gauges = self.gauges
+        thousandths, worst = max((gauges.depth_count(shard), shard) for shard in range(gauges.shards))
+        if not thousandths and not self.gates:
+            return False
+        shares = self.shares() if thousandths else {}
+        over = sorted((vhost for vhost in shares if shares[vhost].excess > 0), key=lambda vhost: -shares[vhost].excess)
+        stopped = over[: -(-thousandths * len(over) // 1000)]
+        changed = False
+        for vhost in [vhost for vhost in self.gates if vhost not in over]:
+            gate = self.gates.pop(vhost)
+            gate.open = changed = True
+            freed |= gate.waiting
+        for vhost in stopped:
+            if vhost in self.gates:
+                self.gates[vhost].share = shares[vhost]
+            else:
+                self.gates[vhost] = VhostGate(vhost, shares[vhost], self.resource(worst))
+                changed = True
+        return changed
+
+    def resource(self, shard: int) -> str:
+        gate = self.gauges.queue_read(shard)
+        return RESOURCES[gate.consumers] if gate is not None and gate.consumers < len(RESOURCES) else RESOURCES[0]
+
+    def shares(self) -> dict[str, Share]:
+        """Of every vhost. What policies leave over of the guarantees is for the other vhosts in equal parts."""
+        held = {vhost: self.held(vhost) for vhost in self.topology.vhosts()}
+        total = max(sum(held.values()), 1)
+        said = {vhost: percent for vhost in held if (percent := self.guarantee(vhost)) is not None}
+        rest = max(100 - sum(said.values()), 0) / max(len(held) - len(said), 1)
+        return {vhost: Share(100 * octets / total, said.get(vhost, rest)) for vhost, octets in held.items()}
+
+    def held(self, vhost: str) -> int:
+        slots = array("q", [queue.slot for queue in self.topology.queues_in(vhost)])
+        count, octets, _, _ = self.gauges.depths(slots)
+        return octets + MESSAGE_WEIGHT * count
+
+    def guarantee(self, vhost: str) -> int | None:
+        policy = governing(self.topology.policies("", operator=False), VHOST, vhost)
+        found = policy.definition.get(GUARANTEE) if policy else None
+        return None if found is None else int(str(found).rstrip("% "))

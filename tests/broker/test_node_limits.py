@@ -1,0 +1,96 @@
+"""Limits of the node: the memory of its processes, the spill, and vhosts that are stopped ahead of others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Broker
+from tests.raw import CAPABILITIES, Channel, Client
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
+
+MIB = 1024 * 1024
+HELD = "the node's processes use up its memory: "
+
+
+def test_memory_of_the_processes(tmp_path: Path) -> None:
+    """Whatever they use it for: here they have more than the limit from the start."""
+    with Broker(tmp_path, "memory.process_limit=10 MiB") as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="q")
+
+        def facts() -> dict[str, object]:
+            found: dict[str, object] = json.loads(broker.penstock("status", "--json").stdout)["processes"][2]
+            return found
+
+        wait_for(lambda: facts()["saturated"], what="a look at the memory")
+        assert str(facts()["reason"]).startswith(HELD) and str(facts()["reason"]).endswith(" of 8 MiB")
+        channel.publish(b"x", "q")
+        assert client.take("connection.blocked").reason.startswith(f"shard 0: {HELD}")
+        assert client.channel().depth("q") == 0
+        assert "process memory limit reached" in broker.log
+
+
+def test_the_spill(tmp_path: Path) -> None:
+    """What is not persistent goes to disk for want of memory, up to the limit for that."""
+    options = (
+        f"memory_limit={8 * MIB}",
+        "store.spill_limit=16 MiB",
+        "store.stop_percent=50",
+        "store.resume_percent=25",
+    )
+    with Broker(tmp_path, *options) as broker, Client.connect(broker.address, capabilities=CAPABILITIES) as client:
+        channel, reader = client.channel(), client.channel()
+        channel.call("queue.declare", queue="q")
+        channel.call("confirm.select")
+        for number in range(1, 600):
+            channel.publish(bytes(64 * 1024), "q")
+            wait_for(lambda number=number: confirmed(channel) >= number or "connection.blocked" in client.arrived())
+            if "connection.blocked" in client.arrived():
+                break
+        blocked = client.take("connection.blocked")
+        assert blocked.reason.startswith("shard 0: its spill is full: 8.") and blocked.reason.endswith(" of 8 MiB")
+        count = reader.depth("q")
+        for _ in range(count):
+            assert reader.get("q")
+        client.take("connection.unblocked")
+        assert "spill limit reached" in broker.log
+
+
+def confirmed(channel: Channel) -> int:
+    return max((event.delivery_tag for event in channel.pending() if event.name == "basic.ack"), default=0)
+
+
+def test_the_vhost_that_is_most_over_its_guarantee_is_stopped_first(tmp_path: Path) -> None:
+    options = (f"memory_limit={8 * MIB}", "memory.stop_percent=40", "memory.resume_percent=10")
+    with Broker(tmp_path, *options) as broker:
+        broker.call("vhost_add", name="v")
+        broker.call("permission_set", user="guest", vhost="v", configure=".*", write=".*", read=".*")
+        with Client.connect(broker.address, vhost="v") as greedy, Client.connect(broker.address) as modest:
+            channels = [client.channel() for client in (greedy, modest)]
+            for channel, count in zip(channels, (28, 4), strict=True):
+                channel.call("queue.declare", queue="q")
+                for _ in range(count):
+                    channel.publish(bytes(64 * 1024), "q")
+            wait_for(lambda: (greedy.channel().depth("q"), modest.channel().depth("q")) == (28, 4))
+            greedy_one, modest_one = (channel.client.channel() for channel in channels)
+
+            def stopped() -> bool:
+                greedy_one.publish(b"x", "q")
+                greedy.poll()
+                return "connection.blocked" in greedy.arrived()
+
+            wait_for(stopped, what="the greedy vhost to be stopped")
+            reason = greedy.take("connection.blocked").reason
+            assert reason.startswith("vhost 'v' holds ") and reason.endswith("the node's memory is nearly used up")
+            before = modest_one.depth("q")
+            modest_one.publish(b"passes", "q")
+            wait_for(lambda: modest_one.depth("q") == before + 1)
+            reader = greedy.channel()
+            for _ in range(24):
+                assert reader.get("q")
+            greedy.take("connection.unblocked")
