@@ -226,7 +226,8 @@ class Channel:
         item = self.inbox[0] if self.inbox else None
         if isinstance(item, ParkedRun) and self.gates:
             try:
-                gates = self.core.routes.find(self.access, item.address, item.further).gates
+                route = self.core.routes.find(self.access, item.address, item.further)
+                gates = route.gates_for(self.connection.id)
             except AMQPError:
                 gates = ()
             if any(gate not in gates for gate in self.gates):
@@ -254,6 +255,10 @@ class Channel:
     def held_at(self, gate: Gate) -> None:
         """A gate that the channel waits at is saturated: now its client is told."""
         self.core.throttle.hold(self, gate)
+
+    def cause(self) -> Gate | None:
+        """What holds it: what its client was told, as long as that is in its way."""
+        return self.held_by if self.withheld or self.held_by in self.gates or not self.gates else self.gates[0]
 
     def leave_gates(self) -> None:
         for gate in self.gates:

@@ -72,6 +72,7 @@ class Connection:
         self.client = ""
         self.traits = Traits()
         self.held_channels = 0
+        self.told_blocked = 0.0
         self.parked_octets = 0
         self.reads = True
         self.writable = True

@@ -24,6 +24,7 @@ from acceptor.pressure import Pressure
 from acceptor.replies import Replies
 from acceptor.routes import Routes
 from acceptor.shard_link import ShardLink
+from acceptor.stops import StopGate
 from acceptor.throttle import Throttle
 from acceptor.unacked_cy import Settlements
 from penstock import bus
@@ -63,7 +64,10 @@ class AcceptorCore:
         self.logins = Logins(self.topology, settings.amqp.loopback_users)
         self.pools = Pools(self.topology, gauges, settings.acceptors, settings.flow.defaults, lambda: self.turns)
         self.pressure = Pressure(self.topology, gauges)
-        self.routes = Routes(self.topology, self.links, self.inlets, settings.acceptors, self.pools, self.pressure)
+        self.stops: dict[int, StopGate] = {}
+        self.routes = Routes(
+            self.topology, self.links, self.inlets, settings.acceptors, self.pools, self.pressure, self.stops
+        )
         self.throttle = Throttle(settings.flow.parking_bytes)
         self.arena: Arena | None = None
         self.connections: dict[str, Connection] = {}
@@ -186,6 +190,8 @@ class AcceptorCore:
         present = {change[3] for change in changes if change[0] == "queue"}
         for id in before - present:
             self.close_inlet(id)
+        for number in self.stops.keys() - self.topology.stops.keys():
+            self.lift(number)
         for connection in list(self.connections.values()):
             self.check_home(connection)
         self.topology.version = version
@@ -215,6 +221,10 @@ class AcceptorCore:
             self.limit_queue(Queue(*change[1:]))
         elif change[0] == "queue_gone":
             self.close_inlet(change[3])
+        elif change[0] == "stop":
+            self.stops.setdefault(change[1], StopGate(self.topology.stops[change[1]]))
+        elif change[0] == "stop_gone":
+            self.lift(change[1])
         elif change[0] == "vhost_gone":
             self.expel(lambda connection: connection.vhost == change[1], f"vhost '{change[1]}' is deleted")
         elif change[0] == "user_gone":
@@ -254,12 +264,19 @@ class AcceptorCore:
             inlet.close()
             self.freed |= inlet.waiting
 
+    def lift(self, number: int) -> None:
+        """A stop is no more: who waited for it need not."""
+        gate = self.stops.pop(number)
+        gate.lifted = True
+        self.freed |= gate.waiting
+
     def reroute(self) -> None:
         """The topology has changed: who waits for a queue that its publish goes to no longer need not wait for it."""
         self.routes.clear()
         self.changed_inlets += self.pools.follow(self.freed)
         waiting, self.freed = self.freed, {}
-        gates: list[Gate] = [*self.inlets.values(), *self.pools.by_limit.values(), *self.links]
+        limits = (*self.inlets.values(), *self.pools.by_limit.values())
+        gates: list[Gate] = [*self.stops.values(), *limits, *self.links]
         for gate in gates:
             waiting |= gate.waiting
         for session in waiting:
@@ -376,6 +393,7 @@ class AcceptorCore:
         for connection in list(self.connections.values()):
             connection.tick(self.now)
         self.patience.tick(self.now)
+        self.throttle.tell_again(self.now)
 
     def has_place(self) -> bool:
         """Whether the gauges of the place are this acceptor's: a predecessor may still write them."""

@@ -17,16 +17,16 @@ from typing import Any
 import uvloop
 import zmq
 
-from acceptor import sessions
+from acceptor import told
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from penstock import bus, logs, process
 from penstock.arena import Arena, Borrower
-from penstock.control import Refusal
 from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket
 from penstock.gauges import Gauges
 from penstock.node import Node
+from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.turn_sockets import TurnDialer, TurnSockets
 
@@ -83,7 +83,8 @@ class Acceptor:
             started = self.gauges.process_read("shard", shard)
             if started.incarnation:
                 self.connect_shard(shard, started.incarnation)
-        self.control = ControlServer(node.acceptor_control(index, incarnation), self.on_command)
+        self.questions = told.questions(self.core)
+        self.control = ControlServer(node.control_of("acceptor", index, incarnation), self.on_question)
         self.server: asyncio.Server | None = None
         self.recheck_timer = loop.call_later(node.settings.flow.recheck_seconds, self.recheck)
         self.next_tick = loop.time() + 1
@@ -183,6 +184,10 @@ class Acceptor:
         for connection in dirty:
             self.flush(connection)
 
+    def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
+        self.core.now = self.loop.time()
+        answered(answer(self.questions, name, arguments))
+
     def answered(self, done: Any) -> Any:
         def finish(result: Any, error: Any) -> None:
             done(result, error)
@@ -251,13 +256,6 @@ class Acceptor:
         self.server = await self.loop.create_server(lambda: ClientProtocol(self), sock=listener, backlog=1024)
         await self.control.start()
         process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)
-
-    def on_command(self, command: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
-        self.core.now = self.loop.time()
-        try:
-            answered({"result": sessions.perform(self.core, command, arguments)})
-        except Refusal as refusal:
-            answered({"error": str(refusal), "kind": refusal.kind})
 
     async def close(self) -> None:
         """Confirm what is under way, tell the clients, give them a moment to answer, and go."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from acceptor.confirms import Span
 from acceptor.examined import EXAMINED, examined
-from acceptor.inlet import UNLIMITED
+from acceptor.inlet import UNLIMITED, Gate
 from acceptor.parked import ParkedRun
 from acceptor.routes import Route
 from acceptor.sessions import note
@@ -76,27 +76,28 @@ def forward(channel: Channel, run: ParkedRun, most: int) -> int:
 
 
 def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> None:
-    if not route.targets:
+    gates = route.gates_for(channel.connection.id)
+    if not gates:
         unroutable(channel, run)
         return
     if route is not channel.route:
         note(channel, route)
     fresh = most == UNLIMITED
     while run.count and most > 0:
-        count = fitting(run, route, min(run.count, most), fresh)
+        count = fitting(run, gates, min(run.count, most), fresh)
         if count:
             dispatch(channel, run, route, count)
             most -= count
-        elif wait_at_closed(channel, route, fresh):
+        elif wait_at_closed(channel, gates, fresh):
             return
     if run.count:
         # Its share is used up though there may be room: others are next, and what it sent brings its turn again.
-        channel.wait_at(route.gates[-1])
+        channel.wait_at(gates[-1])
 
 
-def fitting(run: ParkedRun, route: Route, count: int, fresh: bool) -> int:
-    """How many messages every gate of the route has room for; a newcomer does not overtake those who wait."""
-    for gate in route.gates:
+def fitting(run: ParkedRun, gates: Sequence[Gate], count: int, fresh: bool) -> int:
+    """How many messages all gates have room for; a newcomer does not overtake those who wait."""
+    for gate in gates:
         if fresh and gate.waiting:
             return 0
         room, octets = gate.room()
@@ -109,9 +110,9 @@ def fitting(run: ParkedRun, route: Route, count: int, fresh: bool) -> int:
     return count
 
 
-def wait_at_closed(channel: Channel, route: Route, fresh: bool) -> bool:
-    """Wait at every gate of the route that has no room; whether there is one."""
-    for gate in route.gates:
+def wait_at_closed(channel: Channel, gates: Sequence[Gate], fresh: bool) -> bool:
+    """Wait at every gate that has no room; whether there is one."""
+    for gate in gates:
         if (fresh and gate.waiting) or min(gate.room()) <= 0:
             channel.wait_at(gate)
     return bool(channel.gates)

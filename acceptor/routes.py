@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor.inlet import Gate, Inlet
 from acceptor.pools import Manifold, Pool, Pools
 from acceptor.pressure import Pressure
+from acceptor.stops import StopGate
 from penstock.amqp.errors import amqp_error
 from penstock.replies import carrier, home_of
 from router.policy_keys import SHARED
@@ -38,10 +39,10 @@ class Target:
 class Route:
     """The targets of a publish, the exchanges on its way, and the gates it must pass.
 
-    With `by_headers` each message has a route of its own.
+    With `by_headers` each message has a route of its own. `personal`: there are stops of single connections among them.
     """
 
-    __slots__ = ("by_headers", "exchange", "exchanges", "further", "gates", "inlets", "key", "targets")
+    __slots__ = ("by_headers", "exchange", "exchanges", "further", "gates", "inlets", "key", "personal", "targets")
 
     def __init__(
         self,
@@ -67,10 +68,19 @@ class Route:
             *(target.link for target in targets),
             *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
         )
+        self.personal = any(isinstance(gate, StopGate) and gate.stop.connection is not None for gate in gates)
+
+    def gates_for(self, connection: str) -> tuple[Gate, ...]:
+        """The gates that publishes of a connection must pass."""
+        if not self.personal:
+            return self.gates
+        return tuple(g for g in self.gates if not isinstance(g, StopGate) or g.stop.connection in (None, connection))
 
 
 class Routes:
-    """The route cache of an acceptor. `inlets` holds the gate of every queue with a limit, by queue id."""
+    """The route cache of an acceptor. `inlets` holds the gate of every queue with a limit, by queue id; `stops` those
+    of operators' stops, by number.
+    """
 
     def __init__(
         self,
@@ -80,9 +90,11 @@ class Routes:
         acceptors: int,
         pools: Pools,
         pressure: Pressure,
+        stops: dict[int, StopGate],
     ) -> None:
         self.topology = topology
         self.pressure = pressure
+        self.stops = stops
         self.pools = pools
         self.links = links
         self.inlets = inlets
@@ -119,26 +131,24 @@ class Routes:
         access.check_topic("write", record, key)
         if self.topology.depends_on_headers(vhost, exchange):
             return Route(exchange, key, further, True, ())
-        targets, passed = self.to_queues(access, exchange, key, None, further)
-        if exchange == DEFAULT_EXCHANGE:
-            targets += self.reply_targets((key, *further))
-        return Route(exchange, key, further, False, targets, passed, self.gates_of(vhost))
+        return self.route(access, exchange, key, None, further)
 
     def by_headers(self, access: Access, route: Route, headers: dict[str, object]) -> Route:
         """The route of one message that is routed by its headers too."""
-        targets, passed = self.to_queues(access, route.exchange, route.key, headers, route.further)
-        return Route(route.exchange, route.key, route.further, False, targets, passed, self.gates_of(access.vhost))
+        return self.route(access, route.exchange, route.key, headers, route.further)
 
-    def to_queues(
+    def route(
         self, access: Access, exchange: str, key: str, headers: dict[str, object] | None, further: tuple[str, ...]
-    ) -> tuple[tuple[Target, ...], tuple[str, ...]]:
-        """The targets of a route, and the exchanges on the way to them."""
+    ) -> Route:
         passed: dict[str, None] = {}
         queues = self.topology.route(access.vhost, exchange, key, headers, further, passed)
         targets = self.targets(queues)
         if self.pools.active:
             self.put_before(targets, self.pools.of(access, passed, key, queues))
-        return targets, tuple(passed)
+        if exchange == DEFAULT_EXCHANGE and headers is None:
+            targets += self.reply_targets((key, *further))
+        stops = [gate for gate in self.stops.values() if gate.concerns(access, exchange, (key, *further), queues)]
+        return Route(exchange, key, further, False, targets, tuple(passed), (*stops, *self.gates_of(access.vhost)))
 
     def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
         """Put pools before targets: each as often as messages will count in it, once for each of its queues."""

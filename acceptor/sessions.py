@@ -1,7 +1,7 @@
 """What an acceptor tells of its sessions: the channels that have published, or are held.
 
-command    arguments   result
-sessions               [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
+    question    answer
+    sessions    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
                        parked_bytes, routes: [{exchanges, routing_key, queues (ids)}]}]
 
 Routes are the last that the channel has published along, at most `ROUTES`; the first of the exchanges is the one that
@@ -11,8 +11,6 @@ was published to.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from penstock.control import Refusal
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -30,10 +28,7 @@ def note(channel: Channel, route: Route) -> None:
         del channel.routes[next(iter(channel.routes))]
 
 
-def perform(core: AcceptorCore, command: str, arguments: dict[str, Any]) -> Any:
-    """The result of a command. Refusal if there is none such."""
-    if command != "sessions" or arguments:
-        raise Refusal("invalid", f"unknown command {command!r} with arguments {sorted(arguments)}")
+def sessions(core: AcceptorCore) -> list[dict[str, Any]]:
     return [
         told(channel)
         for connection in core.connections.values()

@@ -32,6 +32,8 @@ DRIPS_AT_MOST = 4
 # it may hold a segment (64 KiB on loopback) too much, and its window opens again for no less than another.
 RELIEVED_AT_MOST = 8
 RELIEF_OCTETS = 192 * 1024
+# Who is told of one cause is not told of another before.
+TOLD_AGAIN_SECONDS = 5.0
 # Parking budgets of a connection that consumes as well.
 SETTLING_BUDGETS = 16
 # What is read at each re-check from a paused connection that consumes as well.
@@ -65,8 +67,24 @@ class Throttle:
             channel.told_flow = True
             channel.send("channel_flow", active=False)
         connection.held_channels += 1
-        if connection.held_channels == 1 and connection.has_capability("connection.blocked"):
+        if connection.held_channels == 1:
+            self.tell_blocked(connection, gate)
+
+    def tell_blocked(self, connection: Connection, gate: Gate) -> None:
+        if connection.has_capability("connection.blocked"):
+            connection.told_blocked = connection.core.now
             connection.send(0, "connection_blocked", reason=str(gate).encode()[:255].decode("utf-8", "ignore"))
+
+    def tell_again(self, now: float) -> None:
+        """Tell those who wait for something else by now than they were told, once in a while."""
+        for channel in self.held:
+            gate, connection = channel.cause(), channel.connection
+            if gate is None or gate is channel.held_by or now < connection.told_blocked + TOLD_AGAIN_SECONDS:
+                continue
+            channel.held_by = gate
+            log.info("still stopped", reason=str(gate), connection=connection.id, channel=channel.number,
+                     client=connection.client, held_seconds=round(now - channel.held_since, 3))  # fmt: skip
+            self.tell_blocked(connection, gate)
 
     def release(self, channel: Channel) -> None:
         """Nothing of the channel waits any more."""

@@ -8,9 +8,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ops.administration import flow, permission, policy, restart, topic_permission, user, vhost
+from ops.administration import permission, policy, restart, topic_permission, user, vhost
 from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
+from ops.flow import command as flow
 from ops.store import command as store
 from penstock import __version__, logs
 from penstock.settings import Settings
@@ -27,12 +28,12 @@ app = typer.Typer(
 
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(policy.app, name="policy")
-app.add_typer(flow.app, name="flow")
 app.add_typer(user.app, name="user")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")
 app.add_typer(restart.app, name="restart")
 app.add_typer(store.app, name="store")
+app.add_typer(flow.app, name="flow")
 
 
 def _option(name: str, **more: Any) -> Any:

@@ -56,9 +56,9 @@ class Node:
         """Unix socket of the router: commands of the node's user (`penstock.control`)."""
         return self.runtime / "control"
 
-    def acceptor_control(self, index: int, incarnation: int) -> Path:
-        """Unix socket of one life of an acceptor: questions of the node's user about its sessions."""
-        return self.runtime / f"acceptor-{index}.{incarnation}.control"
+    def control_of(self, role: Role, index: int, incarnation: int) -> Path:
+        """Unix socket of one life of an acceptor or a shard: questions of the node's user (`penstock.control`)."""
+        return self.runtime / f"{role}-{index}.{incarnation}.c"
 
     @property
     def process_events(self) -> str:

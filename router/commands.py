@@ -17,8 +17,8 @@
     accounts_import          vhosts_named, users, permissions,                 how many of each
                              topic_permissions
 
-The commands about policies are in `router.policy_commands`, those about flow control in `router.flow_commands`;
-`acceptors_restart` is the supervisor's to carry out, and passed on by `router.process`.
+The commands about policies are in `router.policy_commands`, those about flow control in `router.flow_commands` and
+`router.stop_commands`; `acceptors_restart` is the supervisor's to carry out, and passed on by `router.process`.
 
 A password hash is as `penstock.passwords` has it: the password itself stays with who sets it. A refusal says why, in
 words for a person.
@@ -31,7 +31,7 @@ from typing import Any
 
 from penstock.control import Refusal
 from penstock.logs import get_logger
-from router import accounts, flow_commands, policy_commands, vhosts
+from router import accounts, flow_commands, policy_commands, stop_commands, vhosts
 from router.administration import Administration, check_name, check_vhost
 
 log = get_logger()
@@ -85,6 +85,7 @@ COMMANDS: dict[str, Command] = {
     ),
     **policy_commands.COMMANDS,
     **flow_commands.COMMANDS,
+    **stop_commands.COMMANDS,
 }
 
 

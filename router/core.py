@@ -23,6 +23,7 @@ from router.authority import Authority
 from router.commands import execute
 from router.ledger import Step
 from router.operations import Malformed, Outcome, perform
+from router.stop_commands import lift_expired
 from router.store import Store
 
 log = get_logger()
@@ -93,6 +94,10 @@ class RouterCore:
         queues = self.authority.acceptor_died(index, incarnation)
         if queues:
             log.info("exclusive queues deleted, their acceptor died", acceptor=index, queues=queues)
+
+    def look_at_clock(self) -> None:
+        """What was to last until now ends with the turn."""
+        lift_expired(self.authority.ledger)
 
     def finish_turn(self) -> Turn:
         """Store, and say what is to be sent. StoreError leaves the turn open: what came is kept, try again."""

@@ -111,6 +111,7 @@ class Router:
     def look_again(self) -> None:
         if self.closed:
             return
+        self.core.look_at_clock()
         self.look_for_the_dead()
         self.loop.call_later(LOOK_SECONDS, self.look_again)
 

@@ -52,6 +52,37 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """An operator's stop: publishes wait that meet all of what it names; with nothing named, all publishes do.
+
+    `key` is a pattern as of a topic exchange's bindings (AMQP 0-9-1, 3.1.3.3). Times are seconds since 1970; `until`
+    None stands for ever.
+    """
+
+    number: int
+    vhost: str | None
+    exchange: str | None
+    key: str | None
+    queue: str | None
+    user: str | None
+    connection: str | None
+    author: str
+    reason: str
+    since: float
+    until: float | None
+
+    def __str__(self) -> str:
+        """What clients and operators are told."""
+        return f"stopped by {self.author}: {self.reason}" if self.reason else f"stopped by {self.author}"
+
+    def change(self) -> Change:
+        return ["stop", *(getattr(self, field) for field in self.__slots__)]
+
+    def change_gone(self) -> Change:
+        return ["stop_gone", self.number]
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """An exchange (AMQP 0-9-1, 3.1.3). `policy` is the name of the one that governs it."""
 

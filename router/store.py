@@ -70,6 +70,12 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE topic_permissions (
         user, vhost, exchange, write, read, PRIMARY KEY (user, vhost, exchange)) WITHOUT ROWID;
     """,
+    # 5. Operators' stops; those of a connection are gone with it, and none lives in another epoch.
+    """
+    CREATE TABLE stops (
+        number INTEGER PRIMARY KEY, vhost, exchange, key, queue, user, connection, author, reason,
+        since REAL, until REAL);
+    """,
 )
 
 
@@ -140,6 +146,7 @@ class Store:
         with _transaction(self._database):
             for table in ("exchanges", "queues", "bindings"):
                 self._execute(f"DELETE FROM {table} WHERE NOT durable")
+            self._execute("DELETE FROM stops WHERE connection IS NOT NULL")
             self._execute("UPDATE queues SET slot = -1")
             self._set_fact("epoch", epoch)
             self._set_fact("name_key", os.urandom(NAME_KEY_OCTETS))
@@ -181,6 +188,8 @@ class Store:
         for kind in ("permission", "topic_permission"):
             for row in self._execute(f"SELECT * FROM {kind}s"):
                 yield [kind, *map(_name, row)]
+        for number, *names, since, until in self._execute("SELECT * FROM stops"):
+            yield ["stop", number, *map(_name_or_none, names), since, until]
 
     def commit(self, steps: Iterable[Step], version: int, last_queue_id: int) -> None:
         """Store the steps that lead to a version, all or none. StoreError if that cannot be; it may be tried again."""
@@ -333,6 +342,16 @@ def _topic_permission_gone(execute: Execute, _durable: bool, *key: str) -> None:
     execute("DELETE FROM topic_permissions WHERE user = ? AND vhost = ? AND exchange = ?", tuple(map(_stored, key)))
 
 
+def _stop(execute: Execute, _durable: bool, number: int, *facts: Any) -> None:
+    *names, since, until = facts
+    values = (number, *map(_stored_or_none, names), since, until)
+    execute("INSERT INTO stops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _stop_gone(execute: Execute, _durable: bool, number: int) -> None:
+    execute("DELETE FROM stops WHERE number = ?", (number,))
+
+
 _WRITERS: dict[str, Callable[..., None]] = {
     "vhost": _vhost,
     "vhost_gone": _vhost_gone,
@@ -345,6 +364,8 @@ _WRITERS: dict[str, Callable[..., None]] = {
     "binding": _binding,
     "binding_gone": _binding_gone,
     "placement": _placement,
+    "stop": _stop,
+    "stop_gone": _stop_gone,
     "user": _user,
     "user_gone": _user_gone,
     "permission": _permission,

@@ -22,6 +22,9 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["permission_gone", user, vhost]
     ["topic_permission", user, vhost, exchange, write, read]
     ["topic_permission_gone", user, vhost, exchange]
+    ["stop", number, vhost | None, exchange | None, key | None, queue | None, user | None, connection | None, author,
+     reason, since, until | None]                                          an operator's
+    ["stop_gone", number]
 
 An exchange or a queue that is there already is the same one, governed by other policies: only the last fields of its
 record have changed. Bindings go before what they bind. The binding of every queue to the default exchange is implied,
@@ -45,10 +48,11 @@ from router.records import (
     Kind,
     Policy,
     Queue,
+    Stop,
 )
 from router.users import Users
 
-__all__ = ["Binding", "Change", "Exchange", "Policy", "Queue", "Topology"]
+__all__ = ["Binding", "Change", "Exchange", "Policy", "Queue", "Stop", "Topology"]
 
 Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
 """A message's headers, or how to get them: they are decoded only where a headers exchange is reached."""
@@ -99,6 +103,8 @@ class Topology:
             "binding": self._binding,
             "binding_gone": self._binding_gone,
             "placement": self._placement,
+            "stop": self._stop,
+            "stop_gone": self._stop_gone,
             **self.users.kinds,
         }
         for change in changes:
@@ -110,6 +116,7 @@ class Topology:
         """Be empty, for another snapshot."""
         self.users.reset()
         self.placements: dict[tuple[str, str], int] = {}
+        self.stops: dict[int, Stop] = {}
         self._vhosts: dict[str, _Vhost] = {}
         self._of_the_node: dict[tuple[bool, str], Policy] = {}
         self._by_id: dict[int, Queue] = {}
@@ -195,6 +202,12 @@ class Topology:
         else:
             self.placements[vhost, queue] = shard
 
+    def _stop(self, number: int, *facts: Any) -> None:
+        self.stops[number] = Stop(number, *facts)
+
+    def _stop_gone(self, number: int) -> None:
+        del self.stops[number]
+
     def changes(self) -> Iterator[Change]:
         """A snapshot: changes that make this topology from nothing."""
         for name in self._vhosts:
@@ -209,6 +222,7 @@ class Topology:
         for (name, queue), shard in self.placements.items():
             yield ["placement", name, queue, shard]
         yield from self.users.changes()
+        yield from (stop.change() for stop in self.stops.values())
 
     # Looking up
 

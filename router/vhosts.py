@@ -41,6 +41,8 @@ def delete(ledger: Ledger, name: str) -> None:
     for operator in (False, True):
         for policy in topology.policies(name, operator=operator):
             ledger.record(policy.change_gone(), durable=True)
+    for stop in [stop for stop in topology.stops.values() if stop.vhost == name]:
+        ledger.record(stop.change_gone(), durable=True)
     for vhost, queue_name in [place for place in topology.placements if place[0] == name]:
         ledger.record(["placement", vhost, queue_name, None], durable=True)
     for topic in topology.users.topic_permissions(vhost=name):

@@ -38,6 +38,7 @@ cdef class Consumer:
     cdef public int64_t age
     cdef public bint again
     cdef public bint elected
+    cdef public int64_t settled_at
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)

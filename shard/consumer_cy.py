@@ -46,7 +46,8 @@ class Consumer:
     one gets nothing more but may have deliveries in hand; the gets of a channel are one from the start. `channel` is
     the group it belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` are the
     dispatch's. `age` counts consumers from the first that the shard had, over all of its lives; one that came `again`
-    was there in the last one. `elected` is who was told to be the active one of its queue.
+    was there in the last one. `elected` is who was told to be the active one of its queue. `settled_at` is when
+    something of it was settled last, microseconds since 1970; 0 if never.
     """
 
     def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
@@ -66,6 +67,7 @@ class Consumer:
         self.age = 0
         self.again = False
         self.elected = False
+        self.settled_at = 0
 
     def credit(self) -> int:
         """How many messages it may be sent now.

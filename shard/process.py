@@ -17,12 +17,15 @@ import zmq
 from penstock import bus, logs, process
 from penstock.arena import Borrower
 from penstock.batch_cy import Batch
+from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket
 from penstock.gauges import READY, STARTING, Gauges
 from penstock.node import Node
 from penstock.process_memory import own_memory
+from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.turn_sockets import TurnDialer, TurnListener, TurnSockets
+from shard import told
 from shard.core import ShardCore
 from shard.environment import StoreError
 from shard.flushes import Flushes
@@ -93,6 +96,8 @@ class Shard:
                 self.connect_peer(peer, started.incarnation)
         self.ready = False
         loop.call_later(WEIGH_SECONDS, self.weigh_processes)
+        self.questions = told.questions(self.core)
+        self.control = ControlServer(node.control_of("shard", index, incarnation), self.on_question)
 
     def connect_peer(self, peer: int, incarnation: int) -> None:
         """Meet a life of another shard."""
@@ -154,6 +159,10 @@ class Shard:
             self.finish_turn()
         elif event == "started" and role == "router":
             self.router.router_started()
+
+    def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
+        self.core.now = now_us()
+        answered(answer(self.questions, name, arguments))
 
     def finish_turn(self) -> None:
         if self.ending:
@@ -248,6 +257,7 @@ class Shard:
 
     async def close(self) -> None:
         """Take in and write down what is left. StoreError if that cannot be done."""
+        await self.control.close()
         await self.acceptors.take_rest()
         self.ending = True
         self.flushes.stop()
@@ -318,6 +328,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
         log.error("shard cannot start", problem=str(error))
         sys.exit(1)
     process.freeze()
+    await shard.control.start()
     log.info("shard started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
     log.info("shard stops", messages=sum(q.depth for q in shard.core.queues.values()))

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ops.administration.node import ask, gauges_of, sessions
+from ops.administration.node import ask
+from ops.administration.processes import Processes
 from penstock.gauges import Gauges
 from penstock.patterns import pattern
 from penstock.watermarks import Marks, QueueLimits
@@ -23,9 +24,9 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
     A session is {connection, channel, user, vhost, client, peer, reason, held_by}; held_by is what holds it already.
     """
     trial = ask(data, "policy_try", **policy)
-    present = sessions(data)
-    with gauges_of(data) as gauges:
-        stops = [*_queues(trial["queues"], gauges), *_shared(trial["shared"], present, gauges)]
+    processes = Processes(data)
+    present, gauges = processes.ask_acceptors("sessions"), processes.gauges
+    stops = [*_queues(trial["queues"], gauges), *_shared(trial["shared"], present, gauges)]
     stopped = []
     for session in present:
         reason = next((reason for reason, concerns in stops if _runs_into(session, concerns)), None)

@@ -59,22 +59,6 @@ def ask(data: Path | None, command: str, **arguments: Any) -> Any:
         raise CommandError(f"the node on {directory} does not answer: {error}") from None
 
 
-def sessions(data: Path | None) -> list[dict[str, Any]]:
-    """What the acceptors tell of their sessions (`acceptor.sessions`). CommandError if the node does not run."""
-    directory = Settings.load(None, {"data": data}).data
-    pointer = Pointer.load(directory)
-    found = []
-    with gauges_of(data) as gauges:
-        for index in range(gauges.acceptors):
-            assert pointer is not None
-            life = gauges.process_read("acceptor", index).incarnation
-            try:
-                found += control.call(Node.load(pointer.runtime).acceptor_control(index, life), "sessions", {})
-            except (OSError, ValueError) as error:
-                raise CommandError(f"acceptor {index} does not answer: {error}; try again") from None
-    return found
-
-
 def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
     """Print records: as JSON, or as a table of these columns."""
     if as_json:

@@ -44,5 +44,6 @@ def test_the_longest_socket_name_is_allowed_for() -> None:
         node.process_events,
         node.process_reports,
         f"ipc://{node.shard(255, 10**9)}",
+        f"ipc://{node.control_of('acceptor', 255, 10**9)}",
     ]
     assert max(len(name.removeprefix("ipc:///r")) for name in names) <= LONGEST_NAME

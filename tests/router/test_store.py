@@ -41,6 +41,8 @@ DURABLE: list[Change] = [
     ["user", "bob", "$argon2id$", ["administrator"]],
     ["permission", "bob", "/", "", "^w", ".*"],
     ["topic_permission", "bob", "/", "amq.topic", "a", ODD],
+    ["stop", 1, "/", ODD, "a.#", "q", "bob", None, "ann", "why", 1.5, 2.5],
+    ["stop", 2, None, None, None, None, None, None, "ann", "", 1.5, None],
 ]
 TRANSIENT: list[Change] = [
     ["exchange", "/", "x", "fanout", False, False, False, {}, None, None],
@@ -48,6 +50,7 @@ TRANSIENT: list[Change] = [
     queue("exclusive", 4, durable=False, owner="0.1.1"),
     ["binding", "/", "123", "queue", "transient", "k", {}],
     ["binding", "/", "x", "exchange", "123", "", {}],
+    ["stop", 3, None, None, None, None, None, "0.1.1", "ann", "", 1.5, None],
 ]
 
 
@@ -95,7 +98,7 @@ def test_order_makes_a_topology(path: Path) -> None:
     _, _, changes = loaded(path, 1)
     kinds = list(dict.fromkeys(change[0] for change in changes))
     topology = ["vhost", "policy", "exchange", "queue", "binding", "placement"]
-    assert kinds == [*topology, "user", "permission", "topic_permission"]
+    assert kinds == [*topology, "user", "permission", "topic_permission", "stop"]
     assert [change[3] for change in changes if change[0] == "queue"] == [2, 3, 4]
 
 
@@ -107,6 +110,7 @@ def test_all_goes_again(path: Path) -> None:
         *(["exchange_gone", *change[1:3]] for change in DURABLE + TRANSIENT if change[0] == "exchange"),
         *(["policy_gone", *change[1:4]] for change in DURABLE if change[0] == "policy"),
         *([*change[:3], None] for change in DURABLE if change[0] == "placement"),
+        *(["stop_gone", change[1]] for change in DURABLE + TRANSIENT if change[0] == "stop"),
         ["user_gone", "bob"],
         ["permission_gone", "bob", "/"],
         ["topic_permission_gone", "bob", "/", "amq.topic"],

@@ -1,4 +1,4 @@
-"""`penstock flow`: what holds producers, and why."""
+"""`penstock flow explain`: what limits a queue, and who said so."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from rich.console import Console
 from ops.administration.node import AsJson, Data, ask, gauges_of, show
 from penstock.gauges import Gauges
 
-app = typer.Typer(help="Flow control of a running node.", no_args_is_help=True)
-
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
 
 COLUMNS = ("setting", "value", "source")
 SHARED_COLUMNS = ("limit", "how", "depth", "stop_at", "resume_at", "policy")
 
 
-@app.command()
 def explain(
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="the queue's name", show_default=False)],
     vhost: Vhost = "/",

@@ -1,0 +1,56 @@
+"""Operators' stops, as gates: whatever they concern waits there until they are lifted.
+
+A stop is a cause of its own, beside full queues: a publish that both concern goes once neither is in its way.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from acceptor.inlet import UNLIMITED, Session, serve
+from router.matching import TopicIndex
+from router.records import Binding, Queue, Stop
+
+if TYPE_CHECKING:
+    from acceptor.permissions import Access
+
+
+class StopGate:
+    """The gate of one stop. Nobody passes before it is `lifted`."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.lifted = False
+        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self._keys: TopicIndex | None = None
+        if stop.key is not None:
+            self._keys = TopicIndex()
+            self._keys.add(Binding("", "", "queue", "", stop.key, {}))
+
+    def __str__(self) -> str:
+        return str(self.stop)
+
+    def concerns(self, access: Access, exchange: str, keys: Iterable[str], queues: Iterable[Queue]) -> bool:
+        """Whether it stops such publishes, of any connection or of the one that it names."""
+        stop = self.stop
+        return (
+            stop.vhost in (None, access.vhost)
+            and stop.user in (None, access.user)
+            and stop.exchange in (None, exchange)
+            and (self._keys is None or any(self._keys.match(key, {}) for key in keys))
+            and (stop.queue is None or any(queue.name == stop.queue for queue in queues))
+        )
+
+    def is_saturated(self) -> bool:
+        return not self.lifted
+
+    def room(self) -> tuple[int, int]:
+        return (UNLIMITED, UNLIMITED) if self.lifted else (0, 0)
+
+    def admits(self, count: int, octets: int) -> bool:
+        return self.lifted
+
+    def serve(self) -> None:
+        serve(self)

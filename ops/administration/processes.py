@@ -1,0 +1,41 @@
+"""Asking the acceptors and shards of a running node themselves, each over a socket of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ops.administration.node import gauges_of
+from ops.claim import Pointer
+from ops.errors import CommandError
+from penstock import control
+from penstock.gauges import Gauges
+from penstock.node import Node, Role
+from penstock.settings import Settings
+
+Facts = dict[str, Any]
+
+
+class Processes:
+    """The processes of a node that runs. CommandError if there is none on the data directory."""
+
+    def __init__(self, data: Path | None) -> None:
+        self.gauges: Gauges = gauges_of(data)
+        pointer = Pointer.load(Settings.load(None, {"data": data}).data)
+        if pointer is None:
+            raise CommandError("the node has stopped")
+        self._node = Node.load(pointer.runtime)
+
+    def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
+        """The answer of one process. CommandError if it cannot be asked or refuses."""
+        life = self.gauges.process_read(role, index).incarnation
+        try:
+            return control.call(self._node.control_of(role, index, life), question, arguments)
+        except control.Refusal as refusal:
+            raise CommandError(f"{role} {index}: {refusal}") from None
+        except (OSError, ValueError) as error:
+            raise CommandError(f"{role} {index} does not answer: {error}; try again") from None
+
+    def ask_acceptors(self, question: str) -> list[Facts]:
+        """What all acceptors list."""
+        return [each for index in range(self.gauges.acceptors) for each in self.ask("acceptor", index, question)]

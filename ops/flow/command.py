@@ -1,0 +1,202 @@
+"""The commands of `penstock flow`."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.processes import Facts, Processes
+from ops.errors import CommandError
+from ops.flow import asking
+from ops.flow.explain import explain
+from ops.flow.why import explained
+from penstock.durations import seconds_of, shown
+
+app = typer.Typer(
+    help="Who is held back, by what and for how long still; stops of the operator's own.",
+    invoke_without_command=True,
+)
+
+HELD_COLUMNS = ("connection", "channel", "client", "user", "held_for", "how", "waits_for", "resumes_in")
+STOP_COLUMNS = ("number", "what", "author", "reason", "for_so_long", "left")
+
+Vhost = Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="in this vhost", show_default=False)]
+Exchange = Annotated[
+    str | None, typer.Option("--exchange", metavar="NAME", help="published to this exchange", show_default=False)
+]
+Key = Annotated[
+    str | None,
+    typer.Option("--key", metavar="PATTERN", help="with such a routing key: * a word, # any", show_default=False),
+]
+Queue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="going to this queue", show_default=False)]
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="of this user", show_default=False)]
+Connection = Annotated[
+    str | None, typer.Option("--connection", metavar="ID", help="of this connection", show_default=False)
+]
+All = Annotated[bool, typer.Option("--all", help="all there are")]
+
+
+app.command()(explain)
+
+
+@app.callback()
+def held(context: typer.Context, data: Data = None, as_json: AsJson = False) -> None:
+    """List who is held: connection, client, user, channel, what it waits for, since when, how, for how long still."""
+    if context.invoked_subcommand is not None:
+        return
+    processes = Processes(data)
+    sessions = asking.held(processes)
+    slots = {cause["slot"] for session in sessions for cause in session["causes"] if "slot" in cause}
+    drained = asking.drained(processes, slots)
+    now = time.time()
+    for each in sessions:
+        for cause in each["causes"]:
+            cause.update(drained.get(cause.get("slot"), {}))
+            if cause.get("until") is not None:
+                cause["resumes_in"] = round(max(cause["until"] - now, 0), 1)
+    if as_json:
+        print(orjson.dumps(sessions, option=orjson.OPT_INDENT_2).decode())
+    elif sessions:
+        show([_row(each) for each in sessions], HELD_COLUMNS, as_json=False)
+    else:
+        print("nobody is held")
+
+
+@app.command()
+def why(
+    connection: Annotated[str, typer.Argument(metavar="CONNECTION", help="as `penstock flow` names it")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a connection waits for, who ought to make room there, and what keeps them."""
+    lines = explained(Processes(data), connection)
+    if as_json:
+        print(orjson.dumps([{"depth": depth, "text": text} for depth, text in lines]).decode())
+        return
+    for depth, text in lines:
+        print("  " * depth + text)
+
+
+@app.command()
+def stop(
+    every: All = False,
+    vhost: Vhost = None,
+    exchange: Exchange = None,
+    key: Key = None,
+    queue: Queue = None,
+    user: User = None,
+    connection: Connection = None,
+    time_limit: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="as 90 s, 10m, 2 h; for ever unless given")
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="told to clients and operators")] = "",
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop producers: publishes that meet all that is given wait until they are started again.
+
+    What waits, waits like behind a full queue: clients are told, nothing is lost, consumers go on. It survives a
+    restart of the node, unless it is of one connection.
+    """
+    names = _selector(every, vhost, exchange, key, queue, user, connection)
+    try:
+        seconds = None if time_limit is None else seconds_of(time_limit)
+    except ValueError as error:
+        raise CommandError(f"--for: {error}") from None
+    made = ask(data, "flow_stop", author=getpass.getuser(), reason=reason, seconds=seconds, **names)
+    _print_stops([made], as_json)
+
+
+@app.command()
+def start(
+    number: Annotated[
+        int | None, typer.Argument(metavar="[NUMBER]", help="of the stop, by `penstock flow stops`", show_default=False)
+    ] = None,
+    every: All = False,
+    vhost: Vhost = None,
+    exchange: Exchange = None,
+    key: Key = None,
+    queue: Queue = None,
+    user: User = None,
+    connection: Connection = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a stop back: by its number, or by the same words that made it. Others stay."""
+    if number is not None:
+        lifted = [ask(data, "flow_lift", number=number)]
+    else:
+        lifted = ask(data, "flow_start", **_selector(every, vhost, exchange, key, queue, user, connection))
+        if not lifted:
+            raise CommandError("there is no such stop; `penstock flow stops` lists those there are")
+    _print_stops(lifted, as_json)
+
+
+@app.command()
+def stops(data: Data = None, as_json: AsJson = False) -> None:
+    """List the operator's stops."""
+    found = ask(data, "flow_stops")
+    if found or as_json:
+        _print_stops(found, as_json)
+    else:
+        print("nothing is stopped")
+
+
+def _selector(
+    every: bool, vhost: str | None, exchange: str | None, key: str | None, queue: str | None, user: str | None,
+    connection: str | None,
+) -> dict[str, str | None]:  # fmt: skip
+    """What is to be stopped or started. An exchange, a key and a queue are of the vhost "/" unless it is named."""
+    if vhost is None and any(name is not None for name in (exchange, key, queue)):
+        vhost = "/"
+    names = {"vhost": vhost, "exchange": exchange, "key": key, "queue": queue, "user": user, "connection": connection}
+    if every == any(name is not None for name in names.values()):
+        raise CommandError("say which: --all, or any of --vhost, --exchange, --key, --queue, --user, --connection")
+    return names
+
+
+def _row(held: Facts) -> dict[str, Any]:
+    causes = held["causes"]
+    times = [cause.get("resumes_in") for cause in causes]
+    known = [seconds for seconds in times if seconds is not None]
+    return {
+        **{column: held[column] for column in ("connection", "channel", "client", "user")},
+        "held_for": shown(held["held_seconds"]),
+        "how": _how(held),
+        "waits_for": "; ".join(cause["text"] for cause in causes),
+        "resumes_in": f"about {shown(max(known))}" if known and len(known) == len(times) else "unknown",
+    }
+
+
+def _how(held: Facts) -> list[str]:
+    parked = held["parked_bytes"]
+    return [
+        *held["told"],
+        *(["confirms withheld"] if held["withheld"] else []),
+        *([f"{parked} bytes parked"] if parked else []),
+        *(["paused"] if held["paused"] else []),
+    ]
+
+
+def _print_stops(found: list[Facts], as_json: bool) -> None:
+    now = time.time()
+    rows = [
+        {
+            **stop,
+            "what": _what(stop),
+            "for_so_long": shown(now - stop["since"]),
+            "left": "for ever" if stop["until"] is None else shown(max(stop["until"] - now, 0)),
+        }
+        for stop in found
+    ]
+    show(found if as_json else rows, STOP_COLUMNS, as_json)
+
+
+def _what(stop: Facts) -> str:
+    names = ("connection", "user", "queue", "key", "exchange", "vhost")
+    return ", ".join(f"{name} {stop[name]}" for name in names if stop[name] is not None) or "all producers"

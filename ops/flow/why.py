@@ -1,0 +1,119 @@
+"""The chain of causes behind a held connection: it waits for a queue, which waits for its consumers, who …"""
+
+from __future__ import annotations
+
+from ops.administration.processes import Facts, Processes
+from ops.errors import CommandError
+from ops.flow.asking import drained, held
+from penstock.durations import shown
+
+Line = tuple[int, str]
+"""How deep in the chain, and what is said there."""
+
+SHOWN_CONSUMERS = 10
+"""Of each queue; the rest is counted."""
+
+
+def explained(processes: Processes, connection: str) -> list[Line]:
+    """Why a connection is held. CommandError if it is not."""
+    return _Chain(processes).of(connection)
+
+
+class _Chain:
+    """One look at a node, walked through from one connection on."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._held: dict[str, list[Facts]] = {}
+        sessions = held(processes)
+        for session in sessions:
+            self._held.setdefault(session["connection"], []).append(session)
+        causes = [cause for session in sessions for cause in session["causes"]]
+        self._drained = drained(processes, {cause["slot"] for cause in causes if cause["kind"] == "queue"})
+        self._passed: set[object] = set()
+        self._lines: list[Line] = []
+
+    def of(self, connection: str) -> list[Line]:
+        if connection not in self._held:
+            raise CommandError(f"connection {connection} is not held")
+        self._connection(connection, 0)
+        return self._lines
+
+    def _say(self, depth: int, text: str) -> None:
+        self._lines.append((depth, text))
+
+    def _connection(self, connection: str, depth: int) -> None:
+        self._passed.add(connection)
+        for session in self._held[connection]:
+            client = ", ".join(filter(None, (session["client"], f"user {session['user']}", session["peer"])))
+            since = f"held for {shown(session['held_seconds'])}"
+            self._say(depth, f"connection {connection} ({client}), channel {session['channel']}: {since}")
+            for cause in session["causes"]:
+                self._say(depth + 1, f"waits for {cause['text']}" if cause["kind"] != "stop" else cause["text"])
+                if cause["kind"] == "queue":
+                    self._queue(cause, depth + 2)
+
+    def _queue(self, cause: Facts, depth: int) -> None:
+        if cause["id"] in self._passed:
+            self._say(depth, "as said above")
+            return
+        self._passed.add(cause["id"])
+        self._say(depth, self._rate(cause))
+        if cause["shard"] is None:
+            return
+        consumers = self._processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
+        if not consumers:
+            self._say(depth, "it has no consumers")
+            return
+        whose = self._whose(consumers)
+        self._say(depth, f"{len(consumers)} consumers:" if len(consumers) > 1 else "1 consumer:")
+        consumers.sort(key=lambda consumer: -(consumer["settled_seconds"] or float("inf")))
+        for consumer in consumers[:SHOWN_CONSUMERS]:
+            self._consumer(consumer, whose.get(consumer["id"]), depth + 1)
+        if len(consumers) > SHOWN_CONSUMERS:
+            self._say(depth + 1, f"and {len(consumers) - SHOWN_CONSUMERS} more")
+
+    def _rate(self, cause: Facts) -> str:
+        drained = self._drained.get(cause["slot"])
+        if drained is None or drained["drained_per_second"] <= 0:
+            return "nothing leaves it"
+        text = f"{drained['drained_per_second']:g} messages a second leave it"
+        return text if drained["resumes_in"] is None else f"{text}: free in about {shown(drained['resumes_in'])}"
+
+    def _whose(self, consumers: list[Facts]) -> dict[int, Facts]:
+        """What their acceptors know of them, by id."""
+        by_acceptor: dict[int, list[int]] = {}
+        for consumer in consumers:
+            if consumer["acceptor"] is not None:
+                by_acceptor.setdefault(consumer["acceptor"], []).append(consumer["id"])
+        found = (self._processes.ask("acceptor", index, "consumers", ids=ids) for index, ids in by_acceptor.items())
+        return {consumer["id"]: consumer for answer in found for consumer in answer}
+
+    def _consumer(self, consumer: Facts, known: Facts | None, depth: int) -> None:
+        name = "gets of a channel"
+        if known is not None:
+            name = f"{known['tag']} of connection {known['connection']} ({known['client']}, {known['peer']})"
+        self._say(depth, f"{name}: {_state(consumer)}")
+        if known is not None and known["connection"] in self._held:
+            if known["connection"] in self._passed:
+                self._say(depth + 1, f"connection {known['connection']} is held itself, as said above: a circle")
+            else:
+                self._connection(known["connection"], depth + 1)
+
+
+def _state(consumer: Facts) -> str:
+    said = []
+    if not consumer["active"]:
+        said.append("its client has stopped deliveries (channel.flow)")
+    if consumer["prefetch"]:
+        full = consumer["in_hand"] >= consumer["prefetch"]
+        said.append(f"{'prefetch full: ' if full else ''}{consumer['in_hand']} of {consumer['prefetch']} in hand")
+    elif consumer["in_hand"]:
+        said.append(f"{consumer['in_hand']} in hand")
+    if not consumer["window_open"]:
+        said.append("its socket takes no more")
+    if consumer["settled_seconds"] is not None:
+        said.append(f"last ack {shown(consumer['settled_seconds'])} ago")
+    elif consumer["in_hand"]:
+        said.append("no ack yet")
+    return ", ".join(said) or "takes what there is"

@@ -1,0 +1,45 @@
+"""What a shard tells of its queues to the node's operator.
+
+    question    arguments          answer
+    consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, active, window_open, settled_seconds | None}]
+
+Gets that have something in hand are among them. `active`: its client has not stopped deliveries with channel.flow;
+`window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it never did.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.questions import Question
+
+if TYPE_CHECKING:
+    from shard.consumer_cy import Consumer
+    from shard.core import ShardCore
+
+
+def questions(core: ShardCore) -> dict[str, Question]:
+    return {"consumers": (lambda id: consumers(core, id), {"id": int})}
+
+
+def consumers(core: ShardCore, id: int) -> list[dict[str, Any]]:
+    queue = core.queues.get(id)
+    return [
+        _told(core, consumer)
+        for link in core.links.values()
+        for consumer in link.consumers.values()
+        if queue is not None and consumer.queue is queue.contents
+    ]
+
+
+def _told(core: ShardCore, consumer: Consumer) -> dict[str, Any]:
+    seconds = (core.now - consumer.settled_at) / 1e6 if consumer.settled_at else None
+    return {
+        "id": consumer.id,
+        "acceptor": consumer.link.receiver,
+        "prefetch": consumer.prefetch or max(consumer.group.limit, 0),
+        "in_hand": consumer.outstanding.total,
+        "active": consumer.active,
+        "window_open": consumer.window > 0,
+        "settled_seconds": None if seconds is None else round(seconds, 3),
+    }
