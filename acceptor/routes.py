@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from acceptor.inlet import Gate, Inlet
 from acceptor.pools import Manifold, Pool, Pools
-from acceptor.pressure import Pressure
+from acceptor.pressure import Pressure, VhostGate
 from acceptor.stops import StopGate
 from penstock.amqp.errors import amqp_error
 from penstock.replies import carrier, home_of
@@ -37,12 +38,13 @@ class Target:
 
 
 class Route:
-    """The targets of a publish, the exchanges on its way, and the gates it must pass.
+    """The targets of a publish, the exchanges on its way, and the gates of shards and queues that it must pass.
 
-    With `by_headers` each message has a route of its own. `personal`: there are stops of single connections among them.
+    `barriers` come before those: they have no room for anything, or for all there is. With `by_headers` each message
+    has a route of its own.
     """
 
-    __slots__ = ("by_headers", "exchange", "exchanges", "further", "gates", "inlets", "key", "personal", "targets")
+    __slots__ = ("barriers", "by_headers", "exchange", "exchanges", "further", "gates", "inlets", "key", "targets")
 
     def __init__(
         self,
@@ -52,29 +54,29 @@ class Route:
         by_headers: bool,
         targets: tuple[Target, ...],
         exchanges: tuple[str, ...] = (),
-        gates: tuple[Gate, ...] = (),
+        barriers: tuple[StopGate | VhostGate, ...] = (),
     ) -> None:
-        """`gates` are those that are not of shards or queues."""
         self.exchange = exchange
         self.exchanges = exchanges
         self.key = key
         self.further = further
         self.by_headers = by_headers
         self.targets = targets
+        self.barriers = barriers
         times = Counter(inlet for target in targets for inlet in target.inlets)
         self.inlets = tuple(times)
         self.gates: tuple[Gate, ...] = (
-            *gates,
             *(target.link for target in targets),
             *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
         )
-        self.personal = any(isinstance(gate, StopGate) and gate.stop.connection is not None for gate in gates)
 
-    def gates_for(self, connection: str) -> tuple[Gate, ...]:
-        """The gates that publishes of a connection must pass."""
-        if not self.personal:
-            return self.gates
-        return tuple(g for g in self.gates if not isinstance(g, StopGate) or g.stop.connection in (None, connection))
+    def barriers_for(self, connection: str) -> list[Gate]:
+        """Those that publishes of a connection must pass: a stop may be of a single one."""
+        return [b for b in self.barriers if not isinstance(b, StopGate) or b.stop.connection in (None, connection)]
+
+    def gates_for(self, connection: str) -> Sequence[Gate]:
+        """All that publishes of a connection must pass."""
+        return [*self.barriers_for(connection), *self.gates] if self.barriers else self.gates
 
 
 class Routes:
@@ -160,7 +162,7 @@ class Routes:
                 times = 1 if pool.limit.shared != SHARED[0] else sum(slot in pool.members for slot in slots)
                 target.inlets += (pool,) * max(times, 1)
 
-    def gates_of(self, vhost: str) -> tuple[Gate, ...]:
+    def gates_of(self, vhost: str) -> tuple[VhostGate, ...]:
         """The gate of a vhost that is stopped ahead of others."""
         gate = self.pressure.gates.get(vhost)
         return () if gate is None else (gate,)

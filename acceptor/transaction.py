@@ -18,7 +18,6 @@ from acceptor import publishing
 from acceptor.inlet import Gate, Inlet
 from acceptor.methods.asking import Asking, ask_shard
 from acceptor.parked import ParkedRun
-from acceptor.pressure import VhostGate
 from acceptor.routes import Route
 from acceptor.sent import Commit
 from acceptor.shard_link import ShardLink
@@ -98,9 +97,8 @@ class Transaction:
         for run, route in pieces:
             rows, contents = run.batch.slices(run.first, run.count)
             sizes = len(rows) + len(contents), run.batch.body_bytes(run.first, run.count)
-            for gate in route.gates:
-                if isinstance(gate, VhostGate):
-                    needs[gate] = [0, 0]
+            for barrier in route.barriers_for(channel.connection.id):
+                needs[barrier] = [0, 0]
             for target in route.targets:
                 gates: tuple[Gate, ...] = (target.link, *target.inlets)
                 for gate in gates:

@@ -187,13 +187,13 @@ def test_a_circle_of_held_clients_is_seen(
     """Each consumes from the queue that the other fills, and takes no more."""
     names = [f"{queue}-a", f"{queue}-b"]
     clients = [connect().channel() for _ in names]
-    for name, channel in zip(names, clients, strict=True):
-        channel.call("queue.declare", queue=name, arguments=MARKS)
-    for channel, own, other in zip(clients, names, reversed(names), strict=True):
-        channel.call("basic.qos", prefetch_count=1)
-        channel.call("basic.consume", queue=own)
+    for name, client in zip(names, clients, strict=True):
+        client.call("queue.declare", queue=name, arguments=MARKS)
+    for client, own, other in zip(clients, names, reversed(names), strict=True):
+        client.call("basic.qos", prefetch_count=1)
+        client.call("basic.consume", queue=own)
         for number in range(2 * STOP):
-            channel.publish(b"%d" % number, other)
+            client.publish(b"%d" % number, other)
     wait_for(lambda: all(held_on(flow, name) for name in names), what="two held sessions")
     (first,) = held_on(flow, names[1])
     told = broker.penstock("flow", "why", first["connection"]).stdout
