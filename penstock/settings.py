@@ -233,6 +233,9 @@ class FlowSettings(BaseModel):
         le=100,
         description="resume mark of a queue that names none itself, in percent; at most stop_percent",
     )
+    near_percent: int = Field(
+        default=90, ge=1, le=100, description="how much of a stop mark makes a near event of a queue, in percent"
+    )
     parking_bytes: Bytes = Field(
         default=128 * KIB,
         ge=0,

@@ -15,6 +15,7 @@ PREDECLARED = (
     ("amq.headers", "headers", False),
     ("amq.match", "headers", False),
     ("amq.rabbitmq.trace", "topic", True),
+    ("amq.flow", "topic", True),
 )
 """The exchanges of every vhost: name, type, internal. All are durable."""
 

@@ -25,6 +25,7 @@ from shard.admission import Refused, admit, take_all
 from shard.burial import SLICE, Burial
 from shard.commits import Commits
 from shard.consuming import Consuming
+from shard.events import Events
 from shard.expiry import Alarms
 from shard.gate import Gate
 from shard.journal import Journal
@@ -75,6 +76,8 @@ class ShardCore:
         self.stalls = Stalls(self.alarms)
         self.peers = Peers()
         self.burial = Burial(self, self.peers)
+        self.events = Events(self)
+        self.near_percent = settings.flow.near_percent
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.weight = 0
         self.held = 0
@@ -137,8 +140,11 @@ class ShardCore:
             return
         limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
         if (limits, features) != (queue.limits, queue.features):
+            marks = queue.limits.marks
             queue.govern(limits, features)
             self.touch(queue)
+            if limits.marks != marks:
+                self.events.note("limits", queue)
 
     def advance(self, version: int) -> None:
         self.version = version
@@ -232,6 +238,9 @@ class ShardCore:
         while self.burial.budget and self.burial.has_work():
             self.burial.work()
             self.finish_touched()
+        if self.events.waiting:
+            self.events.tell()
+            self.finish_touched()
         if self.consuming.grants:
             self.consuming.end_grants()
         self.paging.page_out()
@@ -248,7 +257,11 @@ class ShardCore:
             if queue.id not in self.stalls.stalled:
                 self.paging.look_ahead(queue)
             self.weigh(queue, queue.weight)
+            if queue.limits.marks and queue.saturation.comes_near(queue.depth, queue.depth_bytes, self.near_percent):
+                self.events.note("near", queue)
+            since = queue.saturation.since
             if queue.saturation.update(queue.depth, queue.depth_bytes, self.now):
+                self.note_flow(queue, since)
                 self.write_gauge(queue)
                 self.broadcast(queue.id, queue.saturation.saturated, queue.saturation.epoch)
                 log.debug("queue saturated" if queue.saturation.saturated else "queue has room", queue=queue.name,
@@ -261,9 +274,19 @@ class ShardCore:
                     self.requests.ask_to_delete(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
 
+    def note_flow(self, queue: QueueState, since: int) -> None:
+        """Its flow has just changed; it had been as it was since then."""
+        state = queue.saturation
+        if state.saturated:
+            self.events.note("stop", queue)
+        else:
+            seconds = max(self.now - since, 0) / 1e6
+            peaks = {"peak_count": state.peak_count, "peak_bytes": state.peak_bytes}
+            self.events.note("resume", queue, seconds=seconds, **peaks)
+
     def next_wake(self) -> int:
         """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
-        if self.burial.has_work():
+        if self.burial.has_work() or self.events.waiting:
             return self.now
         return min(self.alarms.next() if self.recovery is None else self.recovery.deadline, self.paging.wake)
 

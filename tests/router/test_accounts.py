@@ -8,6 +8,7 @@ import pytest
 
 from penstock.control import Refusal
 from router.topology import Topology
+from router.vhosts import PREDECLARED
 from tests.router.making import Asked, rabbit_hash
 
 HASH = rabbit_hash("secret")
@@ -141,7 +142,7 @@ def test_import(asked: Asked) -> None:
     guest = users.user("guest")
     assert guest is not None and guest.password_hash == HASH
     assert users.may("bob", "v", "read", "q") and not users.may("bob", "v", "read", "amq.q")
-    assert len(asked.topology.exchanges_in("v")) == 7
+    assert len(asked.topology.exchanges_in("v")) == len(PREDECLARED)
     asked.command("accounts_import", **IMPORT)
 
 

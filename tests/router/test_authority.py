@@ -134,8 +134,9 @@ def test_predeclared_exchanges(asked: Asked) -> None:
                        ("amq.headers", "headers"), ("amq.match", "headers")):  # fmt: skip
         exchange = asked.topology.exchange("/", name)
         assert exchange and (exchange.type, exchange.durable, exchange.internal) == (kind, True, False)
-    trace = asked.topology.exchange("/", "amq.rabbitmq.trace")
-    assert trace and trace.internal
+    for name in ("amq.rabbitmq.trace", "amq.flow"):
+        told = asked.topology.exchange("/", name)
+        assert told and told.internal and told.type == "topic"
     asked.done("exchange_declare", name="amq.direct", durable=True)
     asked.done("exchange_declare", name="amq.direct", type="what is ignored", passive=True)
 

@@ -20,6 +20,7 @@ from router.recovery import recover
 from router.slots import Slots
 from router.store import Store, StoreError
 from router.topology import Topology
+from router.vhosts import PREDECLARED
 from tests.router.making import completed
 from tests.router.strategies import field_values
 
@@ -58,8 +59,8 @@ def test_the_first_turn_makes_the_default_vhost(tmp_path: Path) -> None:
     assert turn.version == 1 and turn.published is not None
     version, changes = unpack(turn.published)
     assert (version, changes[0]) == (1, ["vhost", "/"])
-    assert len(changes) == 10
-    assert changes[8][:2] == ["user", "guest"] and changes[9] == ["permission", "guest", "/", ".*", ".*", ".*"]
+    assert len(changes) == 1 + len(PREDECLARED) + 2
+    assert changes[-2][:2] == ["user", "guest"] and changes[-1] == ["permission", "guest", "/", ".*", ".*", ".*"]
     core.store.close()
     again = make_core(tmp_path / "topology.sqlite", epoch=2)
     assert again.finish_turn().published is None

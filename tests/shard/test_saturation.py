@@ -32,6 +32,30 @@ def test_above_a_stop_mark_until_all_are_at_their_resume_marks(
     assert seen == states
 
 
+def test_the_peak_is_of_one_time_above() -> None:
+    state = Saturation(BOTH, 0)
+    peaks = []
+    for count, octets in [(5, 5), (11, 20), (15, 10), (8, 30), (7, 0), (9, 9), (12, 1)]:
+        state.update(count, octets, 0)
+        peaks.append((state.peak_count, state.peak_bytes))
+    assert peaks == [(0, 0), (11, 20), (15, 20), (15, 30), (15, 30), (15, 30), (12, 1)]
+
+
+@pytest.mark.parametrize(
+    ("depths", "near"),
+    [
+        ([(8, 0), (9, 0), (10, 0), (8, 0), (9, 0), (7, 0), (9, 0)], [0, 1, 0, 0, 0, 0, 1]),
+        ([(0, 89), (0, 90), (11, 0), (7, 70), (0, 95)], [0, 1, 0, 0, 1]),
+        ([(12, 0), (9, 0), (0, 0)], [1, 0, 0]),
+    ],
+)
+def test_near_a_mark_is_told_once_until_it_has_been_at_the_resume_marks(
+    depths: list[tuple[int, int]], near: list[int]
+) -> None:
+    state = Saturation(BOTH, 0)
+    assert [state.comes_near(*depth, percent=90) for depth in depths] == [bool(each) for each in near]
+
+
 def test_without_marks_nobody_is_stopped() -> None:
     state = Saturation(Marks.NONE, 5, epoch=3)
     assert not state.update(2**40, 2**60, 9)
