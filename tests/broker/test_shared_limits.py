@@ -13,6 +13,7 @@ import pytest
 from penstock.control import Refusal
 from tests.broker import Broker
 from tests.broker.flow import settled_depth
+from tests.outcomes import wait_get
 from tests.raw import CAPABILITIES, Channel, Client, Closed
 from tests.waiting import wait_for
 
@@ -95,9 +96,7 @@ def test_other_limits_over_several_queues(place: Place, apply_to: str) -> None:
     assert "the deepest of " in place.client.take("connection.blocked").reason
     reader = place.client.channel()
     assert 20 <= settled_depth(reader, "b") <= 24
-    for _ in range(15):
-        assert reader.get("b")
-    wait_for(lambda: reader.depth("b") >= 20, what="as much again")
+    assert [wait_get(reader, "b").body for _ in range(200)] == [b"%d" % number for number in range(200)]
 
 
 def test_inherited_limits_hold_and_go(place: Place) -> None:
