@@ -41,7 +41,7 @@ class Events:
 
     def __init__(self, core: ShardCore) -> None:
         self.core = core
-        self.waiting: list[tuple[QueueState, dict[str, Any]]] = []
+        self.waiting: list[dict[str, Any]] = []
         self.dropped = 0
 
     def note(self, event: str, queue: QueueState, **more: int | float) -> None:
@@ -57,7 +57,7 @@ class Events:
             "stop_count": marks.stop_count, "resume_count": marks.resume_count, "stop_bytes": marks.stop_bytes,
             "resume_bytes": marks.resume_bytes, "epoch": queue.saturation.epoch, **more,
         }  # fmt: skip
-        self.waiting.append((queue, facts))
+        self.waiting.append(facts)
 
     def has_listeners(self, vhost: str) -> bool:
         topology = self.core.topology
@@ -66,11 +66,11 @@ class Events:
     def tell(self) -> None:
         """Publish what waits."""
         waiting, self.waiting = self.waiting, []
-        for queue, facts in waiting:
+        for facts in waiting:
             if self.dropped:
                 facts["dropped"], self.dropped = self.dropped, 0
-            key = f"{facts['event']}.{queue.vhost}.{queue.name}"
-            found = self.core.topology.route(queue.vhost, EXCHANGE, key, facts)
+            key = f"{facts['event']}.{facts['vhost']}.{facts['queue']}"
+            found = self.core.topology.route(facts["vhost"], EXCHANGE, key, facts)
             targets = [target for target in found if not self.core.gauges.saturated(target.slot)]
             if targets:
                 self.publish(targets, key, facts)
