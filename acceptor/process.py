@@ -39,7 +39,7 @@ WRITE_HIGH_OCTETS = 1024 * 1024
 DRAIN_SECONDS = 2.0
 # How long what clients sent before they are told of the end may take to become safe.
 SAFE_SECONDS = 1.0
-# For turns that the sockets of shards have not taken yet, milliseconds.
+# For requests that the router has not taken yet, milliseconds.
 LINGER_MS = 500
 # getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
 SO_MEMINFO = 55
