@@ -5,6 +5,10 @@ epoch (its start): the first router of another epoch deletes them, and what else
 
 A transaction with a durable step waits for the disk, others leave it to the kernel: if that dies, the epoch ends.
 
+When a flush fails, the kernel may take what it was to write for written (fsync(2)): what came before in the log would
+be missing after a power cut, and all that follows with it. So after an error the log is first copied into the database
+and begun anew.
+
 To change the stored format: append to `MIGRATIONS` the statements that lead from the format before to the new one, and
 keep the older ones, so that every file, however old, is brought up to date when it is opened. A file of a newer
 penstock is refused.
@@ -103,6 +107,7 @@ class Store:
     def __init__(self, path: Path, epoch: int) -> None:
         """Open or make it for this epoch of the node. StoreError if that cannot be."""
         self.path = path
+        self._in_doubt = True  # a router that died may have left it so
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)
@@ -196,6 +201,8 @@ class Store:
         steps = list(steps)
         durable = any(step.durable for step in steps)
         try:
+            if self._in_doubt:
+                self._begin_log()
             self._execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             with _transaction(self._database):
                 for (kind, *fields), is_durable in steps:
@@ -204,7 +211,16 @@ class Store:
                 self._set_fact("last_queue_id", last_queue_id)
                 self._set_fact("seeded", 1)
         except sqlite3.Error as error:
+            self._in_doubt = True
             raise StoreError(f"cannot write {self.path}: {error}") from None
+
+    def _begin_log(self) -> None:
+        """Have all that is in the log in the database, on the disk, and the log empty."""
+        self._execute("PRAGMA synchronous = FULL")
+        busy, _, _ = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise sqlite3.OperationalError("somebody reads the log")
+        self._in_doubt = False
 
     def _fact(self, name: str, default: Any) -> Any:
         row = self._execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()

@@ -254,3 +254,24 @@ def test_migration_from_every_format_there_was(path: Path) -> None:
         database.close()
         store_all(path)
         assert ordered(loaded(path, 1)[2]) == ordered(DURABLE + TRANSIENT)
+
+
+def test_after_an_error_the_log_begins_anew(path: Path, tmp_path: Path) -> None:
+    """What was in it may never have come to the disk, and a hole in it would cost all that follows."""
+    store = Store(path, 1)
+    exchange: Change = ["exchange", "/", "before", "fanout", False, False, False, {}, None, None]
+    store.commit([Step(["vhost", "/"], True), Step(exchange, False)], 1, 0)
+    (pages,) = store._execute("PRAGMA page_count").fetchone()
+    store._execute(f"PRAGMA max_page_count = {pages}")
+    large: Change = ["policy", "/", False, "p", "x" * 100_000, "queues", 0, {}]
+    with pytest.raises(StoreError, match="full"):
+        store.commit([Step(large, True)], 2, 0)
+    store._execute("PRAGMA max_page_count = 1000000")
+    store.commit([Step(large, True)], 2, 0)
+    alone = tmp_path / "alone.sqlite"
+    alone.write_bytes(path.read_bytes())  # without the log
+    with sqlite3.connect(alone) as database:
+        assert database.execute("SELECT name FROM exchanges").fetchall() == [("before",)]
+        assert database.execute("SELECT name FROM policies").fetchall() == []
+    store.close()
+    assert [change[0] for change in loaded(path, 1)[2]] == ["vhost", "policy", "exchange"]
