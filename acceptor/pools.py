@@ -14,7 +14,7 @@ from acceptor.inlet import Inlet, Session, told
 from penstock.gauges import Gauges
 from penstock.watermarks import FlowDefaults, QueueLimits
 from router.policy_keys import SHARED, USER
-from router.shared_limits import SharedLimit, queues_of, same_limit, says_something, shared_limits
+from router.shared_limits import SharedLimit, counted, queues_of, same_limit, says_something, shared_limits
 from router.topology import Queue, Topology
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Pool(Inlet):
             self.find_members()
             self.turn = self.turns()
             self.read = self.gauges.depths(self.slots)
-        return self.read[:2] if self.limit.shared == SHARED[0] else self.read[2:]
+        return counted(self.limit.shared, self.read)
 
     def find_members(self) -> None:
         """Have `slots`, the places of its queues in the gauges, as the topology is now; `members` are the same."""

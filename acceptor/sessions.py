@@ -37,18 +37,32 @@ def sessions(core: AcceptorCore) -> list[dict[str, Any]]:
     ]
 
 
-def told(channel: Channel) -> dict[str, Any]:
-    connection, gate = channel.connection, channel.held_by
+def whose(channel: Channel) -> dict[str, Any]:
+    """What tells a channel from others."""
+    connection = channel.connection
     return {
         "connection": connection.id,
-        "channel": channel.number,
+        "peer": connection.peer,
+        "client": connection.client,
         "user": connection.user,
         "vhost": connection.vhost,
-        "client": connection.client,
-        "peer": connection.peer,
-        "held_by": None if gate is None else str(gate),
-        "held_seconds": 0.0 if gate is None else round(channel.core.now - channel.held_since, 3),
+        "channel": channel.number,
+    }
+
+
+def state(channel: Channel) -> dict[str, Any]:
+    """Whose it is, for how long it is held, and what of it is parked."""
+    return {
+        **whose(channel),
+        "held_seconds": 0.0 if channel.held_by is None else round(channel.core.now - channel.held_since, 3),
         "parked_bytes": sum(item.octets for item in channel.inbox),
+    }
+
+
+def told(channel: Channel) -> dict[str, Any]:
+    return {
+        **state(channel),
+        "held_by": None if channel.held_by is None else str(channel.held_by),
         "routes": [
             {
                 "exchanges": list(route.exchanges) or [route.exchange],

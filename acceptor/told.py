@@ -4,7 +4,7 @@
     sessions                as in `acceptor.sessions`
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, causes: [cause]}]
-    consumers   ids         [{id, connection, peer, client, user, channel, tag}], of those that are there
+    consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag}], of those that are there
 
     cause: {kind: "queue", vhost, name, slot, shard, id, text} | {kind: "shard", shard, text} | {kind: "limit", text}
            | {kind: "vhost", vhost, text} | {kind: "stop", number, until (seconds since 1970) | None, text}
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor.inlet import Gate, Inlet
 from acceptor.pools import Manifold, Pool
 from acceptor.pressure import VhostGate
-from acceptor.sessions import sessions
+from acceptor.sessions import sessions, state, whose
 from acceptor.shard_link import ShardLink
 from acceptor.stops import StopGate
 from penstock.questions import Question
@@ -45,7 +45,7 @@ def held(core: AcceptorCore) -> list[dict[str, Any]]:
 
 def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
     known = ((id, core.delivery.consumers.get(id)) for id in ids if isinstance(id, int))
-    return [{"id": id, **_whose(consumer.channel), "tag": consumer.tag} for id, consumer in known if consumer]
+    return [{"id": id, **whose(consumer.channel), "tag": consumer.tag} for id, consumer in known if consumer]
 
 
 def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
@@ -63,29 +63,15 @@ def _held(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[str,
     if not causes and channel.held_by is not None:
         causes[channel.held_by] = None
     return {
-        **_whose(channel),
-        "vhost": channel.vhost,
-        "held_seconds": round(core.now - channel.held_since, 3),
+        **state(channel),
         "told": [
             *(["flow"] if channel.told_flow else []),
             *(["blocked"] if connection.has_capability("connection.blocked") else []),
         ],
         "withheld": channel.withheld,
-        "parked_bytes": sum(item.octets for item in channel.inbox),
         "parked_bytes_connection": connection.parked_octets,
         "paused": connection in core.throttle.paused,
         "causes": [_cause(core, gate) for gate in causes],
-    }
-
-
-def _whose(channel: Channel) -> dict[str, Any]:
-    connection = channel.connection
-    return {
-        "connection": connection.id,
-        "peer": connection.peer,
-        "client": connection.client,
-        "user": connection.user,
-        "channel": channel.number,
     }
 
 
@@ -102,6 +88,5 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
         return {"kind": "queue", "vhost": gate.vhost, "name": gate.name, **place, "text": str(gate)}
     if isinstance(gate, StopGate):
         return {"kind": "stop", "number": gate.stop.number, "until": gate.stop.until, "text": str(gate)}
-    if isinstance(gate, ShardLink):
-        return {"kind": "shard", "shard": gate.index, "text": str(gate)}
-    return {"kind": type(gate).__name__, "text": str(gate)}
+    assert isinstance(gate, ShardLink)
+    return {"kind": "shard", "shard": gate.index, "text": str(gate)}

@@ -52,6 +52,11 @@ class SharedLimit(NamedTuple):
         return described(self.sort, self.name, self.vhost)
 
 
+def counted(shared: str, depths: tuple[int, int, int, int]) -> tuple[int, int]:
+    """Messages and bytes that count, of those of all queues and those of the deepest (`Gauges.depths`)."""
+    return depths[:2] if shared == SHARED[0] else depths[2:]
+
+
 def says_something(policy: Policy) -> bool:
     """Whether a policy limits several queues together."""
     return any(key.startswith(f"{shared}-") for key in policy.definition for shared in SHARED)

@@ -16,7 +16,7 @@ from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuil
 from penstock.bus import MESSAGE_WEIGHT
 from router.records import Queue
 from shard.dead_letters import REASONS, DeadLetter, Death, dead_letter
-from shard.peers import Peers
+from shard.peers import Peers, by_shard
 from shard.queue_cy import REJECTED
 from shard.queue_cy import Queue as Contents
 from shard.queues import QueueState
@@ -122,8 +122,7 @@ class Burial:
         if not targets or not len(builder):
             return
         batch = builder.finish()
-        for shard in {queue.shard: None for queue in targets}:
-            ids = tuple(queue.queue_id for queue in targets if queue.shard == shard)
+        for shard, ids in by_shard(targets).items():
             if shard != self.core.index:
                 grave.awaited += 1
                 self.peers[shard].publish(ids, batch, grave.one_safe)

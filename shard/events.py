@@ -25,6 +25,7 @@ from penstock.amqp.spec import BASIC_CLASS
 from penstock.amqp.values import Timestamp
 from penstock.batch_cy import HAS_HEADERS, BatchBuilder
 from router.topology import Queue
+from shard.peers import by_shard
 
 if TYPE_CHECKING:
     from shard.core import ShardCore
@@ -79,8 +80,7 @@ class Events:
         builder = BatchBuilder()
         builder.add(*_message(key, facts, self.core.now // 1_000_000), HAS_HEADERS)
         batch = builder.finish()
-        for shard in {target.shard: None for target in targets}:
-            ids = tuple(target.queue_id for target in targets if target.shard == shard)
+        for shard, ids in by_shard(targets).items():
             if shard == self.core.index:
                 for id in ids:
                     self.core.enqueue(id, batch, 0, 1)

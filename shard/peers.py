@@ -7,14 +7,23 @@ is sent to its next life, which says so itself when it is greeted. So a dead let
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock import bus
 from penstock.batch_cy import Batch
+from router.records import Queue
 
 # What may be under way to a shard before dead-lettering waits for it, octets.
 HELD_MAX = 8 * 1024 * 1024
+
+
+def by_shard(queues: Iterable[Queue]) -> dict[int, tuple[int, ...]]:
+    """The ids of queues by the shard they live on."""
+    found: dict[int, tuple[int, ...]] = {}
+    for queue in queues:
+        found[queue.shard] = (*found.get(queue.shard, ()), queue.queue_id)
+    return found
 
 
 class Publish(NamedTuple):

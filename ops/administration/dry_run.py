@@ -5,15 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from ops.administration.node import ask
-from ops.administration.processes import Processes
+from ops.administration.processes import Facts, Processes
 from penstock.gauges import Gauges
 from penstock.patterns import pattern
 from penstock.watermarks import Marks, QueueLimits
+from router.shared_limits import counted
 
-Facts = dict[str, Any]
 Stop = tuple[str, Callable[[Facts, Facts], bool]]
 """What would be reached, and whether a session (and one of its routes) runs into it."""
 
@@ -62,8 +61,7 @@ def _shared(limits: list[Facts], present: list[Facts], gauges: Gauges) -> Iterat
         slots = limit["slots"]
         if limit["sort"] == "user":
             slots = _slots_of(limit, present, gauges)
-        all_count, all_bytes, most_count, most_bytes = gauges.depths(array("q", slots))
-        count, octets = (all_count, all_bytes) if limit["how"] == "sum" else (most_count, most_bytes)
+        count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
         if marks.saturated(False, count, octets):
             yield f"{limit['limit']}, {limit['how']} of {len(slots)} queues: {_depth(marks, count, octets)}", concerns
 

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ops.administration.node import AsJson, Data, ask, gauges_of, show
 from penstock.gauges import Gauges
+from router.shared_limits import counted
 
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
 
@@ -52,8 +53,7 @@ def explain(
 def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
     """A limit over several queues with what they hold now."""
     slots = limit.pop("slots")
-    all_count, all_bytes, most_count, most_bytes = gauges.depths(array("q", slots))
-    count, octets = (all_count, all_bytes) if limit["how"] == "sum" else (most_count, most_bytes)
+    count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
     return {**limit, "queues": len(slots), "messages": count, "bytes": octets}
 
 
