@@ -10,15 +10,17 @@ producer must be able to send, overtake parked publishes: two clients that feed 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from acceptor import methods, publishing, replies
+from acceptor import methods, overtaking, publishing, replies
+from acceptor.asking import AtGates, Until
 from acceptor.confirms import Confirms
 from acceptor.consumers import Consumer
-from acceptor.inlet import UNLIMITED, Gate
-from acceptor.methods.asking import AtGates, Until
+from acceptor.fair import BY_KEY, BY_USER
+from acceptor.inlet import UNLIMITED, Gate, Inlet
+from acceptor.obedience import Obedience
 from acceptor.parked import OVERTAKES, ParkedMethod, ParkedRun, means
 from acceptor.prefetch import SharedPrefetch
 from acceptor.replies import ReplyConsumer
@@ -47,6 +49,7 @@ class Channel:
         self.detached = False
         self.inbox: deque[ParkedRun | ParkedMethod] = deque()
         self.parked_methods = 0
+        self.overtaking = overtaking.asked(self.core.topology, self.access, connection.properties)
         self.running: Generator[Any, Any, None] | None = None
         self.runs_at_gates = False
         self.method: MethodSpec | None = None
@@ -54,6 +57,10 @@ class Channel:
         self.held_by: Gate | None = None
         self.held_since = 0.0
         self.told_flow = False
+        self.told_blocked = False
+        self.budgets = 1
+        self.refusing: Inlet | None = None
+        self.obedience = Obedience()
         self.confirms: Confirms | None = None
         self.withheld = 0
         self.route: Route | None = None
@@ -80,9 +87,8 @@ class Channel:
             elif method.name == "channel_close":
                 self.send("channel_close_ok")
             return
-        if self.runs_at_gates and method.name == "channel_close":
-            self.handle(method, arguments)  # what waits for its commit is given up
-        elif self.running is None and (not self.inbox or self.may_overtake(method, arguments, len(self.inbox))):
+        first = self.running is None and not self.inbox
+        if first or self.may_overtake(method, arguments, len(self.inbox)):
             self.handle(method, arguments)
         else:
             self.park(ParkedMethod(method, arguments, len(frame.payload)))
@@ -99,7 +105,10 @@ class Channel:
         if self.transaction is not None:
             self.take_in_transaction(run)
         else:
-            self.settled(run, self.unacked.settle(run.rows, run.count, self.core.settling(self.shards)))
+            before = len(self.unacked)
+            unknown = self.unacked.settle(run.rows, run.count, self.core.settling(self.shards))
+            self.core.settled(self, before - len(self.unacked))
+            self.settled(run, unknown)
 
     def take_in_transaction(self, run: SettleRun) -> None:
         """Settlements wait for the commit, and none of them gets into one that came before it."""
@@ -123,6 +132,11 @@ class Channel:
     def transactions(self) -> list[Transaction]:
         """The transactions whose settlements have not left: the one that waits for room, and the next one."""
         return [transaction for transaction in (self.committing, self.transaction) if transaction is not None]
+
+    def settles(self) -> bool:
+        """Whether acks may come, or the commit (or rollback) of some that have come."""
+        begun = self.transaction is not None and self.transaction.journal
+        return bool(self.consumers or self.unacked.total or begun)
 
     # Methods
 
@@ -171,25 +185,39 @@ class Channel:
 
     def pump(self, most: int) -> None:
         """Go through the inbox until something has to wait, publishing at most that many messages."""
+        if self.overtaking:
+            overtaking.pump(self, most)
+        else:
+            self.pump_in_order(most)
+        if self.gates:
+            self.overtake()
+        self.release_if_free()
+
+    def pump_in_order(self, most: int) -> None:
         while self.inbox and self.running is None and not self.gates and not self.closing:
             item = self.inbox[0]
             if isinstance(item, ParkedMethod):
                 self.unpark()
                 self.handle(item.method, item.arguments)
                 continue
-            sent = publishing.forward(self, item, most)
-            if most != UNLIMITED:
-                most = most - sent or UNLIMITED  # its share is used up: from here on it is a newcomer
+            most = self.forward(item, most)
             if item.count:
                 break
             if self.inbox and self.inbox[0] is item:
                 self.unpark()
-        if self.gates:
-            self.overtake()
-        self.release_if_free()
+
+    def forward(self, run: ParkedRun, most: int) -> int:
+        """Publish of a run what its queues have room for, at most so many messages; how many more may follow."""
+        sent = publishing.forward(self, run, most)
+        if sent:
+            self.core.escalations.progressed(self)
+        # Its share is used up: now it is a newcomer. What needs no room may have gone beyond it.
+        return most if most == UNLIMITED else max(most - sent, 0) or UNLIMITED
 
     def may_overtake(self, method: MethodSpec, arguments: dict[str, Any], end: int) -> bool:
         """Whether a method may go before the first `end` items of what is parked."""
+        if self.running is not None:
+            return self.runs_at_gates and method.name == "channel_close"  # what waits for its commit is given up
         if method not in OVERTAKES or not self.core.may_overtake(self, method):
             return False
         if not self.parked_methods:
@@ -201,7 +229,7 @@ class Channel:
     def overtake(self) -> None:
         """Take on the methods that wait among parked publishes only because another one was waiting for its answer."""
         at = 0
-        while self.parked_methods and self.running is None and at < len(self.inbox):
+        while self.parked_methods and (self.running is None or self.runs_at_gates) and at < len(self.inbox):
             item = self.inbox[at]
             if isinstance(item, ParkedMethod) and self.may_overtake(item.method, item.arguments, at):
                 self.unpark(at)
@@ -211,16 +239,35 @@ class Channel:
 
     def admit(self, most: int) -> None:
         """A gate lets the channel in: it publishes at most that many messages."""
-        self.leave_gates()
+        if self.overtaking and not self.runs_at_gates:
+            self.leave_opened()
+            self.core.throttle.look_at_cause(self)
+        else:
+            self.leave_gates()
         if self.runs_at_gates:
             self.runs_at_gates = False
             self.go_on(None)
             most = UNLIMITED
         self.pump(most)
 
+    def share(self, by: str) -> tuple[Hashable, int]:
+        """What it shares its turns by at a gate, and its weight."""
+        weight = self.core.weights.of(self.access)
+        if by == BY_USER:
+            return self.access.user, weight
+        if by == BY_KEY:
+            return (self.route.exchange, self.route.key) if self.route is not None else self, weight
+        return self, weight
+
+    def size(self) -> int:
+        """Octets of the next message that it has parked, about."""
+        item = self.inbox[0] if self.inbox else None
+        return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
+
     def reconsider(self) -> None:
         """Routes have changed: wait at no gate that is not on the way any more."""
-        if self.runs_at_gates:
+        if self.runs_at_gates or (self.overtaking and self.gates):
+            self.leave_gates()
             self.admit(UNLIMITED)
             return
         item = self.inbox[0] if self.inbox else None
@@ -234,6 +281,10 @@ class Channel:
                 self.admit(UNLIMITED)
 
     def park(self, item: ParkedRun | ParkedMethod) -> None:
+        if isinstance(item, ParkedRun):
+            self.core.episodes.parked(self, item.count, item.octets)
+        if self.core.spool is not None and isinstance(item, ParkedRun):
+            item = self.core.spool.parked(item, self.core.throttle.parked_octets + item.octets)
         self.inbox.append(item)
         self.parked_methods += isinstance(item, ParkedMethod)
         self.core.throttle.parked(self, item.octets)
@@ -248,7 +299,12 @@ class Channel:
 
     def wait_at(self, gate: Gate) -> None:
         gate.waiting[self] = None
-        self.gates.append(gate)
+        if gate not in self.gates:
+            self.gates.append(gate)
+            if self.held_by is not None and gate is not self.held_by:
+                self.core.throttle.look_at_cause(self)
+        if gate.opens_with_time:
+            self.core.gates.metered.waits(gate, self, self.core.now)
         if gate.is_saturated():
             self.held_at(gate)
 
@@ -263,12 +319,30 @@ class Channel:
     def leave_gates(self) -> None:
         for gate in self.gates:
             gate.waiting.pop(self, None)
+            self.core.gates.metered.leaves(gate, self, self.core.now)
         self.gates.clear()
+
+    def leave_opened(self) -> None:
+        """Leave the gates that have let it in; others have not."""
+        gates, self.gates = self.gates, []
+        for gate in gates:
+            if self in gate.waiting:
+                self.gates.append(gate)
+            else:
+                self.core.gates.metered.leaves(gate, self, self.core.now)
 
     def release_if_free(self) -> None:
         """Nothing of it waits any more, neither publishes nor confirms: its client is told."""
-        if self.held_by is not None and not self.inbox and not self.gates and not self.withheld:
+        waits = self.inbox or self.gates or self.withheld or self.refusing is not None
+        if self.held_by is not None and not waits:
             self.core.throttle.release(self)
+
+    def withholds(self, inlet: Inlet) -> bool:
+        """Whether its confirms wait as long as a queue is saturated."""
+        return (
+            self.refusing is not inlet
+            and self.core.user_terms.at(self.vhost, self.connection.user, inlet).means.confirms
+        )
 
     def withheld_at(self, gate: Gate) -> None:
         """Confirms wait for room at a gate: who waits for them is held, though nothing of it is parked."""
@@ -279,6 +353,7 @@ class Channel:
     def no_longer_withheld(self) -> None:
         self.withheld -= 1
         self.release_if_free()
+        self.core.throttle.look_at_cause(self)
 
     def confirmed(self) -> None:
         """Some publishes are complete: tell at the end of the turn."""
@@ -323,8 +398,12 @@ class Channel:
         self.running = None
         self.runs_at_gates = False
         if self.transaction is not None:
+            keep_parked = False  # none of it is committed
             self.transaction.forget()
             self.transaction = None
+        leased = {consumer.id for consumer in self.consumers.values() if consumer.lease is not None}
+        if leased:
+            self.unacked.leave(leased)
         if self.unacked.total:  # GONE would do; but this is kept until it is safe
             self.unacked.settle_all(SETTLE_REQUEUE, self.core.settling(self.shards))
         for shard in self.shards:

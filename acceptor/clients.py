@@ -2,6 +2,7 @@
 
 `honours_flow`: Channel.Flow(active=false) holds its publishes. Sent to any other client it is ignored at best; aiormq's
 next call fails, Node's amqplib loses the connection, Bunny's reader dies.
+`breaks_on_flow`: it is not sent to these even where an operator has chosen it as a means.
 `drip_seconds`, `drip_octets`: while its socket is paused, a read of at most so many octets this often keeps its
 connection alive. py-amqp's kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after
 3 s, the Go client after 15 s, Bunny after 30 s; the others wait. A closed window opens again only when a segment
@@ -18,7 +19,7 @@ twice as many, a good part of them for its own accounts), so that one drip empti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Traits:
     """How a client takes being held. The defaults are for a client that is not known."""
 
     honours_flow: bool = False
+    breaks_on_flow: bool = False
     impatient: bool = False
     drip_seconds: float = 10.0
     drip_octets: int = 8 * 1024
@@ -43,19 +45,24 @@ class _Row:
 
 
 _WAITS = Traits(drip_seconds=60.0)
-_THREE_HEARTBEATS = Traits(impatient=True, drip_seconds=60.0, drip_octets=256 * 1024, drip_heartbeats=1 / 3)
+_WAITS_UNASKED = Traits(breaks_on_flow=True, drip_seconds=60.0)
+_THREE_HEARTBEATS = Traits(
+    breaks_on_flow=True, impatient=True, drip_seconds=60.0, drip_octets=256 * 1024, drip_heartbeats=1 / 3
+)
 _ONE_SECOND = Traits(impatient=True, drip_seconds=0.4, drip_octets=256 * 1024, receive_buffer=128 * 1024)
 _THREE_SECONDS = Traits(impatient=True, drip_seconds=1.0, drip_octets=256 * 1024, receive_buffer=128 * 1024)
 _FIFTEEN_SECONDS = Traits(impatient=True, drip_seconds=2.0, drip_octets=64 * 1024)
-_THIRTY_SECONDS = Traits(impatient=True, drip_seconds=5.0, drip_octets=64 * 1024)
+_THIRTY_SECONDS = Traits(breaks_on_flow=True, impatient=True, drip_seconds=5.0, drip_octets=64 * 1024)
 
 TABLE = (
     _Row("RabbitMQ", "Java", Traits(honours_flow=True, drip_seconds=60.0)),
     _Row("RabbitMQ", ".NET", Traits(honours_flow=True, drip_seconds=60.0)),
+    _Row("penstock producer", "pika", Traits(honours_flow=True, drip_seconds=60.0)),
+    _Row("penstock producer", "aiormq", replace(_THREE_HEARTBEATS, honours_flow=True)),
     _Row("Pika Python Client Library", "", _WAITS),
     _Row("aiormq", "", _THREE_HEARTBEATS),
     _Row("AMQPStorm", "", _WAITS),
-    _Row("amqplib", "", _WAITS),
+    _Row("amqplib", "", _WAITS_UNASKED),
     _Row("py-amqp", "", _ONE_SECOND),
     _Row("AMQPLib", "PHP", _THREE_SECONDS),
     _Row("AMQP 0.9.1 Client", "golang", _FIFTEEN_SECONDS),

@@ -13,6 +13,7 @@ from penstock.amqp.encode_cy import Output
 from penstock.ranges_cy import RangeSet
 
 if TYPE_CHECKING:
+    from acceptor.fan import Fan
     from acceptor.inlet import Gate, Inlet
 
 
@@ -59,24 +60,32 @@ class Confirmed(Protocol):
 
     def confirmed(self) -> None: ...
 
+    def withholds(self, inlet: Inlet) -> bool: ...
+
     def withheld_at(self, gate: Gate) -> None: ...
 
     def no_longer_withheld(self) -> None: ...
 
 
 class Span:
-    """Tags `first` to `first + count - 1`, waiting for `awaited` more shards or queues."""
+    """Tags `first` to `first + count - 1`, waiting for `awaited` more shards or queues.
 
-    __slots__ = ("awaited", "confirms", "count", "first", "inlets", "rejected", "session", "withheld")
+    Of queues that are a flow set (`fan`) it waits as long as that holds its producers, for none that is left behind.
+    """
+
+    __slots__ = ("awaited", "confirms", "count", "done", "fan", "first", "inlets", "rejected", "session", "withheld")
 
     def __init__(
-        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Inlet], session: Confirmed
-    ) -> None:
+        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Inlet], session: Confirmed,
+        fan: Fan | None = None,
+    ) -> None:  # fmt: skip
         self.confirms = confirms
         self.first = first
         self.count = count
         self.awaited = shards
         self.inlets = inlets
+        self.fan = fan
+        self.done = False
         self.rejected: RangeSet | None = None
         self.session = session
         self.withheld = False
@@ -92,16 +101,27 @@ class Span:
         """One of those it waits for is done with it."""
         self.awaited -= 1
         if self.awaited:
+            self.look()
             return
+        if self.done:
+            return  # it waited for several queues, and there was no need to for all of them
         inlets, self.inlets = self.inlets, ()
+        left = self.fan.leavers() if inlets and self.fan is not None else ()
         for inlet in inlets:
-            if inlet.is_saturated():
+            if inlet not in left and inlet.is_saturated() and self.session.withholds(inlet):
                 inlet.withheld.append(self)
                 self.awaited += 1
+                if self.fan is not None and inlet not in self.fan.inlets:
+                    self.fan = None  # that one does not let go because of others
                 if not self.withheld:
                     self.withheld = True
                     self.session.withheld_at(inlet)
         if not self.awaited:
+            self.complete()
+
+    def look(self) -> None:
+        """Be done if it waits for queues that have been left behind only."""
+        if self.withheld and self.fan is not None and not self.done and not self.fan.holders():
             self.complete()
 
     def lose(self) -> None:
@@ -110,6 +130,7 @@ class Span:
         self.settle_one()
 
     def complete(self) -> None:
+        self.done = True
         at, end = self.first, self.first + self.count
         for low, high in self.rejected.ranges() if self.rejected is not None else ():
             if at < low:

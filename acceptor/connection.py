@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor import handshake
+from acceptor.arrivals import Stay
 from acceptor.channel import Channel
 from acceptor.clients import Traits, traits_of
 from penstock.amqp import methods
@@ -24,6 +25,7 @@ from penstock.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.core import AcceptorCore
+    from acceptor.inlet import Inlet
 
 log = get_logger()
 
@@ -71,10 +73,15 @@ class Connection:
         self.properties: dict[str, Any] = {}
         self.client = ""
         self.traits = Traits()
-        self.held_channels = 0
+        self.blocked_channels = 0
         self.told_blocked = 0.0
+        self.told_reason = ""
         self.parked_octets = 0
+        self.ignores_flow = False
+        self.stay = Stay()
+        self.closed_at: dict[Inlet, float] = {}
         self.reads = True
+        self.read_since = core.now
         self.writable = True
         self.last_received = core.now
         self.last_sent = core.now
@@ -108,10 +115,13 @@ class Connection:
             except Exception:
                 log.exception("internal error", connection=self.id, peer=self.peer)
                 self.fail(amqp_error(541, "internal error"))
+        if not self.reads:
+            self.core.throttle.look_for_acks(self)
         return used
 
     def refuse_protocol(self, octets: bytes) -> None:
         log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))
+        self.stay.ends(self, "no AMQP 0-9-1 client")
         self.output.write(PROTOCOL_HEADER)
         self.core.dirty[self] = None
         self.hang_up()
@@ -187,6 +197,7 @@ class Connection:
             self.expected = handshake.step(self, self.expected, method, arguments)
         except handshake.Refused as refused:
             log.warning("handshake refused", peer=self.peer, reason=str(refused))
+            self.stay.ends(self, str(refused))
             self.scanner.failed = True
             self.closing = True
             self.deadline = self.core.now + handshake.REFUSAL_SECONDS
@@ -195,6 +206,7 @@ class Connection:
                 self.deadline = None
                 log.info("connection open", connection=self.id, peer=self.peer, client=self.client, user=self.user,
                          vhost=self.vhost)  # fmt: skip
+                self.stay.begins(self)
 
     def log_in(self, mechanism: str, user: str, password: str) -> None:
         """Have a login decided on; what the client has sent ahead waits until it is."""
@@ -214,6 +226,7 @@ class Connection:
                     self.take_method(frame)
                 return
             log.warning("login refused", peer=self.peer, user=user, reason=reason)
+            self.stay.ends(self, f"login of user '{user}' refused: {reason}")
             self.scanner.failed = True
             # Counted from the question: how long it takes must not tell what was wrong.
             wait = asked + handshake.REFUSAL_SECONDS - self.core.now
@@ -240,8 +253,13 @@ class Connection:
         self.traits = traits_of(properties)
         if self.traits.receive_buffer:
             self.transport.limit_receive_buffer(self.traits.receive_buffer)
-        words = (properties.get(name) for name in ("product", "version", "connection_name"))
-        self.client = " ".join(str(word) for word in words if word)[:255]
+        words = (self.said(name) for name in ("product", "version", "connection_name"))
+        self.client = " ".join(word for word in words if word)[:255]
+
+    def said(self, name: str) -> str | None:
+        """A word that the client has said of itself."""
+        word = self.properties.get(name)
+        return str(word)[:255] if word else None
 
     def has_capability(self, name: str) -> bool:
         capabilities = self.properties.get("capabilities")
@@ -259,10 +277,12 @@ class Connection:
                 f"({self.channel_max})",
             )
         self.channels[number] = Channel(self, number)
+        self.core.open_channels += 1
         self.send(number, "channel_open_ok")
 
     def forget_channel(self, channel: Channel) -> None:
-        self.channels.pop(channel.number, None)
+        if self.channels.pop(channel.number, None) is not None:
+            self.core.open_channels -= 1
 
     # Octets out
 
@@ -286,6 +306,7 @@ class Connection:
         if self.deadline is not None and now >= self.deadline:
             if not self.closing:
                 log.info("handshake timed out", peer=self.peer)
+                self.stay.ends(self, "handshake timed out")
             self.hang_up()
         elif self.heartbeat and self.expected is None and not self.closing:
             if now - self.last_sent >= self.heartbeat / 2:
@@ -293,6 +314,7 @@ class Connection:
                 self.core.dirty[self] = None
             if self.reads and now - self.last_received > 2 * self.heartbeat + 1:
                 log.info("missed heartbeats", connection=self.id, peer=self.peer, seconds=2 * self.heartbeat)
+                self.stay.ends(self, "missed heartbeats")
                 self.hang_up()
 
     def pause_reading(self) -> None:
@@ -301,7 +323,7 @@ class Connection:
 
     def resume_reading(self) -> None:
         self.reads = True
-        self.last_received = self.core.now
+        self.read_since = self.last_received = self.core.now
         self.transport.resume_reading()
 
     def drip(self, octets: int) -> None:
@@ -314,8 +336,8 @@ class Connection:
         return min(beats, self.traits.drip_seconds) if beats else self.traits.drip_seconds
 
     def settles(self) -> bool:
-        """Whether acks may come from the client: it consumes, or has deliveries in hand."""
-        return any(channel.consumers or channel.unacked.total for channel in self.channels.values())
+        """Whether the client may make room: it consumes, has deliveries in hand, or acks of them to commit."""
+        return any(channel.settles() for channel in self.channels.values())
 
     # The end
 
@@ -327,6 +349,7 @@ class Connection:
         self.close(error)
 
     def close(self, error: AMQPError) -> None:
+        self.stay.ends(self, error.reply_text)
         self.end_channels(keep_parked=False)
         self.send(
             0,
@@ -351,6 +374,7 @@ class Connection:
             return
         log.info("connection closed", connection=self.id, peer=self.peer, code=arguments["reply_code"],
                  text=arguments["reply_text"])  # fmt: skip
+        self.stay.ends(self, f"closed by the client: {arguments['reply_code']} {arguments['reply_text']}")
         self.end_channels(keep_parked=True)
         self.closing = True
         self.deadline = self.core.now + CLOSE_SECONDS
@@ -365,6 +389,7 @@ class Connection:
         for channel in self.channels.values():
             if not channel.closing:
                 channel.end(keep_parked=keep_parked)
+        self.core.open_channels -= len(self.channels)
         self.channels.clear()
 
     def hang_up(self) -> None:
@@ -379,10 +404,12 @@ class Connection:
         self.closed = True
         if not self.closing and self.expected is None:
             log.info("connection lost", connection=self.id, peer=self.peer, client=self.client)
+            self.stay.ends(self, "connection lost")
         self.end_channels(keep_parked=True)
         if not self.closing:
             self.core.delete_exclusive(self, lambda: None)
         self.core.forget_connection(self)
+        self.stay.is_over(self)
 
 
 def forced(text: str) -> HardError:

@@ -10,21 +10,27 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from acceptor.asking import Answer, ToRouter, ToShard
 from acceptor.channel import Channel
 from acceptor.connection import Connection, Transport, forced
 from acceptor.delivery import Delivery
-from acceptor.inlet import Gate, Inlet, Session
+from acceptor.episodes import Episodes
+from acceptor.escalation import Escalations
+from acceptor.event_log import EventLog
+from acceptor.fair import Weights
+from acceptor.gates import Gates
 from acceptor.logins import Logins
-from acceptor.methods.asking import Answer, ToRouter, ToShard
+from acceptor.metered_events import facts as metered_facts
+from acceptor.moving import Moves
 from acceptor.parked import ParkedRun
 from acceptor.patience import Patience
 from acceptor.permissions import Permissions
-from acceptor.pools import Pools
-from acceptor.pressure import Pressure
 from acceptor.replies import Replies
 from acceptor.routes import Routes
+from acceptor.settling import awaited
 from acceptor.shard_link import ShardLink
-from acceptor.stops import StopGate
+from acceptor.spool import Spool
+from acceptor.terms import UserTerms
 from acceptor.throttle import Throttle
 from acceptor.unacked_cy import Settlements
 from penstock import bus
@@ -34,14 +40,17 @@ from penstock.arena import Arena
 from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
-from penstock.watermarks import QueueLimits
+from penstock.telemetry.rows import Put, nowhere
 from router.topology import Queue, Topology
 
 log = get_logger()
 
 
 class AcceptorCore:
-    """One life of one acceptor. `stalled` connections wait for the replica to catch up with the topology."""
+    """One life of one acceptor. `stalled` connections wait for the replica to catch up with the topology.
+
+    `began` is when its clock was at 0, in seconds since 1970.
+    """
 
     def __init__(self, index: int, incarnation: int, gauges: Gauges, settings: Settings, node_name: str) -> None:
         self.index = index
@@ -50,35 +59,38 @@ class AcceptorCore:
         self.settings = settings
         self.node_name = node_name
         self.now = 0.0
+        self.began = 0.0
         self.topology = Topology()
         self.loaded = False
         self.links = [
             ShardLink(shard, gauges, index, settings.flow.pair_count, settings.flow.pair_bytes)
-            for shard in range(settings.shards)
+            for shard in range(gauges.shards)
         ]
         if self.has_place():
             for link in self.links:
                 link.begin_counting()
-        self.inlets: dict[int, Inlet] = {}
         self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users)
-        self.pools = Pools(self.topology, gauges, settings.acceptors, settings.flow.defaults, lambda: self.turns)
-        self.pressure = Pressure(self.topology, gauges)
-        self.stops: dict[int, StopGate] = {}
-        self.routes = Routes(
-            self.topology, self.links, self.inlets, settings.acceptors, self.pools, self.pressure, self.stops
-        )
-        self.throttle = Throttle(settings.flow.parking_bytes)
+        self.weights = Weights(self.topology)
+        self.gates = Gates(index, self.topology, gauges, settings, self.links, self.clock, lambda: self.turns)
+        self.moves = Moves(self)
+        self.routes = Routes(self.topology, self.links, settings.acceptors, self.gates, self.moves)
+        self.events = EventLog(self.topology, gauges, self.links)
+        self.user_terms = UserTerms(self.topology)
+        self.escalations = Escalations(self)
+        self.record: Put = nowhere
+        self.episodes = Episodes(self)
+        self.throttle = Throttle(settings.flow.parking_bytes, self.user_terms, self.escalations, self.episodes)
         self.arena: Arena | None = None
+        self.spool: Spool | None = None
         self.connections: dict[str, Connection] = {}
+        self.open_channels = 0
         self.delivery = Delivery(self)
         self.patience = Patience(self, settings.amqp.consumer_timeout)
         self.replies = Replies(self)
         self.dirty: dict[Connection, None] = {}
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
-        self.freed: dict[Session, None] = {}
-        self.changed_inlets: list[Inlet] = []
         self.until_current: list[Callable[[], None]] = []
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -136,8 +148,10 @@ class AcceptorCore:
 
             self.router_requests.append((request.name, request.arguments, done))
         else:
-            link = self.links[request.shard]
-            link.ask(request.operation, lambda result, error, parts: resume(Answer(result, error, parts)))
+            self.moves.ask(request, resume)
+
+    def ask_at(self, shard: int, operation: list[Any], resume: Callable[[Answer], None]) -> None:
+        self.links[shard].ask(operation, lambda result, error, parts: resume(Answer(result, error, parts)))
 
     def once_current(self, action: Callable[[], None]) -> None:
         """The router's answer may be here before the change that it speaks of: the replica has to have both."""
@@ -150,10 +164,20 @@ class AcceptorCore:
         self.links[shard].tell(*operation)
 
     def settling(self, shards: set[int]) -> list[Settlements]:
-        """Where settlements go, by shard; those of the given shards are opened."""
+        """Where settlements go, by shard, and last those of queues that move; those of the given shards are opened."""
         for shard in shards:
-            self.links[shard].settling()
-        return [link.next.settlements for link in self.links]
+            self.links[shard].settling(self.now)
+        return [*(link.next.settlements for link in self.links), self.moves.limbo]
+
+    def settled(self, channel: Channel, count: int) -> None:
+        """Settlements of so many messages of a channel are to leave: at once, if somebody may wait for them."""
+        if awaited(channel, count):
+            for shard in channel.shards:
+                self.links[shard].hurries = True
+
+    def waits(self) -> bool:
+        """Whether settlements wait for something else to say, or for `now` to be a little later."""
+        return any(link.waits(self.now) for link in self.links)
 
     def published(self, count: int) -> None:
         self.published_total += count
@@ -183,15 +207,11 @@ class AcceptorCore:
 
     def load(self, version: int, changes: list[Any]) -> None:
         """Start, or start again, from a snapshot."""
-        before = set(self.inlets)
         self.topology.reset()
         for change in changes:
             self.change(change)
-        present = {change[3] for change in changes if change[0] == "queue"}
-        for id in before - present:
-            self.close_inlet(id)
-        for number in self.stops.keys() - self.topology.stops.keys():
-            self.lift(number)
+        self.gates.keep_only({change[3] for change in changes if change[0] == "queue"})
+        self.moves.keep_only(self.topology.moves)
         for connection in list(self.connections.values()):
             self.check_home(connection)
         self.topology.version = version
@@ -206,10 +226,9 @@ class AcceptorCore:
 
     def follow_up(self) -> None:
         """Let go on what the topology held up: waits at gates, and methods that the router has answered."""
+        self.moves.settle()
         self.reroute()
-        changed, self.changed_inlets = self.changed_inlets, []
-        for inlet in changed:
-            self.look_at(inlet)
+        self.gates.look_at_changed()
         if not self.behind():
             actions, self.until_current = self.until_current, []
             for action in actions:
@@ -218,13 +237,17 @@ class AcceptorCore:
     def change(self, change: list[Any]) -> None:
         self.topology.apply(change)
         if change[0] == "queue":
-            self.limit_queue(Queue(*change[1:]))
+            self.gates.limit_queue(Queue(*change[1:]))
         elif change[0] == "queue_gone":
-            self.close_inlet(change[3])
+            self.gates.close_inlet(change[3])
+        elif change[0] == "move":
+            self.moves.follow(self.topology.moves[change[1]])
+        elif change[0] == "move_gone":
+            self.moves.over(change[1])
         elif change[0] == "stop":
-            self.stops.setdefault(change[1], StopGate(self.topology.stops[change[1]]))
+            self.gates.stop(change[1])
         elif change[0] == "stop_gone":
-            self.lift(change[1])
+            self.gates.lift(change[1])
         elif change[0] == "vhost_gone":
             self.expel(lambda connection: connection.vhost == change[1], f"vhost '{change[1]}' is deleted")
         elif change[0] == "user_gone":
@@ -244,43 +267,13 @@ class AcceptorCore:
             if connection.expected is None and not connection.closing and concerned(connection):
                 connection.close(forced(reason))
 
-    def limit_queue(self, queue: Queue) -> None:
-        """A queue is new, or a policy has changed what it may hold."""
-        limits, inlet = QueueLimits.from_wire(queue.limits), self.inlets.get(queue.queue_id)
-        if not limits.marks:
-            self.close_inlet(queue.queue_id)
-        elif inlet is None:
-            self.inlets[queue.queue_id] = Inlet(
-                self.gauges, self.settings.acceptors, queue.queue_id, queue.slot, queue.vhost, queue.name, limits
-            )
-        elif inlet.limits != limits:
-            inlet.limits = limits
-            self.changed_inlets.append(inlet)
-
-    def close_inlet(self, id: int) -> None:
-        """A queue with marks is gone, or has none any more: confirms withheld for it are given."""
-        inlet = self.inlets.pop(id, None)
-        if inlet is not None:
-            inlet.close()
-            self.freed |= inlet.waiting
-
-    def lift(self, number: int) -> None:
-        """A stop is no more: who waited for it need not."""
-        gate = self.stops.pop(number)
-        gate.lifted = True
-        self.freed |= gate.waiting
-
     def reroute(self) -> None:
-        """The topology has changed: who waits for a queue that its publish goes to no longer need not wait for it."""
+        """The topology has changed, and with it where publishes go, what they wait for, and on which terms."""
         self.routes.clear()
-        self.changed_inlets += self.pools.follow(self.freed)
-        waiting, self.freed = self.freed, {}
-        limits = (*self.inlets.values(), *self.pools.by_limit.values())
-        gates: list[Gate] = [*self.stops.values(), *limits, *self.links]
-        for gate in gates:
-            waiting |= gate.waiting
-        for session in waiting:
-            session.reconsider()
+        self.user_terms.clear()
+        self.weights.follow()
+        self.gates.reconsider()
+        self.throttle.take_terms()
 
     # Shards
 
@@ -292,13 +285,17 @@ class AcceptorCore:
         link.start()
 
     def shard_died(self, shard: int) -> None:
-        """Queues that are not durable are empty: publishes whose confirms were withheld are not in them any more."""
         self.links[shard].died()
+        self.moves.shard_died(shard)
         self.delivery.shard_died(shard)
-        for inlet in list(self.inlets.values()):
-            queue = self.topology.queue_by_id(inlet.id) if inlet.withheld else None
-            if queue is not None and queue.shard == shard and not queue.durable:
-                inlet.lose_withheld()
+        self.gates.shard_died(shard)
+
+    def shard_gone(self, shard: int) -> None:
+        """A shard has ended for good, with no queue on it."""
+        for channel in self.delivery.channels():
+            channel.shards.discard(shard)
+            channel.shared_prefetch.shard_gone(shard)
+        self.links[shard].end()
 
     def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
         """Take in one turn of a shard."""
@@ -310,39 +307,27 @@ class AcceptorCore:
             elif kind == bus.REPLY:
                 link.replied(operation[1], operation[2], operation[3], parts)
             elif kind == bus.FLOW:
-                self.flow(operation[1])
+                self.gates.hear(operation[1], operation[3])
+            elif kind == bus.MOST_WAITERS:
+                self.gates.parts.hear(operation[1], operation[2])
             elif kind == bus.REJECTED:
-                _, turn, index, _, first, count = operation
-                link.rejected(turn, index, first, count)
+                link.rejected(*operation[1:])
             elif kind == bus.ANSWERS:
                 self.replies.deliver(operation[1], bus.batch_at(parts, operation[2]), operation[3])
             elif kind == bus.REFUSED:
                 link.refused(*operation[1:])
+            elif kind == bus.FENCED:
+                self.moves.fenced(*operation[1:])
+            elif kind == bus.OPENED:
+                self.moves.opened(*operation[1:])
             else:
                 self.delivery.hear(shard, operation)
         link.taken(taken)
-        if self.pools.by_limit:
-            for pool in self.pools.closed():
-                self.look_at(pool)
+        self.gates.turn_taken()
         if link.awaits:
             self.delivery.go_on(shard)
+            self.moves.went_on(shard)
             self.replies.tell_again(shard)
-
-    def flow(self, id: int) -> None:
-        """A shard's broadcast: a queue, or (id below 0) its own memory, is saturated or has room again."""
-        gate = self.links[-1 - id] if id < 0 else self.inlets.get(id)
-        if gate is not None:
-            self.look_at(gate)
-
-    def look_at(self, gate: Inlet | ShardLink) -> None:
-        """Do as the gauges say: a broadcast is a reason to look; it may be late, come again, or have been lost."""
-        if gate.is_saturated():
-            for session in list(gate.waiting):
-                session.held_at(gate)
-            return
-        if isinstance(gate, Inlet):
-            gate.release_withheld()
-        gate.serve()
 
     # Turns and time
 
@@ -351,15 +336,27 @@ class AcceptorCore:
         self.turns += 1
         confirming, self.confirming = self.confirming, {}
         for channel in confirming:
-            if channel.confirms is not None and not channel.closing:
-                self.confirmed_total += sum(count for _, count, negative in channel.confirms.completed if not negative)
-                channel.confirms.write(channel.number, channel.connection.output)
-                self.dirty[channel.connection] = None
+            if not channel.closing:
+                self.write_confirms(channel)
         turns = []
         for link in self.links:
-            while (frames := link.close_turn(self.topology.version)) is not None:
+            while (frames := link.close_turn(self.topology.version, self.now)) is not None:
                 turns.append((link.index, frames))
         return turns
+
+    def clock(self) -> float:
+        """The machine's monotonic clock, as of now."""
+        return self.now
+
+    def time_us(self) -> int:
+        """Microseconds since 1970, as of now."""
+        return int((self.now + self.began) * 1_000_000)
+
+    def write_confirms(self, channel: Channel) -> None:
+        if channel.confirms is not None:
+            self.confirmed_total += sum(count for _, count, negative in channel.confirms.completed if not negative)
+            channel.confirms.write(channel.number, channel.connection.output)
+            self.dirty[channel.connection] = None
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         self.timers.append((self.now + seconds, action))
@@ -373,26 +370,31 @@ class AcceptorCore:
             else:
                 self.timers.append((due, action))
         self.throttle.drip(self.now)
-        for inlet in list(self.inlets.values()):
-            if inlet.waiting or inlet.withheld:
-                self.look_at(inlet)
-        if self.pressure.look(self.freed):
+        self.gates.recheck_queues()
+        if self.gates.pressure.look(self.gates.freed):
             self.reroute()
-        for pool in self.pools.closed():
-            self.look_at(pool)
-        for link in self.links:
-            if link.waiting:
-                self.look_at(link)
+        self.gates.recheck_others(self.now)
+        self.tell_of_metered()
+        self.escalations.look(self.now)
         for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
             del self.orphans[orphan]
         self.delivery.forget_holders()
         self.write_counters()
+
+    def tell_of_metered(self) -> None:
+        """Events about limits of rates and paced queues."""
+        begun, over = self.gates.metered.changed(self.now)
+        for held in begun:
+            self.events.tell(metered_facts(held, True, self.now), self.now + self.began)
+        for held in over:
+            self.events.tell(metered_facts(held, False, self.now), self.now + self.began)
 
     def tick(self) -> None:
         """Once a second: heartbeats and deadlines."""
         for connection in list(self.connections.values()):
             connection.tick(self.now)
         self.patience.tick(self.now)
+        self.routes.look_at_counting(self.now)
         self.throttle.tell_again(self.now)
 
     def has_place(self) -> bool:
@@ -405,10 +407,10 @@ class AcceptorCore:
         for link in self.links:
             link.begin_counting()
         self.gauges.counters_write(
-            "acceptor", self.index, len(self.connections),
-            sum(len(connection.channels) for connection in self.connections.values()),
+            "acceptor", self.index, len(self.connections), self.open_channels,
             len(self.throttle.held), self.throttle.parked_octets, len(self.throttle.paused),
             self.published_total, self.delivery.delivered_total, self.confirmed_total, self.turns,
+            len(self.throttle.ignoring), *[*self.escalations.counters(), self.gates.wakeups.lost],
         )  # fmt: skip
 
     def shut_down(self) -> None:

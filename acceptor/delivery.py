@@ -45,6 +45,12 @@ class Delivery:
         """An id for the gets of a channel."""
         return GETS | self.next_consumer(shard)
 
+    def rename(self, consumer: Consumer, id: int) -> None:
+        """It goes by another id from now on."""
+        if self.consumers.pop(consumer.id, None) is not None:
+            self.consumers[id] = consumer
+        consumer.id = id
+
     def forget(self, consumer: Consumer) -> None:
         self.consumers.pop(consumer.id, None)
 
@@ -75,7 +81,8 @@ class Delivery:
 
     def open_window(self, consumer: Consumer) -> None:
         """Tell the shard what has left for the socket."""
-        self.core.links[consumer.queue.shard].open_window(consumer.id, consumer.written)
+        if consumer.shard < len(self.core.links):  # else its queue moves, and its window is opened when that is over
+            self.core.links[consumer.shard].open_window(consumer.id, consumer.written)
         consumer.written = 0
 
     def writable(self, connection: Connection, writable: bool) -> None:
@@ -104,11 +111,12 @@ class Delivery:
     def attach_again(self, shard: int) -> list[tuple[list[Any], Reply]]:
         """What attaches its consumers to the next life of a shard.
 
-        One that waits for the answer to its first request is not among them: that is asked again.
+        One that waits for the answer to its first request is not among them: that is asked again. Nor is one whose
+        queue is on its way to another shard (acceptor/moving.py).
         """
         attach: list[tuple[list[Any], Reply]] = []
         for consumer in self.consumers.values():
-            if consumer.queue.shard == shard and consumer.age:
+            if consumer.shard == shard and consumer.age:
                 consumer.written = 0
                 attach.append((consumer.operation(), partial(self.attached_again, consumer)))
         return attach
@@ -121,6 +129,8 @@ class Delivery:
             for transaction in channel.transactions():
                 held.extend_held(transaction.settlements[shard])
         for sent in self.core.links[shard].unsafe():
+            if sent.returned is not None:
+                held.extend(sent.returned, requeues=True)
             held.extend(sent.settlements, requeues=True)
             for commit in sent.commits.values():
                 if commit.settlements is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from acceptor.parked import ParkedRun
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.properties import decode_properties, header_types, with_reply_to, without_header
+from penstock.amqp.properties import PROPERTIES_AT, decode_properties, header_types, with_reply_to, without_header
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.values import ByteArray
 from penstock.batch_cy import HAS_CC, HAS_DIRECT_REPLY_TO, HAS_USER_ID, ODD_EXPIRATION, BatchBuilder
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 EXAMINED = HAS_USER_ID | HAS_CC | HAS_DIRECT_REPLY_TO | ODD_EXPIRATION
 # How long a message may live at most: ten years, in milliseconds.
 EXPIRATION_MAX = 315_360_000_000
-# Class, weight and body size stand before the properties in a content header.
-PROPERTIES = 12
 
 
 def examined(channel: Channel, run: PublishRun) -> Iterator[ParkedRun]:
@@ -64,7 +62,7 @@ def piece(run: PublishRun, builder: BatchBuilder, further: tuple[str, ...]) -> P
 
 def examine(channel: Channel, header: bytes, flags: int) -> tuple[bytes, tuple[str, ...]]:
     """The header as it is to be delivered, and the further routing keys. AMQPError if the message may not be taken."""
-    octets = header[PROPERTIES:]
+    octets = header[PROPERTIES_AT:]
     properties = decode_properties(octets)
     if flags & HAS_DIRECT_REPLY_TO and channel.reply_consumer is None:
         raise amqp_error(406, "fast reply consumer does not exist")
@@ -79,7 +77,7 @@ def examine(channel: Channel, header: bytes, flags: int) -> tuple[bytes, tuple[s
     if flags & HAS_CC:
         keys = further_keys(cast(dict[str, object], properties["headers"]), octets)
         octets = without_header(octets, "BCC")
-    return header[:PROPERTIES] + octets, keys
+    return header[:PROPERTIES_AT] + octets, keys
 
 
 def check_user(claimed: object, user: str) -> None:

@@ -14,6 +14,7 @@ from penstock import __version__
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.spec import MethodSpec
 from penstock.amqp.tables_cy import decode_table
+from penstock.durations import shown
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
@@ -28,6 +29,7 @@ CAPABILITIES = (
     "consumer_priorities",
     "per_consumer_qos",
     "direct_reply_to",
+    "leases",
 )
 # A refused login is answered only after this many seconds, so that guessing is slow.
 REFUSAL_SECONDS = 1.0
@@ -120,6 +122,14 @@ def open_(connection: Connection, arguments: dict[str, Any]) -> None:
         raise amqp_error(530, f"vhost {vhost} not found")
     if not connection.core.permissions.may_open(connection.user, vhost):
         raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
+    held_off = connection.core.topology.hold_offs.get((connection.user, connection.peer_host))
+    left = 0.0 if held_off is None else held_off.until - connection.core.now - connection.core.began
+    if held_off is not None and left > 0:
+        raise amqp_error(
+            530,
+            f"connection refused for user '{connection.user}' from {connection.peer_host}: held off for another "
+            f"{shown(left)}, {held_off.reason}",
+        )
     connection.vhost = vhost
     connection.access = connection.core.permissions.access(connection.user, vhost)
     connection.send(0, "connection_open_ok")

@@ -11,23 +11,44 @@ of the overshoot that is published with the marks: whatever the number of produc
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
+from acceptor.fair import FairLine
+from acceptor.terms import STANDARD, Terms
 from penstock.gauges import Gauges
 from penstock.watermarks import Marks, QueueLimits
 
 if TYPE_CHECKING:
-    from acceptor.confirms import Span
+    from acceptor.confirms import Confirmed, Span
+    from acceptor.lanes import Lane
+    from acceptor.pace import Pace
 
 UNLIMITED = 1 << 62
+# The flow of a queue that is gone: it holds nobody.
+CLOSED = (True, False, 0, 0)
 # What a session is let in with at least, where there is room for it: turns of single messages would cost too much.
 SHARE = 64
+SHARE_OCTETS = 64 * 1024
+# How often a queue is looked at that is not paced any more.
+LOOK_SECONDS = 0.1
 
 
 class Session(Protocol):
     """A channel that may wait: it publishes what it has parked, as far as there is room, when it is let in."""
 
+    held_by: Gate | None
+    vhost: str
+
     def admit(self, most: int) -> None: ...
+
+    def share(self, by: str) -> tuple[Hashable, int]:
+        """What it shares its turns by, and with what weight."""
+        ...
+
+    def size(self) -> int:
+        """Octets of the next message that it has parked, about; at least 1."""
+        ...
 
     def held_at(self, gate: Gate) -> None: ...
 
@@ -37,9 +58,16 @@ class Session(Protocol):
 class Gate(Protocol):
     """What a publish must pass: a queue with a limit, or the link to a shard."""
 
-    waiting: OrderedDict[Session, None]
+    @property
+    def waiting(self) -> OrderedDict[Session, None]: ...
 
-    def room(self) -> tuple[int, int]: ...
+    def room(self) -> tuple[int, int]:
+        """(messages, octets) that may be sent now."""
+        ...
+
+    def some_room(self) -> tuple[int, int]:
+        """No more than `room`, and 0 only where that is: all that most publishes need to know."""
+        ...
 
     def admits(self, count: int, octets: int) -> bool: ...
 
@@ -47,37 +75,86 @@ class Gate(Protocol):
 
     def serve(self) -> None: ...
 
+    @property
+    def opens_with_time(self) -> bool:
+        """Whether nobody tells when there is room again (`acceptor.metered`)."""
+        ...
+
+    @property
+    def terms(self) -> Terms | None:
+        """On which channels are held at it; None where it is not a queue's, or that of several."""
+        ...
+
 
 class Inlet:
     """The gate of one queue. `in_flight` counts messages and octets that the shard has not taken in yet.
 
-    `closed` is one whose queue is gone: its slot in the gauges may be another queue's by now.
+    One that publishes pass together with others (`fanned`) may be `left` behind by them (acceptor/fan.py), until it has
+    room. `closed` is one whose queue is gone: its slot in the gauges may be another queue's by now. `told` is the flow
+    epoch whose stop all who wait have been told of; `weight` is what was last said of those who wait, and `most_weight`
+    the largest that any acceptor has (acceptor/parts.py).
     """
 
     __slots__ = (
-        "acceptors", "closed", "gauges", "id", "in_flight", "in_flight_bytes", "limits", "name", "slot", "vhost",
-        "waiting", "withheld",
+        "_limits", "acceptors", "calm", "closed", "fanned", "gauges", "id", "in_flight", "in_flight_bytes", "lane",
+        "left", "marks", "most_weight", "name", "overshoot", "pace", "slot", "terms", "told", "vhost",
+        "waiting", "weight", "withheld",
     )  # fmt: skip
 
     def __init__(
-        self, gauges: Gauges, acceptors: int, id: int, slot: int, vhost: str, name: str, limits: QueueLimits
-    ) -> None:
+        self, gauges: Gauges, acceptors: int, id: int, slot: int, vhost: str, name: str, limits: QueueLimits,
+        terms: Terms = STANDARD,
+    ) -> None:  # fmt: skip
         self.gauges = gauges
         self.acceptors = acceptors
         self.id = id
         self.slot = slot
         self.vhost = vhost
         self.name = name
+        self.closed = False
         self.limits = limits
+        self.terms = terms
+        self.pace: Pace | None = None
+        self.lane: Lane | None = None
         self.in_flight = 0
         self.in_flight_bytes = 0
-        self.waiting: OrderedDict[Session, None] = OrderedDict()
+        self.waiting = FairLine()
         self.withheld: list[Span] = []
-        self.closed = False
+        self.fanned = self.left = False
+        self.told = -1
+        self.weight = self.most_weight = 0
 
     def __str__(self) -> str:
-        """What an operator or a client is told: the depth against the marks."""
+        """What an operator or a client is told: the depth against the marks, or the pace."""
+        if self.pace is not None and not self.is_saturated():
+            target = self.pace.pacing.target
+            return f"queue '{self.name}' in vhost '{self.vhost}': {self.depth()[0]} messages, paced to {target}"
         return f"queue '{self.name}' in vhost '{self.vhost}': {told(self.limits.marks, *self.depth())}"
+
+    @property
+    def limits(self) -> QueueLimits:
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: QueueLimits) -> None:
+        """Each publish asks for the marks, and how far they may be exceeded."""
+        self._limits = limits
+        self.marks = limits.marks
+        self.overshoot = limits.marks.overshoot_count, limits.marks.overshoot_bytes
+        self.calm = None if self.closed else self.calm_at()
+
+    def calm_at(self) -> tuple[int, int, int, int] | None:
+        """At or below such a depth, in messages and octets, so much may be under way, whatever the depth is: then a
+        publish need not look at more. None if there is no such depth.
+        """
+        depth, most = calm_below(self.marks.stop_count, self.overshoot[0], self.acceptors)
+        depth_bytes, most_octets = calm_below(self.marks.stop_bytes, self.overshoot[1], self.acceptors)
+        return (depth, depth_bytes, most, most_octets) if depth >= 0 and depth_bytes >= 0 else None
+
+    def share_by(self, by: str) -> None:
+        """A policy says whose turns are one."""
+        if by != self.waiting.by:
+            self.waiting = self.waiting.shared_by(by)
 
     def depth(self) -> tuple[int, int]:
         """Messages and octets that count against the marks."""
@@ -86,52 +163,81 @@ class Inlet:
     def is_saturated(self) -> bool:
         return not self.closed and self.gauges.saturated(self.slot)
 
+    def flow_epoch(self) -> int:
+        """Another one with each stop and resume."""
+        return self.gauges.flow_epoch(self.slot)
+
+    def stands_aside(self) -> bool:
+        """Whether it stops nobody, whatever its depth."""
+        return self.closed or self.gauges.aside(self.slot)
+
+    def flow(self) -> tuple[bool, bool, int, int]:
+        """Whether it stands aside, whether it is saturated, and its depth: each publish asks for all of it."""
+        return self.gauges.flow(self.slot) if not self.closed else CLOSED
+
+    def some_room(self) -> tuple[int, int]:
+        if self.calm is not None and self.pace is None and not self.most_weight:
+            depth, depth_bytes, most, most_octets = self.calm
+            count, octets = most - self.in_flight, most_octets - self.in_flight_bytes
+            if count > 0 and octets > 0 and self.gauges.is_calm(self.slot, depth, depth_bytes):
+                return count, octets
+        return self.room()
+
     def room(self) -> tuple[int, int]:
-        """(messages, octets) that may be sent now."""
-        if self.closed:
+        aside, saturated, depth, depth_bytes = self.flow()
+        if aside:
             return UNLIMITED, UNLIMITED
-        if self.is_saturated():
+        if saturated:
             return 0, 0
-        marks = self.limits.marks
-        count, octets = self.share()
+        count, octets = self.share(depth, depth_bytes)
+        marks = self.marks
         if self.acceptors > 1:
             # The depth lacks what the others have under way: together they have no more than twice the overshoot.
-            count = min(count, max(2 * marks.overshoot_count // self.acceptors, 1)) if marks.stop_count else count
-            octets = min(octets, max(2 * marks.overshoot_bytes // self.acceptors, 1)) if marks.stop_bytes else octets
-        count -= self.in_flight if marks.stop_count else 0
-        octets -= self.in_flight_bytes if marks.stop_bytes else 0
+            most, most_octets = self.overshoot
+            count = min(count, max(2 * most // self.acceptors, 1)) if marks.stop_count else count
+            octets = min(octets, max(2 * most_octets // self.acceptors, 1)) if marks.stop_bytes else octets
+            if 0 < self.weight < self.most_weight:
+                count = self.part_of(count) if marks.stop_count else count
+                octets = self.part_of(octets) if marks.stop_bytes else octets
+        if marks.stop_count:
+            count -= self.in_flight
+        if marks.stop_bytes:
+            octets -= self.in_flight_bytes
+        if self.pace is not None:
+            count = min(count, self.pace.left(self))
+        if count > 0 and octets > 0:
+            return count, octets
         return max(count, 0), max(octets, 0 if self.in_flight else 1)
 
-    def share(self) -> tuple[int, int]:
-        """This acceptor's share, in messages and octets, of the room that the gauges show and of the overshoot."""
-        marks = self.limits.marks
+    def part_of(self, share: int) -> int:
+        """Of this acceptor's share: as it has fewer waiting than another."""
+        return max(share * self.weight // self.most_weight, 1)
+
+    def share(self, depth: int, depth_bytes: int) -> tuple[int, int]:
+        """This acceptor's share, in messages and octets, of the room at that depth and of the overshoot."""
+        stop, stop_bytes = self.marks.stop_count, self.marks.stop_bytes
         count = octets = UNLIMITED
-        depth, depth_bytes = self.depth()
-        if marks.stop_count:
-            count = max(marks.stop_count - depth, 0) + marks.overshoot_count
-            count = max(count // self.acceptors, 1)
-        if marks.stop_bytes:
-            octets = max(marks.stop_bytes - depth_bytes, 0) + marks.overshoot_bytes
-            octets = max(octets // self.acceptors, 1)
+        if stop:
+            count = ((stop - depth if stop > depth else 0) + self.overshoot[0]) // self.acceptors or 1
+        if stop_bytes:
+            left = stop_bytes - depth_bytes if stop_bytes > depth_bytes else 0
+            octets = (left + self.overshoot[1]) // self.acceptors or 1
         return count, octets
 
     def admits(self, count: int, octets: int) -> bool:
         """Whether so much may be sent at once. More than there can ever be room for may once nothing is under way."""
-        if self.closed:
+        aside, saturated, depth, depth_bytes = self.flow()
+        if aside:
             return True
-        if self.is_saturated():
+        if saturated or (self.pace is not None and not self.pace.left(self)):
             return False
         marks = self.limits.marks
-        room, space = self.share()
+        room, space = self.share(depth, depth_bytes)
         if count + self.in_flight <= room and octets + self.in_flight_bytes <= space:
             return True
         most = (marks.stop_count + marks.overshoot_count) // self.acceptors if marks.stop_count else UNLIMITED
         most_octets = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
         return self.in_flight == 0 and (count > most or octets > most_octets)
-
-    def entered(self, count: int, octets: int) -> None:
-        self.in_flight += count
-        self.in_flight_bytes += octets
 
     def taken(self, count: int, octets: int) -> None:
         """The shard has taken in what was under way."""
@@ -139,11 +245,55 @@ class Inlet:
         self.in_flight_bytes -= octets
 
     def serve(self) -> None:
-        serve(self)
+        """Let waiting sessions in, in turn, each its share of the room there is."""
+        if self.pace is not None:
+            self.pace.observe(self)
+        line, counts = self.waiting, self.limits.marks.stop_count > 0 or self.pace is not None
+        turns = len(line)
+        if turns and min(self.room()) > 0:
+            room, octets = self.room()
+            quantum = max(room // line.weight, SHARE) if counts else max(octets // line.weight, SHARE_OCTETS)
+            while turns > 0 and line and min(self.room()) > 0:
+                if line.first is None:
+                    turns -= self.serve_share(quantum, counts)
+                elif not self.serve_first(line.first):
+                    return
+
+    @property
+    def opens_with_time(self) -> bool:
+        return self.pace is not None
+
+    def due(self) -> float:
+        """Of a paced queue: in how many seconds there may be room again."""
+        return self.pace.due(self) if self.pace is not None else LOOK_SECONDS
+
+    def serve_first(self, session: Session) -> bool:
+        """Let in who needs all its room at once; whether there was enough. Nobody goes before it."""
+        self.waiting.pop(session)
+        session.admit(SHARE)
+        return self.waiting.first is not session
+
+    def serve_share(self, quantum: int, counts: bool) -> int:
+        """One turn; how many sessions were let in."""
+        line = self.waiting
+        share = line.begin_turn(quantum)
+        let_in, most_let_in = 0, len(share.sessions)
+        part = max(share.surplus // most_let_in, SHARE if counts else SHARE_OCTETS)
+        while share.surplus > 0 and share.sessions and let_in < most_let_in and min(self.room()) > 0:
+            session = next(iter(share.sessions))
+            before = self.in_flight if counts else self.in_flight_bytes
+            most = min(share.surplus, part) if counts else max(min(share.surplus, part) // session.size(), 1)
+            line.pop(session)
+            session.admit(most)
+            share.surplus -= (self.in_flight if counts else self.in_flight_bytes) - before
+            let_in += 1
+        line.end_turn(quantum)
+        return let_in
 
     def close(self) -> None:
         """The queue is gone: nothing waits for its room any more."""
         self.closed = True
+        self.calm = None
         self.release_withheld()
 
     def lose_withheld(self) -> None:
@@ -152,11 +302,34 @@ class Inlet:
         for span in withheld:
             span.lose()
 
+    def release_left(self) -> None:
+        """Give the confirms that wait for this queue though its producers are not held any more."""
+        for span in self.withheld:
+            span.look()
+        self.withheld = [span for span in self.withheld if not span.done]
+
+    def release_withheld_of(self, session: Confirmed) -> None:
+        """Confirms of one session wait for it no longer."""
+        of_it = [span for span in self.withheld if span.session is session]
+        if of_it:
+            self.withheld = [span for span in self.withheld if span.session is not session]
+        for span in of_it:
+            span.settle_one()
+
     def release_withheld(self) -> None:
         """Confirms that waited for this queue wait for it no longer."""
         withheld, self.withheld = self.withheld, []
         for span in withheld:
             span.settle_one()
+
+
+def calm_below(stop: int, overshoot: int, acceptors: int) -> tuple[int, int]:
+    """A depth, and what one acceptor may at least have under way while the queue is no deeper, by one stop mark."""
+    if not stop:
+        return UNLIMITED, UNLIMITED
+    if acceptors == 1:
+        return stop // 2, stop - stop // 2
+    return stop - overshoot - acceptors, max(2 * overshoot // acceptors, 1)
 
 
 def told(marks: Marks, count: int, octets: int) -> str:
@@ -177,7 +350,8 @@ def serve(gate: Gate) -> None:
         if room <= 0 or octets <= 0:
             return
         session, _ = gate.waiting.popitem(last=False)
-        session.admit(max(room // turns, SHARE))
+        most = max(room // turns, SHARE) if room < UNLIMITED else max(octets // turns // session.size(), 1)
+        session.admit(most)
         turns -= 1
         if turns and next(iter(gate.waiting), None) is session:
             return  # it needs more than there is, all at once: nobody goes before it

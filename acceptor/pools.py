@@ -10,7 +10,9 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from acceptor.inlet import Inlet, Session, told
+from acceptor.inlet import Gate, Inlet, Session, told
+from acceptor.move_depths import MoveDepths
+from acceptor.terms import Terms, terms_of
 from penstock.gauges import Gauges
 from penstock.watermarks import FlowDefaults, QueueLimits
 from router.policy_keys import SHARED, USER
@@ -23,11 +25,18 @@ if TYPE_CHECKING:
 NO_QUEUE = 0
 """Ids of queues count from 1."""
 
+Depths = tuple[int, int, int, int]
+
 
 class Pool(Inlet):
-    """The gate of one limit. `queues` finds those that it is over when the topology has changed; `ids` are a user's."""
+    """The gate of one limit. `queues` finds those that it is over when the topology has changed; `ids` are a user's;
+    `moving` those that are `away` then, on their way to another shard.
+    """
 
-    __slots__ = ("ids", "limit", "members", "queues", "read", "saturated", "slots", "stale", "turn", "turns")
+    __slots__ = (
+        "away", "epoch", "ids", "limit", "members", "moving", "queues", "read", "saturated", "slots", "stale", "turn",
+        "turns",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -36,23 +45,28 @@ class Pool(Inlet):
         limit: SharedLimit,
         queues: Callable[[Pool], Iterable[Queue]],
         turns: Callable[[], int],
+        away: MoveDepths,
     ) -> None:
-        super().__init__(gauges, acceptors, NO_QUEUE, 0, limit.vhost, limit.name, _limits(limit))
+        terms = terms_of(limit.throttle, limit.hold)
+        super().__init__(gauges, acceptors, NO_QUEUE, 0, limit.vhost, limit.name, _limits(limit), terms)
         self.limit = limit
         self.queues = queues
         self.turns = turns
         self.slots = array("q")
+        self.away = away
+        self.moving: list[Queue] = []
         self.members: frozenset[int] = frozenset()
         self.stale = True
         self.ids: set[int] = set()
         self.saturated = False
+        self.epoch = 0
         self.turn = -1
         self.read = (0, 0, 0, 0)
 
     def __str__(self) -> str:
         how = "all of" if self.limit.shared == SHARED[0] else "the deepest of"
         depth = self.depth()
-        return f"{self.limit}, {how} {len(self.slots)} queues: {told(self.limits.marks, *depth)}"
+        return f"{self.limit}, {how} {len(self.members)} queues: {told(self.limits.marks, *depth)}"
 
     def depth(self) -> tuple[int, int]:
         """Added up once a turn of the loop."""
@@ -60,33 +74,61 @@ class Pool(Inlet):
             self.find_members()
             self.turn = self.turns()
             self.read = self.gauges.depths(self.slots)
+            for queue in self.moving:
+                self.read = _together(self.read, *self.away.depth(queue))
         return counted(self.limit.shared, self.read)
 
+    def stands_aside(self) -> bool:
+        return self.closed
+
+    def calm_at(self) -> None:
+        return None  # the depth is of many queues
+
+    def flow(self) -> tuple[bool, bool, int, int]:
+        return self.closed, self.is_saturated(), *self.depth()
+
     def find_members(self) -> None:
-        """Have `slots`, the places of its queues in the gauges, as the topology is now; `members` are the same."""
+        """Have the places of its queues in the gauges as the topology is now: `members` of all, `slots` of those that
+        do not move.
+        """
         if self.stale:
             self.stale = False
-            self.slots = array("q", [queue.slot for queue in self.queues(self)])
-            self.members = frozenset(self.slots)
+            queues = list(self.queues(self))
+            self.moving = [queue for queue in queues if queue.queue_id in self.away]
+            self.slots = array("q", [queue.slot for queue in queues if queue.queue_id not in self.away])
+            self.members = frozenset(queue.slot for queue in queues)
 
     def is_saturated(self) -> bool:
         if self.closed:
             return False
-        self.saturated = self.limits.marks.saturated(self.saturated, *self.depth())
-        return self.saturated
+        saturated = self.limits.marks.saturated(self.saturated, *self.depth())
+        self.epoch += saturated != self.saturated
+        self.saturated = saturated
+        return saturated
+
+    def flow_epoch(self) -> int:
+        return self.epoch
 
     def follow(self, limit: SharedLimit) -> bool:
         """Take up what topology and policy say now; whether the marks are others."""
         self.turn, self.stale = -1, True
         changed = limit.marks != self.limits.marks
         self.limit, self.limits = limit, _limits(limit)
+        self.terms = terms_of(limit.throttle, limit.hold)
         return changed
+
+
+def _together(read: Depths, count: int, octets: int) -> Depths:
+    """What `Gauges.depths` says, and one queue more."""
+    return read[0] + count, read[1] + octets, max(read[2], count), max(read[3], octets)
 
 
 class Manifold:
     """A pool as a publish has to pass it that goes to several of its queues: each message counts `times` in it."""
 
     __slots__ = ("pool", "times", "waiting")
+
+    opens_with_time = False
 
     def __init__(self, pool: Inlet, times: int) -> None:
         self.pool = pool
@@ -96,11 +138,17 @@ class Manifold:
     def __str__(self) -> str:
         return str(self.pool)
 
+    @property
+    def terms(self) -> Terms:
+        return self.pool.terms
+
     def room(self) -> tuple[int, int]:
         count, octets = self.pool.room()
         if count < self.times and not self.pool.in_flight:
             return min(count, 1), octets  # more than there is ever room for: one by one
         return count // self.times, octets // self.times
+
+    some_room = room
 
     def admits(self, count: int, octets: int) -> bool:
         return self.pool.admits(count * self.times, octets * self.times)
@@ -112,17 +160,29 @@ class Manifold:
         self.pool.serve()
 
 
+def itself(gate: Gate) -> Gate:
+    """The gate, or the pool where it is one as a publish has to pass it."""
+    return gate.pool if isinstance(gate, Manifold) else gate
+
+
 class Pools:
     """The pools of an acceptor, made when a route is made that they are on. `active`: whether a policy asks for any."""
 
     def __init__(
-        self, topology: Topology, gauges: Gauges, acceptors: int, defaults: FlowDefaults, turns: Callable[[], int]
+        self,
+        topology: Topology,
+        gauges: Gauges,
+        acceptors: int,
+        defaults: FlowDefaults,
+        turns: Callable[[], int],
+        away: MoveDepths,
     ) -> None:
         self.topology = topology
         self.gauges = gauges
         self.acceptors = acceptors
         self.defaults = defaults
         self.turns = turns
+        self.away = away
         self.active = False
         self.by_limit: dict[tuple[str, ...], Pool] = {}
 
@@ -132,7 +192,9 @@ class Pools:
         for limit in shared_limits(self.topology, access.vhost, exchanges, key, access.user, self.defaults):
             pool = self.by_limit.get(limit.key)
             if pool is None:
-                pool = self.by_limit[limit.key] = Pool(self.gauges, self.acceptors, limit, self.queues_of, self.turns)
+                pool = self.by_limit[limit.key] = Pool(
+                    self.gauges, self.acceptors, limit, self.queues_of, self.turns, self.away
+                )
             if limit.sort == USER and not pool.ids.issuperset(ids := [queue.queue_id for queue in queues]):
                 pool.ids.update(ids)
                 pool.follow(limit)
@@ -155,10 +217,7 @@ class Pools:
 
     def follow(self, freed: dict[Session, None]) -> list[Pool]:
         """The topology has changed: the pools whose marks are others. Who waits at one that is no more is `freed`."""
-        places = ["", *self.topology.vhosts()]
-        self.active = any(
-            says_something(policy) for place in places for policy in self.topology.policies(place, operator=False)
-        )
+        self.active = any(says_something(policy) for policy in self.topology.all_policies())
         changed = []
         for key, pool in list(self.by_limit.items()):
             limit = same_limit(pool.limit, self.topology, self.defaults) if self.active else None

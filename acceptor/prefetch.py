@@ -8,9 +8,10 @@ granted never exceed the limit together, and no room is tied up where nothing is
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from acceptor.methods.asking import Asking, ask_shard
+from acceptor.asking import Asking, ask_shard
 from penstock import bus
 
 if TYPE_CHECKING:
@@ -53,6 +54,25 @@ class SharedPrefetch:
                 yield from self.tell()
                 self.serve()
 
+    def moved(self, shard: int) -> None:
+        """A queue that the channel consumes from has moved to that shard: who keeps the limit may be another."""
+        self.shards.add(shard)
+        if not self.limit or len(self.shards) < 2 or self.told == BY_GRANTS:
+            return
+        core = self.channel.core
+        self.told = BY_GRANTS
+        core.delivery.sharing[self.channel.group] = self
+        awaited = set(self.shards)
+
+        def told(one: int, _answer: object) -> None:
+            awaited.discard(one)
+            if not awaited:
+                self.granting = self.told == BY_GRANTS
+                self.serve()
+
+        for one in sorted(self.shards):
+            core.ask_at(one, [bus.LIMIT, 0, self.channel.group, self.told], partial(told, one))
+
     def tell(self) -> Asking:
         """Let the shards know who keeps the limit. After their answers all that they sent by another one is here."""
         self.told = BY_GRANTS if self.limit and len(self.shards) > 1 else self.limit
@@ -80,6 +100,11 @@ class SharedPrefetch:
         self.granted.pop(shard, None)
         self.hungry.pop(shard, None)
         self.serve()
+
+    def shard_gone(self, shard: int) -> None:
+        """A shard was removed from the node: all that it sent is settled."""
+        self.shards.discard(shard)
+        self.lost(shard)
 
     def serve(self) -> None:
         """Grant the room that there is to who is hungry, in turn."""

@@ -12,13 +12,13 @@ gauges, when it looks for lost broadcasts; before a resource is above its resume
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
 from typing import NamedTuple
 
-from acceptor.inlet import UNLIMITED, Session
+from acceptor.inlet import Session
+from acceptor.shut_gate import ShutGate
 from penstock.bus import MESSAGE_WEIGHT
 from penstock.gauges import Gauges
-from router.policies import governing
+from router.policies import policy_for
 from router.policy_keys import GUARANTEE, VHOST
 from router.topology import Topology
 
@@ -37,30 +37,20 @@ class Share(NamedTuple):
         return self.held - self.guarantee
 
 
-class VhostGate:
+class VhostGate(ShutGate):
     """The gate of a vhost that is stopped. It is there as long as that lasts."""
 
     def __init__(self, vhost: str, share: Share, resource: str) -> None:
+        super().__init__()
         self.vhost = vhost
         self.share = share
         self.resource = resource
-        self.open = False
-        self.waiting: OrderedDict[Session, None] = OrderedDict()
 
     def __str__(self) -> str:
         return (
             f"vhost '{self.vhost}' holds {self.share.held:.0f} % of what the node does, {self.share.guarantee:.0f} % "
             f"are its guarantee, and the node's {self.resource} is nearly used up"
         )
-
-    def room(self) -> tuple[int, int]:
-        return (UNLIMITED, UNLIMITED) if self.open else (0, 0)
-
-    def admits(self, count: int, octets: int) -> bool:
-        return self.open
-
-    def is_saturated(self) -> bool:
-        return not self.open
 
     def serve(self) -> None:
         """Nobody is let in: when it opens it is taken away."""
@@ -86,7 +76,7 @@ class Pressure:
         changed = False
         for vhost in [vhost for vhost in self.gates if vhost not in over]:
             gate = self.gates.pop(vhost)
-            gate.open = changed = True
+            gate.lifted = changed = True
             freed |= gate.waiting
         for vhost in stopped:
             if vhost in self.gates:
@@ -114,6 +104,6 @@ class Pressure:
         return octets + MESSAGE_WEIGHT * count
 
     def guarantee(self, vhost: str) -> int | None:
-        policy = governing(self.topology.policies("", operator=False), VHOST, vhost)
+        policy = policy_for(self.topology, "", VHOST, vhost)
         found = policy.definition.get(GUARANTEE) if policy else None
         return None if found is None else int(str(found).rstrip("% "))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
 import socket
-import struct
-import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -18,32 +16,33 @@ import uvloop
 import zmq
 
 from acceptor import told
+from acceptor.client_protocol import READ_OCTETS, ClientProtocol
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
+from acceptor.hang_ups import HangUps
+from acceptor.open_holds import OpenHolds
+from acceptor.settling import SETTLING_SECONDS
+from acceptor.spool import Spool
 from penstock import bus, logs, process
 from penstock.arena import Arena, Borrower
 from penstock.control_server import ControlServer
-from penstock.endpoint import Endpoint, open_socket
+from penstock.endpoint import subscribe
+from penstock.flow_records import FlowRecords
 from penstock.gauges import Gauges
 from penstock.node import Node
 from penstock.questions import answer
 from penstock.router_client import RouterClient
-from penstock.turn_sockets import TurnDialer, TurnSockets
+from penstock.shard_dialers import ShardDialers, started
+from penstock.telemetry.writer import Writer
+from penstock.turn_sockets import TurnSockets
 
 log = logs.get_logger()
 
-# One read at most; a partial frame of at most the largest frame_max may stand before it.
-READ_OCTETS = 256 * 1024
-# What waits for a slow consumer's socket before its window stays closed.
-WRITE_HIGH_OCTETS = 1024 * 1024
 DRAIN_SECONDS = 2.0
 # How long what clients sent before they are told of the end may take to become safe.
 SAFE_SECONDS = 1.0
 # For requests that the router has not taken yet, milliseconds.
 LINGER_MS = 500
-# getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
-SO_MEMINFO = 55
-MEMINFO = struct.Struct("=II")
 
 
 class Acceptor:
@@ -57,37 +56,43 @@ class Acceptor:
         self.gauges = Gauges.open(node.gauges)
         self.core = AcceptorCore(index, incarnation, self.gauges, node.settings, f"penstock@{socket.gethostname()}")
         self.core.now = loop.time()
+        self.core.began = time.time() - loop.time()
         self.core.flush = self.flush
+        self.telemetry = Writer.of(node, "acceptor", index, incarnation)
+        if self.telemetry is not None:
+            self.core.record = self.telemetry.put
         self.verifier = ThreadPoolExecutor(1, "verifier")
         self.core.logins.background = self.in_background
         self.core.arena = self.make_arena()
+        flow = node.settings.flow
+        self.core.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
         self.protocols: dict[Connection, ClientProtocol] = {}
+        self.hang_ups = HangUps()
         self.emptied = asyncio.Event()
         self.ending = False
         self.all_safe = asyncio.Event()
         self.stalled: list[ClientProtocol] = []
         self.finishing = False
+        self.later: asyncio.TimerHandle | None = None
         self.buffer = bytearray(READ_OCTETS + node.settings.amqp.frame_max + 64)
         self.context: zmq.Context[Any] = zmq.Context()
-        self.shards: list[TurnDialer | None] = [None] * node.shards
-        self.met = [0] * node.shards
         identity = f"acceptor.{index}.{incarnation}"
-        self.identity = identity.encode()
-        events = open_socket(self.context, zmq.SUB)
-        events.setsockopt(zmq.SUBSCRIBE, b"")
-        events.connect(node.process_events)
-        self.events = Endpoint(loop, events, self.on_process_event)
+        self.shards = ShardDialers(self.turn_sockets, node, identity.encode())
+        self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
-        for shard in range(node.shards):
-            started = self.gauges.process_read("shard", shard)
-            if started.incarnation:
-                self.connect_shard(shard, started.incarnation)
+        for shard, life in started(self.gauges, node):
+            self.connect_shard(shard, life)
         self.questions = told.questions(self.core)
         self.control = ControlServer(node.control_of("acceptor", index, incarnation), self.on_question)
         self.server: asyncio.Server | None = None
         self.recheck_timer = loop.call_later(node.settings.flow.recheck_seconds, self.recheck)
         self.next_tick = loop.time() + 1
+        self.flow_records = FlowRecords(node.settings.data, "acceptor", index)
+        self.open_holds = OpenHolds(node.settings.data, index)
+        self.flow_records.write([], self.open_holds.left(), [])
+        self.open_holds.keep([])
+        self.metering = False
 
     def make_arena(self) -> Arena | None:
         """Without one large contents are copied on their way."""
@@ -95,7 +100,7 @@ class Acceptor:
         if not octets:
             return None
         try:
-            return Arena(octets, self.node.shards, self.node.acceptors)
+            return Arena(octets, self.node.shard_places, self.node.acceptors)
         except OSError as error:
             log.warning("no memory for an arena", octets=octets, error=str(error))
             return None
@@ -111,13 +116,8 @@ class Acceptor:
     # The other processes
 
     def connect_shard(self, shard: int, incarnation: int) -> None:
-        """Meet a life of a shard; what was meant for an earlier one is dropped."""
-        if self.met[shard] == incarnation:
-            return
-        self.met[shard] = incarnation
-        dialer = self.shards[shard]
-        if dialer is not None:
-            dialer.close()
+        """Meet a life of a shard. Events may pass before this process is subscribed to them: see `look_again`."""
+        self.lose_shard(shard, incarnation - 1)
 
         def on_turn(
             identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
@@ -125,18 +125,34 @@ class Acceptor:
         ) -> None:  # fmt: skip
             self.core.receive(shard, turn, operations, parts)
 
-        path = self.node.shard(shard, incarnation)
-        self.shards[shard] = TurnDialer(self.turn_sockets, path, self.identity, on_turn)
-        self.core.shard_started(shard)
+        if self.shards.meet(shard, incarnation, on_turn):
+            self.core.shard_started(shard)
+            self.schedule_finish()
+
+    def lose_shard(self, shard: int, incarnation: int) -> None:
+        if self.shards.lose(shard, incarnation):
+            self.core.shard_died(shard)
+            self.schedule_finish()
+
+    def look_again(self) -> None:
+        """Take in what the gauges say of shards, in case it was not heard."""
+        for shard, life in started(self.gauges, self.node):
+            self.connect_shard(shard, life)
+
+    def leave_shard(self, shard: int) -> None:
+        """A shard was removed from the node."""
+        self.shards.leave(shard)
+        self.core.shard_gone(shard)
         self.schedule_finish()
 
     def on_process_event(self, frames: list[bytes]) -> None:
         event, role, index, incarnation, _ = bus.unpack(frames[0])
-        if event == "died":
+        if event == "died" and role != "console":
             self.renew_arena()
         if role == "shard" and event == "died":
-            self.core.shard_died(index)
-            self.schedule_finish()
+            self.lose_shard(index, incarnation)
+        elif role == "shard" and event == "gone":
+            self.leave_shard(index)
         elif role == "shard":
             self.connect_shard(index, incarnation)
         elif role == "router" and event == "started":
@@ -167,7 +183,12 @@ class Acceptor:
         """Finish the turn once everything that is ready has been read."""
         if not self.finishing:
             self.finishing = True
-            self.loop.call_soon(self.finish_turn)
+            self.loop.call_soon(self.finish_scheduled)
+
+    def finish_scheduled(self) -> None:
+        """Unless a turn was finished since: what was read by then was in it."""
+        if self.finishing:
+            self.finish_turn()
 
     def finish_turn(self) -> None:
         self.finishing = False
@@ -177,12 +198,34 @@ class Acceptor:
             dialer = self.shards[shard]
             assert dialer is not None
             dialer.send(frames)
+        if self.later is None and self.core.waits():
+            self.later = self.loop.call_later(SETTLING_SECONDS, self.finish_later)
         requests, self.core.router_requests = self.core.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
         dirty, self.core.dirty = self.core.dirty, {}
         for connection in dirty:
             self.flush(connection)
+        if not self.metering:
+            self.meter_later()
+
+    def meter_later(self) -> None:
+        """Look again after the time, where somebody waits for it."""
+        seconds = self.core.gates.metered.due()
+        if seconds is not None:
+            self.metering = True
+            self.loop.call_later(seconds, self.meter)
+
+    def meter(self) -> None:
+        self.metering = False
+        self.core.now = self.loop.time()
+        self.core.gates.metered.serve()
+        self.finish_turn()
+
+    def finish_later(self) -> None:
+        self.later = None
+        self.core.now = self.loop.time()
+        self.finish_turn()
 
     def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
         self.core.now = self.loop.time()
@@ -223,24 +266,32 @@ class Acceptor:
         if self.core.now >= self.next_tick:
             self.next_tick = self.core.now + 1
             self.core.tick()
+            self.look_again()
+            self.write_records(self.core.throttle.ledger.short_stops.take(self.core.now))
         self.caught_up()
         self.finish_turn()
         self.recheck_timer = self.loop.call_later(self.node.settings.flow.recheck_seconds, self.recheck)
 
+    def write_records(self, short_stops: list[dict[str, Any]]) -> None:
+        """Keep what was noted of flow control, and of short stops these sums."""
+        ledger = self.core.throttle.ledger
+        incidents, ledger.records = ledger.records, []
+        holds = ledger.open_records(self.core.now)
+        for record in [*incidents, *short_stops, *holds]:
+            record["begun"] += self.core.began
+            record["ended"] += self.core.began
+        self.flow_records.write(self.core.events.take(), incidents, short_stops)
+        self.open_holds.keep(holds)
+
     def notice_hang_ups(self) -> None:
-        """A paused socket is not read, but a peer that closed or reset it is noticed all the same (poll(2))."""
-        paused = {protocol.fd: protocol for c in self.core.throttle.paused if (protocol := self.protocols.get(c))}
-        if not paused:
-            return
-        poll = select.poll()
-        for fd in paused:
-            poll.register(fd, select.POLLRDHUP)
-        for fd, event in poll.poll(0):
-            protocol = paused[fd]
-            if event & (select.POLLERR | select.POLLHUP):
+        throttle = self.core.throttle
+        for protocol, dead, closed in self.hang_ups.look():
+            if dead:
                 protocol.transport.abort()
             elif protocol.connection is not None:
-                self.core.throttle.hung_up.add(protocol.connection)
+                throttle.arrived(protocol.connection)
+                if closed:
+                    throttle.hangs_up(protocol.connection)
 
     # Clients
 
@@ -283,130 +334,15 @@ class Acceptor:
             self.emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.emptied.wait(), DRAIN_SECONDS)
-        await asyncio.gather(*(dialer.finish() for dialer in self.shards if dialer is not None))
+        self.write_records(self.core.throttle.ledger.short_stops.take_all())
+        await asyncio.gather(*(dialer.finish() for dialer in self.shards))
+        if self.telemetry is not None:
+            self.telemetry.close()
         self.context.destroy(linger=LINGER_MS)
 
     def has_unsafe(self) -> bool:
         """Whether there is something that shards have not got yet, or have not said to be safe."""
         return any(link.up and (link.sent or link.turn) for link in self.core.links)
-
-
-class ClientProtocol(asyncio.BufferedProtocol):
-    """One client's socket. All of them read into the acceptor's one buffer; what is left of a read is kept here."""
-
-    def __init__(self, acceptor: Acceptor) -> None:
-        self.acceptor = acceptor
-        self.transport: Any = None
-        self.fd = -1
-        self.connection: Connection | None = None
-        self.rest = b""
-        self.stalled = False
-        self.dripping = 0
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        transport.set_write_buffer_limits(high=WRITE_HIGH_OCTETS)
-        self.fd = transport.get_extra_info("socket").fileno()
-        peer = transport.get_extra_info("peername") or ("", 0)
-        self.acceptor.core.now = self.acceptor.loop.time()
-        self.connection = self.acceptor.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
-        self.acceptor.protocols[self.connection] = self
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        size = len(self.rest)
-        buffer = memoryview(self.acceptor.buffer)
-        buffer[:size] = self.rest
-        if self.dripping:
-            return buffer[size : size + self.dripping]
-        return buffer[size : size + READ_OCTETS]
-
-    def buffer_updated(self, received: int) -> None:
-        if self.dripping:
-            self.dripping = 0
-            self.transport.pause_reading()
-        self.take(self.acceptor.buffer, len(self.rest) + received)
-
-    def take(self, buffer: bytearray, end: int) -> None:
-        """Give the octets to the connection, unless the replica is behind the topology: then they wait."""
-        acceptor, connection = self.acceptor, self.connection
-        assert connection is not None
-        acceptor.core.now = acceptor.loop.time()
-        if acceptor.core.behind():
-            self.stall(bytes(buffer[:end]))
-            return
-        used = connection.receive(buffer, end)
-        self.rest = bytes(memoryview(buffer)[used:end]) if used < end else b""
-        acceptor.schedule_finish()
-
-    def stall(self, octets: bytes) -> None:
-        self.rest = octets
-        self.stalled = True
-        self.transport.pause_reading()
-        self.acceptor.stalled.append(self)
-
-    def unstall(self) -> None:
-        self.stalled = False
-        if self.connection is None or self.connection.closed:
-            return
-        if self.connection.reads:
-            self.transport.resume_reading()
-        octets = bytearray(self.rest)
-        self.take(octets, len(octets))
-
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, error: Exception | None) -> None:
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            self.acceptor.protocols.pop(connection, None)
-            self.acceptor.core.dirty.pop(connection, None)
-            if not self.acceptor.protocols:
-                self.acceptor.emptied.set()
-            connection.lost()
-            self.acceptor.schedule_finish()
-
-    def pause_writing(self) -> None:
-        if self.connection is not None:
-            self.acceptor.core.delivery.writable(self.connection, False)
-
-    def resume_writing(self) -> None:
-        if self.connection is not None:
-            self.acceptor.core.delivery.writable(self.connection, True)
-            self.acceptor.schedule_finish()
-
-    # What the connection asks of its socket
-
-    def write(self, chunks: list[Any]) -> None:
-        if not self.transport.is_closing():
-            self.transport.writelines(chunks)
-
-    def pause_reading(self) -> None:
-        self.transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        if not self.stalled and not self.transport.is_closing():
-            self.dripping = 0
-            self.transport.resume_reading()
-
-    def drip(self, octets: int) -> None:
-        if not self.stalled and not self.transport.is_closing():
-            self.dripping = octets
-            self.transport.resume_reading()
-
-    def limit_receive_buffer(self, octets: int) -> None:
-        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
-
-    def is_overfull(self) -> bool:
-        """Whether the kernel holds more for it than the receive buffer's limit, by its own accounts (sock_diag(7))."""
-        if self.stalled or self.transport.is_closing():
-            return False
-        client = self.transport.get_extra_info("socket")
-        held, limit = MEMINFO.unpack(client.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO.size))
-        return bool(held > limit)
-
-    def close(self) -> None:
-        self.transport.close()
 
 
 async def serve(runtime: Path, index: int, incarnation: int) -> None:
@@ -422,8 +358,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     await acceptor.close()
 
 
-def main() -> None:
-    runtime, index, incarnation = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+def main(runtime: Path, index: int, incarnation: int) -> None:
     process.enter(runtime, "acceptor", index)
     process.keep_buffers()
     uvloop.run(serve(runtime, index, incarnation))

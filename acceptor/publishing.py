@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from acceptor import overtaking
 from acceptor.confirms import Span
 from acceptor.examined import EXAMINED, examined
 from acceptor.inlet import UNLIMITED, Gate
+from acceptor.lanes import passing, pieces
 from acceptor.parked import ParkedRun
+from acceptor.refusal import is_refused
+from acceptor.refusal import refuse as refuse_full
+from acceptor.returned import Returns
 from acceptor.routes import Route
 from acceptor.sessions import note
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.amqp.properties import headers
+from penstock.amqp.properties import PROPERTIES_AT, headers
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.spec import BY_NAME
 from penstock.batch_cy import HAS_HEADERS
@@ -27,6 +32,10 @@ NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
 
 def take(channel: Channel, run: PublishRun) -> None:
     """Publishes arrived: those that may be taken are. One that may not be ends the channel, or the connection."""
+    if channel.held_by is not None:
+        channel.core.episodes.came(channel, run.batch.count)
+    if channel.told_flow:
+        channel.core.throttle.published_on(channel, run.batch.count, len(run.batch.contents))
     if run.immediate:
         channel.fail(amqp_error(540, "immediate=true", PUBLISH))
     elif run.batch.all_flags(0, run.batch.count) & EXAMINED:
@@ -43,9 +52,36 @@ def take(channel: Channel, run: PublishRun) -> None:
 
 def accept(channel: Channel, run: ParkedRun) -> None:
     """Send what there is room for, park the rest."""
+    if channel.core.gates.lanes and channel.transaction is None:
+        try:
+            route = channel.core.routes.find(channel.access, run.address, run.further)
+        except AMQPError as error:
+            refuse(channel, error)
+            return
+        if route.lanes:
+            for piece, in_lane in pieces(run, route.lanes, (route.key, *route.further)):
+                accept_piece(channel, piece, route, in_lane)
+            return
+    accept_in_order(channel, run)
+
+
+def accept_piece(channel: Channel, run: ParkedRun, route: Route, in_lane: bool) -> None:
+    """Publishes to queues with a priority lane: what is for it overtakes what is parked, as far as it may pass."""
+    passes = passing(channel, run, route) if in_lane and channel.running is None and not channel.parked_methods else 0
+    if passes:
+        going = ParkedRun(run.address, run.mandatory, run.batch, run.first, passes, 0, run.further)
+        if channel.confirms is not None:
+            going.tag = channel.confirms.number(passes)
+        dispatch(channel, going, route, passes, in_lane=True)
+        run.advance(passes)
+    if run.count:
+        accept_in_order(channel, run)
+
+
+def accept_in_order(channel: Channel, run: ParkedRun) -> None:
     if channel.confirms is not None:
         run.tag = channel.confirms.number(run.count)
-    if channel.running is None and not channel.inbox:
+    if channel.running is None and (not channel.inbox or (channel.overtaking and overtaking.may_pass(channel, run))):
         forward(channel, run, UNLIMITED)
     if run.count and not channel.closing:
         channel.park(run)
@@ -80,6 +116,9 @@ def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> 
     if not gates:
         unroutable(channel, run)
         return
+    if channel.refusing is not None and is_refused(channel, gates):
+        refuse_full(channel, run)
+        return
     if route is not channel.route:
         note(channel, route)
     fresh = most == UNLIMITED
@@ -100,9 +139,10 @@ def fitting(run: ParkedRun, gates: Sequence[Gate], count: int, fresh: bool) -> i
     for gate in gates:
         if fresh and gate.waiting:
             return 0
-        room, octets = gate.room()
-        count = min(count, room)
-        if octets < UNLIMITED and count:
+        room, octets = gate.some_room()
+        if room < count:
+            count = room
+        if count and octets < len(run.batch.contents):
             fit = run.batch.fit(run.first, count, octets)
             count = fit if fit or octets == 0 else 1
         if count == 0:
@@ -118,17 +158,20 @@ def wait_at_closed(channel: Channel, gates: Sequence[Gate], fresh: bool) -> bool
     return bool(channel.gates)
 
 
-def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int) -> None:
-    """Put messages into the turn of every shard of the route."""
+def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane: bool = False) -> None:
+    """Put messages into the turn of every shard of the route. Confirms of those in a lane are not withheld."""
     span = None
     if channel.confirms is not None and run.tag:
-        span = Span(channel.confirms, run.tag, count, len(route.targets), route.inlets, channel)
-    octets = run.batch.body_bytes(run.first, count) if route.inlets else 0
+        span = Span(channel.confirms, run.tag, count, len(route.targets), () if in_lane else route.inlets, channel,
+                    None if in_lane else route.fan)  # fmt: skip
+    octets = run.batch.body_bytes(run.first, count) if route.inlets or route.meters else 0
+    for meter in route.meters:
+        meter.spend(count, octets, channel)
+    returns = Returns(channel, route.returning) if run.mandatory and route.returning else None
     for target in route.targets:
-        target.link.publish(target.queues, run.batch, run.first, count, span)
+        target.link.publish(target.queues, run.batch, run.first, count, span, returns, target.slots)
         for inlet in target.inlets:
-            inlet.entered(count, octets)
-            target.link.under_way(inlet, count, octets)
+            target.link.enter(inlet, count, octets)
     channel.core.published(count)
     run.advance(count)
 
@@ -147,7 +190,7 @@ def forward_by_headers(channel: Channel, run: ParkedRun, route: Route, most: int
 def first_by_headers(channel: Channel, run: ParkedRun, route: Route) -> tuple[ParkedRun, Route]:
     """The first message of a run, and the route that its headers give it."""
     _, header, _ = run.batch.record(run.first)
-    found = headers(header[12:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
+    found = headers(header[PROPERTIES_AT:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
     single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
     return single, channel.core.routes.by_headers(channel.access, route, found)
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acceptor.methods.asking import Asking, Handling, ask_shard
+from acceptor.asking import Asking, Handling, ask_shard
 from penstock import bus
 from penstock.amqp.encode_cy import DELIVER
 from penstock.amqp.errors import amqp_error
 from penstock.batch_cy import Batch
 from penstock.logs import get_logger
 from penstock.replies import PSEUDO_QUEUE, carrier, home_of, new_name
+from router.records import DRAINING, SERVING
+from router.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -45,23 +47,28 @@ class Replies:
         self.consumers: dict[str, ReplyConsumer] = {}
 
     def carrier(self, name: str) -> int:
-        return carrier(name, len(self.core.links))
+        return carrier(name, carriers(self.core.topology))
+
+    def tell(self, name: str, there: bool) -> None:
+        """Every shard that is there: each acceptor asks one that it knows of."""
+        for link in self.core.links:
+            if link.up:
+                link.tell(bus.REPLIES, name, there)
 
     def add(self, channel: Channel, tag: str) -> ReplyConsumer:
         name = new_name(self.core.index, self.core.incarnation)
         consumer = self.consumers[name] = ReplyConsumer(channel, tag, name)
-        self.core.tell(self.carrier(name), bus.REPLIES, name, True)
+        self.tell(name, True)
         return consumer
 
     def remove(self, consumer: ReplyConsumer) -> None:
         del self.consumers[consumer.name]
-        self.core.tell(self.carrier(consumer.name), bus.REPLIES, consumer.name, False)
+        self.tell(consumer.name, False)
 
     def tell_again(self, shard: int) -> None:
-        """A shard has begun another life."""
+        """A shard has begun its life, or another one."""
         for name in self.consumers:
-            if self.carrier(name) == shard:
-                self.core.tell(shard, bus.REPLIES, name, True)
+            self.core.tell(shard, bus.REPLIES, name, True)
 
     def deliver(self, name: str, batch: Batch, count: int) -> None:
         consumer = self.consumers.get(name)
@@ -78,6 +85,11 @@ class Replies:
             consumer.untaken += len(batch.contents)
         tag = channel.unacked.skip(count)
         connection.write_contents(channel.number, consumer.prefix, tag, False, b"", batch, 0, count)
+
+
+def carriers(topology: Topology) -> list[int]:
+    """The shards that pass answers on: those that are there to stay, for a while at least."""
+    return sorted(index for index, state in topology.shards.items() if state in (SERVING, DRAINING))
 
 
 def consume(channel: Channel, tag: str, arguments: dict[str, Any]) -> Handling:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from acceptor.counting import Counting, Meter
+from acceptor.fan import Fan, fan_of
 from acceptor.inlet import Gate, Inlet
-from acceptor.pools import Manifold, Pool, Pools
-from acceptor.pressure import Pressure, VhostGate
+from acceptor.move_gate import MoveGate
+from acceptor.pools import Manifold, Pool
+from acceptor.pressure import VhostGate
+from acceptor.rates import RateGate
+from acceptor.replies import carriers
 from acceptor.stops import StopGate
+from penstock import bus
 from penstock.amqp.errors import amqp_error
 from penstock.replies import carrier, home_of
+from penstock.watermarks import overflow_on_wire
 from router.policy_keys import SHARED
 from router.records import DEFAULT_EXCHANGE
 from router.topology import Queue, Topology
 
 if TYPE_CHECKING:
+    from acceptor.gates import Gates
+    from acceptor.moving import Moves
     from acceptor.permissions import Access
     from acceptor.shard_link import ShardLink
 
@@ -26,25 +35,46 @@ CACHE_SIZE = 65536
 CACHED_KEYS = 1024
 
 
-class Target:
-    """The queues of a route on one shard, and those of them that may be full."""
+Barrier = StopGate | VhostGate | MoveGate
 
-    __slots__ = ("inlets", "link", "queues")
+
+class Target:
+    """The queues of a route on one shard, their slots in the gauges, and those of them that may be full."""
+
+    __slots__ = ("inlets", "link", "queues", "slots")
 
     def __init__(self, link: ShardLink) -> None:
         self.link = link
         self.queues: tuple[int | str, ...] = ()
+        self.slots: tuple[int, ...] = ()
         self.inlets: tuple[Inlet, ...] = ()
 
 
 class Route:
     """The targets of a publish, the exchanges on its way, and the gates of shards and queues that it must pass.
 
-    `barriers` come before those: they have no room for anything, or for all there is. With `by_headers` each message
-    has a route of its own.
+    `barriers` come before those: they have no room for anything, or for all there is. `rates` are the gates of limited
+    rates; `meters`, these among them, are told what has gone; `lanes` the priority lanes of its queues. Of several
+    queues with marks those that are left behind (`fan`) hold nobody. `returning` are the queues that give back what is
+    mandatory and finds no room. With `by_headers` each message has a route of its own.
     """
 
-    __slots__ = ("barriers", "by_headers", "exchange", "exchanges", "further", "gates", "inlets", "key", "targets")
+    __slots__ = (
+        "barriers",
+        "by_headers",
+        "exchange",
+        "exchanges",
+        "fan",
+        "further",
+        "gates",
+        "inlets",
+        "key",
+        "lanes",
+        "meters",
+        "rates",
+        "returning",
+        "targets",
+    )
 
     def __init__(
         self,
@@ -54,8 +84,13 @@ class Route:
         by_headers: bool,
         targets: tuple[Target, ...],
         exchanges: tuple[str, ...] = (),
-        barriers: tuple[StopGate | VhostGate, ...] = (),
+        barriers: tuple[Barrier, ...] = (),
+        rates: tuple[RateGate, ...] = (),
+        fan: Fan | None = None,
+        returning: frozenset[int] = frozenset(),
+        counter: Meter | None = None,
     ) -> None:
+        self.returning = returning
         self.exchange = exchange
         self.exchanges = exchanges
         self.key = key
@@ -63,9 +98,14 @@ class Route:
         self.by_headers = by_headers
         self.targets = targets
         self.barriers = barriers
+        self.rates = rates
+        self.meters: tuple[RateGate | Meter, ...] = rates if counter is None else (*rates, counter)
+        self.fan = fan
         times = Counter(inlet for target in targets for inlet in target.inlets)
         self.inlets = tuple(times)
+        self.lanes = tuple(inlet.lane for inlet in self.inlets if inlet.lane is not None)
         self.gates: tuple[Gate, ...] = (
+            *rates,
             *(target.link for target in targets),
             *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
         )
@@ -75,36 +115,38 @@ class Route:
         return [b for b in self.barriers if not isinstance(b, StopGate) or b.stop.connection in (None, connection)]
 
     def gates_for(self, connection: str) -> Sequence[Gate]:
-        """All that publishes of a connection must pass."""
+        """All that publishes of a connection must pass now."""
+        if self.fan is not None:
+            left = self.fan.leavers()
+            return [*self.barriers_for(connection), *(gate for gate in self.gates if gate not in left)]
         return [*self.barriers_for(connection), *self.gates] if self.barriers else self.gates
 
 
 class Routes:
-    """The route cache of an acceptor. `inlets` holds the gate of every queue with a limit, by queue id; `stops` those
-    of operators' stops, by number.
-    """
+    """The route cache of an acceptor. A route has the gates that were there when it was made."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        links: list[ShardLink],
-        inlets: dict[int, Inlet],
-        acceptors: int,
-        pools: Pools,
-        pressure: Pressure,
-        stops: dict[int, StopGate],
-    ) -> None:
+    def __init__(self, topology: Topology, links: list[ShardLink], acceptors: int, gates: Gates, moves: Moves) -> None:
         self.topology = topology
-        self.pressure = pressure
-        self.stops = stops
-        self.pools = pools
         self.links = links
-        self.inlets = inlets
         self.acceptors = acceptors
+        self.gates = gates
+        self.moves = moves
         self.cache: dict[tuple[Any, ...], Route] = {}
+        self.counting = Counting()
 
     def clear(self) -> None:
         self.cache.clear()
+
+    def count(self, now: float) -> dict[str, Any]:
+        """What has been published while it is counted (`Counting.told`), which begins now if it has not."""
+        if self.counting.ask(now):
+            self.clear()
+        return self.counting.told(now)
+
+    def look_at_counting(self, now: float) -> None:
+        """Once a second: nobody may ask any more."""
+        if self.counting.is_over(now):
+            self.clear()
 
     def find(self, access: Access, address: bytes, further: tuple[str, ...] = ()) -> Route:
         """The route of an exchange and routing key (two short strings), and of further routing keys.
@@ -145,12 +187,32 @@ class Routes:
         passed: dict[str, None] = {}
         queues = self.topology.route(access.vhost, exchange, key, headers, further, passed)
         targets = self.targets(queues)
-        if self.pools.active:
-            self.put_before(targets, self.pools.of(access, passed, key, queues))
+        if self.gates.pools.active:
+            self.put_before(targets, self.gates.pools.of(access, passed, key, queues))
         if exchange == DEFAULT_EXCHANGE and headers is None:
             targets += self.reply_targets((key, *further))
-        stops = [gate for gate in self.stops.values() if gate.concerns(access, exchange, (key, *further), queues)]
-        return Route(exchange, key, further, False, targets, tuple(passed), (*stops, *self.gates_of(access.vhost)))
+        stops = [gate for gate in self.gates.stops.values() if gate.concerns(access, exchange, (key, *further), queues)]
+        rates = self.gates.rates.of(access, passed, key, queues)
+        moves = self.moves.gates_of(queues) if self.moves.away else ()
+        barriers: tuple[Barrier, ...] = (*stops, *self.gates_of(access.vhost), *moves)
+        if not targets:
+            rates = ()
+        counter = None
+        if self.counting.began is not None:
+            counter = self.counting.meter((tuple(passed), key, tuple(queue.queue_id for queue in queues)))
+        fan = self.fan_of(targets, access.vhost, passed)
+        returning = frozenset(queue.queue_id for queue in queues if overflow_on_wire(queue.limits) == "reject")
+        return Route(exchange, key, further, False, targets, tuple(passed), barriers, rates, fan, returning, counter)
+
+    def fan_of(self, targets: tuple[Target, ...], vhost: str, exchanges: Iterable[str]) -> Fan | None:
+        inlets = [inlet for target in targets for inlet in target.inlets if not isinstance(inlet, Pool)]
+        return fan_of(inlets, self.topology, vhost, exchanges, self.tell_left)
+
+    def tell_left(self, inlet: Inlet) -> None:
+        """Its shard hears that it is left behind, before what it gets for that reason."""
+        queue = self.queue(inlet.id)
+        if queue is not None:
+            self.links[queue.shard].tell(bus.LEFT, inlet.id)
 
     def put_before(self, targets: tuple[Target, ...], pools: list[Pool]) -> None:
         """Put pools before targets: each as often as messages will count in it, once for each of its queues."""
@@ -164,7 +226,7 @@ class Routes:
 
     def gates_of(self, vhost: str) -> tuple[VhostGate, ...]:
         """The gate of a vhost that is stopped ahead of others."""
-        gate = self.pressure.gates.get(vhost)
+        gate = self.gates.pressure.gates.get(vhost)
         return () if gate is None else (gate,)
 
     def queue(self, id: int | str) -> Queue | None:
@@ -177,7 +239,8 @@ class Routes:
             if target is None:
                 target = targets[queue.shard] = Target(self.links[queue.shard])
             target.queues += (queue.queue_id,)
-            inlet = self.inlets.get(queue.queue_id)
+            target.slots += (queue.slot,)
+            inlet = self.gates.inlets.get(queue.queue_id)
             if inlet is not None:
                 target.inlets += (inlet,)
         return tuple(targets.values())
@@ -188,7 +251,7 @@ class Routes:
         for key in keys:
             home = home_of(key)
             if home is not None and home.acceptor < self.acceptors:
-                target = Target(self.links[carrier(key, len(self.links))])
+                target = Target(self.links[carrier(key, carriers(self.topology))])
                 target.queues = (key,)
                 targets.append(target)
         return tuple(targets)

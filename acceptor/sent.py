@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.confirms import Span
 from acceptor.inlet import Inlet
@@ -10,14 +10,20 @@ from acceptor.unacked_cy import Settlements
 from penstock import bus
 from penstock.batch_cy import Batch, BatchBuilder
 
+if TYPE_CHECKING:
+    from acceptor.returned import Returns
+
 # From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
 OWN_PARTS = 16384
 
 
 class Publish:
-    """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own."""
+    """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own.
 
-    __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "spans")
+    `spans` begin at rows of it; of `returns`, which are to come back if they are refused, first row and count.
+    """
+
+    __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "returns", "spans")
 
     def __init__(self, queues: tuple[int | str, ...]) -> None:
         self.queues = queues
@@ -26,8 +32,23 @@ class Publish:
         self.first = 0
         self.count = 0
         self.spans: list[tuple[int, Span]] = []
+        self.returns: list[tuple[int, int, Returns]] = []
         self.commit: Commit | None = None
         self.operation: list[Any] = [bus.PUBLISH, queues, 0, 0, 0]
+
+    def note(self, first: int, count: int, span: Span | None, returns: Returns | None) -> None:
+        """Whose rows these are."""
+        if span is not None:
+            self.spans.append((first, span))
+        if returns is not None:
+            self.returns.append((first, count, returns))
+
+    def give_back(self, queue: int, first: int, count: int) -> None:
+        """A queue refused these rows: what of them is mandatory may come back."""
+        for start, size, returns in self.returns:
+            low, high = max(first, start), min(first + count, start + size)
+            if low < high and self.batch is not None:
+                returns.refused(queue, self.batch, self.first + low, high - low, low - start)
 
     def finish(self) -> None:
         """Nothing more joins it."""
@@ -54,8 +75,7 @@ class Commit:
 
     def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
         """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""
-        rows, contents = batch.slices(first, count)
-        octets = len(rows) + len(contents)
+        octets = batch.octets(first, count)
         self.count += count
         self.octets += octets
         last = self.publishes[-1] if self.publishes else None
@@ -91,17 +111,19 @@ class Committing(Protocol):
 class Sent:
     """What a turn brings that must not be lost: publishes and transactions by index of their operation, settlements.
 
-    `number` is 0 while it is being written; `count` messages and `octets` are what it weighs, `inlets` what it has
-    under way for queues.
+    `number` is 0 while it is being written; `count` messages and `octets` are what it weighs, less the octets that are
+    `spared`; `inlets` is what it has under way for queues; `returned` is what a HOLD of it gives back.
     """
 
-    __slots__ = ("commits", "count", "inlets", "number", "octets", "publishes", "settlements")
+    __slots__ = ("commits", "count", "inlets", "number", "octets", "publishes", "returned", "settlements", "spared")
 
     def __init__(self) -> None:
         self.number = 0
         self.count = 0
         self.octets = 0
+        self.spared = 0
         self.publishes: dict[int, Publish] = {}
         self.commits: dict[int, Commit] = {}
         self.settlements = Settlements()
+        self.returned: Settlements | None = None
         self.inlets: dict[Inlet, list[int]] = {}

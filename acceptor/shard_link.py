@@ -8,21 +8,32 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acceptor.confirms import Span
 from acceptor.holders import Holders
 from acceptor.inlet import Inlet, Session, serve
 from acceptor.sent import OWN_PARTS, Commit, Publish, Sent
+from acceptor.settling import SETTLING_SECONDS
 from acceptor.unacked_cy import Settlements
 from penstock import bus
 from penstock.batch_cy import Batch, BatchBuilder
 from penstock.gauges import Gauges
 
+if TYPE_CHECKING:
+    from acceptor.returned import Returns
+
 # Where requests that leave something with their channel's group name it.
 GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2, bus.RESERVE: 2}
 # Where CONSUME has the consumer's age.
 AGE = 11
+# Of large contents that only pass so much of their octets counts as in flight.
+PASSING_SHARE = 4
+# A queue that holds more octets than this does not only pass on what it gets.
+SHALLOW = 4 * 1024 * 1024
+
+# The answer to what was asked of a shard that was removed.
+GONE_FOR_GOOD = [404, "its queue is gone"]
 
 Reply = Callable[[Any, list[Any] | None, Sequence[Any]], None]
 
@@ -31,8 +42,13 @@ class ShardLink:
     """One shard as an acceptor sees it. It is a gate as well: all that is in flight to the shard is bounded.
 
     A new life of the shard is first sent a hello (`greets` until then, `awaits` until that is answered); then it is
-    `up`. Before that operations wait in the turn. `heard` is the last report, of any life.
+    `up`. Before that operations wait in the turn; while it is `absent` there is no such shard. `closed` turns are to be
+    sent before the one being written. `heard` is the last report, of any life; `told` the flow epoch whose stop all who
+    wait have been told of. `spared` are of the octets in flight, or in the turn, those that do not count against the
+    bound.
     """
+
+    opens_with_time = False
 
     def __init__(self, index: int, gauges: Gauges, acceptor: int, max_count: int, max_octets: int) -> None:
         self.index = index
@@ -43,14 +59,18 @@ class ShardLink:
         self.up = False
         self.greets = False
         self.awaits = False
+        self.absent = True
         self.number = 0
         self.heard = 0
         self.counts = False
+        self.told = -1
         self.in_flight = 0
         self.in_flight_octets = 0
+        self.spared = 0
         self.sent: deque[Sent] = deque()
+        self.terms = None
         self.waiting: OrderedDict[Session, None] = OrderedDict()
-        self.opening: list[Any] | None = None
+        self.closed: deque[list[Any]] = deque()
         self.requests: dict[int, tuple[list[Any], Reply]] = {}
         self.holders = Holders()
         self.last_request = 0
@@ -65,6 +85,8 @@ class ShardLink:
         self.turn = bus.Turn(self.index)
         self.next = Sent()
         self.settle_operation: list[Any] | None = None
+        self.settling_since = 0.0
+        self.hurries = False
         self.windows: dict[int, int] | None = None
         self.latest: dict[int | str, Publish] = {}
 
@@ -73,12 +95,17 @@ class ShardLink:
     def is_saturated(self) -> bool:
         return self.gauges.saturated(self.index)
 
+    def flow_epoch(self) -> int:
+        return self.gauges.flow_epoch(self.index)
+
     def room(self) -> tuple[int, int]:
         count = self.max_count - self.in_flight - self.next.count
-        octets = self.max_octets - self.in_flight_octets - self.next.octets
+        octets = self.max_octets - self.in_flight_octets - self.next.octets + self.spared
         if not self.up or count <= 0 or octets <= 0 or self.gauges.saturated(self.index):
             return 0, 0
         return count, octets
+
+    some_room = room
 
     def admits(self, count: int, octets: int) -> bool:
         """Whether so much may be sent at once. More than may ever be in flight may once nothing is."""
@@ -90,10 +117,12 @@ class ShardLink:
 
     # What goes into the turn
 
-    def publish(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int, span: Span | None) -> None:
-        """Publish `count` messages from row `first` of a batch to queues of this shard."""
-        rows, contents = batch.slices(first, count)
-        octets = len(rows) + len(contents)
+    def publish(
+        self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int, span: Span | None,
+        returns: Returns | None = None, slots: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
+        """Publish `count` messages from row `first` of a batch to queues of this shard, `slots` in the gauges."""
+        octets = batch.octets(first, count)
         self.next.count += count
         self.next.octets += octets
         publish = None
@@ -104,16 +133,24 @@ class ShardLink:
         if publish is None:
             publish = self.open_publish(queues)
         if octets >= OWN_PARTS:
+            if octets >= OWN_PARTS * count and bus.loan_of(batch.contents) is not None and self.pass_on(slots):
+                self.spare(octets - octets // PASSING_SHARE)
             publish.batch, publish.first, publish.count = batch, first, count
-            if span is not None:
-                publish.spans.append((0, span))
+            publish.note(0, count, span, returns)
             return
         if publish.builder is None:
             publish.builder = BatchBuilder()
-        if span is not None:
-            publish.spans.append((publish.count, span))
+        publish.note(publish.count, count, span, returns)
         publish.builder.extend(batch, first, count)
         publish.count += count
+
+    def pass_on(self, slots: tuple[int, ...]) -> bool:
+        """Whether what queues get is soon gone: then the shard never reads large contents that are lent to it."""
+        return bool(slots) and all(self.gauges.depth_bytes(slot) <= SHALLOW for slot in slots)
+
+    def spare(self, octets: int) -> None:
+        self.next.spared += octets
+        self.spared += octets
 
     def may_join(self, publish: Publish, queues: tuple[int | str, ...]) -> bool:
         """Whether more may join an earlier publish without overtaking another one to any of its queues."""
@@ -149,6 +186,12 @@ class ShardLink:
         self.next.commits[len(self.turn.operations)] = commit
         self.turn.operations.append(commit.operation)
 
+    def enter(self, inlet: Inlet, count: int, octets: int) -> None:
+        """So much of what is published in this turn is for the queue of an inlet."""
+        inlet.in_flight += count
+        inlet.in_flight_bytes += octets
+        self.under_way(inlet, count, octets)
+
     def under_way(self, inlet: Inlet, count: int, octets: int) -> None:
         """Remember what this turn puts under way for an inlet."""
         known = self.next.inlets.get(inlet)
@@ -158,12 +201,22 @@ class ShardLink:
             known[0] += count
             known[1] += octets
 
-    def settling(self) -> Settlements:
+    def settling(self, now: float) -> Settlements:
         """Where settlements of this turn go."""
         if self.settle_operation is None:
             self.settle_operation = [bus.SETTLE, 0]
+            self.settling_since = now
             self.turn.operations.append(self.settle_operation)
         return self.next.settlements
+
+    def waits(self, now: float) -> bool:
+        """Whether the turn brings settlements only, and these have time."""
+        return (
+            self.settle_operation is not None
+            and len(self.turn.operations) == 1
+            and not self.hurries
+            and now - self.settling_since < SETTLING_SECONDS
+        )
 
     def open_window(self, consumer: int, octets: int) -> None:
         if self.windows is None:
@@ -173,6 +226,8 @@ class ShardLink:
 
     def tell(self, *operation: Any) -> None:
         """An operation without an answer."""
+        if self.absent:
+            return
         self.turn.operations.append(list(operation))
 
     def ask(self, operation: list[Any], reply: Reply) -> None:
@@ -191,16 +246,20 @@ class ShardLink:
                 del self.requests[number]
         self.tell(bus.GONE, group)
 
-    def close_turn(self, version: int) -> list[Any] | None:
-        """The next multipart to send, if there is anything to say and anybody to say it to."""
+    def close_turn(self, version: int, now: float) -> list[Any] | None:
+        """The next multipart to send, if there is anything to say, at once, and anybody to say it to."""
         if self.greets:
             return self.hello(version)
-        if self.opening is not None:
-            opening, self.opening = self.opening, None
-            return opening
-        if not self.up or not self.turn:
+        if self.closed:
+            return self.closed.popleft()
+        if not self.up or not self.turn or self.waits(now):
             return None
         return self.leave(version)
+
+    def cut(self, version: int) -> None:
+        """What comes from now on is taken in after all that is in the turn already."""
+        if self.up and self.turn:
+            self.closed.append(self.leave(version))
 
     def leave(self, version: int) -> list[Any]:
         """The multipart of the turn that was written; the next one begins."""
@@ -245,7 +304,7 @@ class ShardLink:
 
     # What comes back
 
-    def rejected(self, turn: int, index: int, first: int, count: int) -> None:
+    def rejected(self, turn: int, index: int, queue: int, first: int, count: int) -> None:
         """A queue refused `count` rows from `first` of a publish: the spans that they belong to are told."""
         for sent in self.sent:
             if sent.number == turn:
@@ -254,6 +313,7 @@ class ShardLink:
                     low, high = max(first, start), min(first + count, start + span.count)
                     if low < high:
                         span.reject(low - start, high - low)
+                publish.give_back(queue, first, count)
                 return
 
     def refused(self, turn: int, index: int, queue: int) -> None:
@@ -271,18 +331,19 @@ class ShardLink:
             sent = self.sent.popleft()
             self.in_flight -= sent.count
             self.in_flight_octets -= sent.octets
+            self.spared -= sent.spared
             for publish in sent.publishes.values():
                 for _, span in publish.spans:
                     span.settle_one()
             commits += sent.commits.values()
             for inlet, (count, octets) in sent.inlets.items():
                 inlet.taken(count, octets)
-                served[inlet] = None
+                if inlet.waiting:
+                    served[inlet] = None
         for commit in commits:
             commit.transaction.taken()
         for inlet in served:
-            if inlet.waiting:
-                inlet.serve()
+            inlet.serve()
         if self.waiting:
             self.serve()
 
@@ -296,13 +357,28 @@ class ShardLink:
     def died(self) -> None:
         """The shard is gone. What was not safe is kept, and what of it its next life does not know is sent again."""
         self.up = self.greets = self.awaits = False
-        self.opening = None
+        self.closed.clear()
 
     def start(self) -> None:
         """A new life of the shard: it has to say what is safe before it is told anything."""
+        self.absent = False
         self.greets = self.awaits = True
         if self.counts:
             self.gauges.pair_reset_sent(self.acceptor, self.index)
+
+    def end(self) -> None:
+        """The shard is gone for good, and so are the queues that this was for: nothing is waited for any more."""
+        self.died()
+        self.absent = True
+        self.number += 1
+        self.next.number = self.number
+        self.sent.append(self.next)
+        requests, self.requests = self.requests, {}
+        self.begin_turn()
+        self.taken(self.number)
+        self.in_flight = self.in_flight_octets = 0
+        for _, reply in requests.values():
+            reply(None, GONE_FOR_GOOD, ())
 
     def unsafe(self) -> list[Sent]:
         """What has left and is not safe, and what has not left, in order."""
@@ -321,10 +397,9 @@ class ShardLink:
             for publish in sent.publishes.values():
                 publish.leave_again()
         self.sent.clear()
-        self.in_flight = self.in_flight_octets = 0
+        self.in_flight = self.in_flight_octets = self.spared = 0
         self.awaits = False
         self.up = True
-        holders = self.holders.named(held.consumers())
         for number, (operation, _) in list(self.requests.items()):
             if operation[0] == bus.CONSUME and operation[AGE]:
                 del self.requests[number]
@@ -332,8 +407,8 @@ class ShardLink:
         self.begin_turn()
         for operation, reply in consumers:
             self.ask(operation, reply)
-        self.tell(bus.HOLD, holders, self.turn.place(held.finish()))
-        self.opening = self.leave(version)
+        holders = self.hold(held)
+        self.closed.append(self.leave(version))
         self.turn.operations += asked
         for sent in unsafe:
             self.bring_again(sent)
@@ -343,10 +418,21 @@ class ShardLink:
         if self.waiting:
             self.serve()
 
+    def hold(self, held: Settlements) -> list[list[Any]]:
+        """Say what is in hand, and what is given back: that is said again to every life until one has it safe. Who has,
+        or had it.
+        """
+        holders = self.holders.named(held.consumers())
+        if self.next.returned is None:
+            self.next.returned = Settlements()
+        self.next.returned.extend_returned(held)
+        self.tell(bus.HOLD, holders, self.turn.place(held.finish()))
+        return holders
+
     def bring_again(self, sent: Sent) -> None:
         """Put what an earlier turn brought into this one, but for what was to be requeued: HOLD has brought that."""
         if sent.settlements:
-            self.settling().extend(sent.settlements, requeues=False)
+            self.settling(0.0).extend(sent.settlements, requeues=False)
         for index in sorted({*sent.publishes, *sent.commits}):
             if index in sent.commits:
                 sent.commits[index].leave_again()
@@ -358,3 +444,4 @@ class ShardLink:
             self.under_way(inlet, count, octets)
         self.next.count += sent.count
         self.next.octets += sent.octets
+        self.spare(sent.spared)

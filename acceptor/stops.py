@@ -5,11 +5,10 @@ A stop is a cause of its own, beside full queues: a publish that both concern go
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from acceptor.inlet import UNLIMITED, Session, serve
+from acceptor.shut_gate import ShutGate
 from router.matching import TopicIndex
 from router.records import Binding, Queue, Stop
 
@@ -17,13 +16,12 @@ if TYPE_CHECKING:
     from acceptor.permissions import Access
 
 
-class StopGate:
-    """The gate of one stop. Nobody passes before it is `lifted`."""
+class StopGate(ShutGate):
+    """The gate of one stop."""
 
     def __init__(self, stop: Stop) -> None:
+        super().__init__()
         self.stop = stop
-        self.lifted = False
-        self.waiting: OrderedDict[Session, None] = OrderedDict()
         self._keys: TopicIndex | None = None
         if stop.key is not None:
             self._keys = TopicIndex()
@@ -42,15 +40,3 @@ class StopGate:
             and (self._keys is None or any(self._keys.match(key, {}) for key in keys))
             and (stop.queue is None or any(queue.name == stop.queue for queue in queues))
         )
-
-    def is_saturated(self) -> bool:
-        return not self.lifted
-
-    def room(self) -> tuple[int, int]:
-        return (UNLIMITED, UNLIMITED) if self.lifted else (0, 0)
-
-    def admits(self, count: int, octets: int) -> bool:
-        return self.lifted
-
-    def serve(self) -> None:
-        serve(self)

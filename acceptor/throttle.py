@@ -15,10 +15,17 @@ read, often enough that the client's connection survives (`acceptor.clients`).
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from acceptor.due import Due
+from acceptor.episodes import Episodes
+from acceptor.escalation import Escalations
 from acceptor.inlet import Gate
-from penstock.logs import get_logger
+from acceptor.ledger import Ledger
+from acceptor.terms import UserTerms
+from penstock.logs import FewLines, get_logger
+from penstock.means import Means
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -34,22 +41,46 @@ RELIEVED_AT_MOST = 8
 RELIEF_OCTETS = 192 * 1024
 # Who is told of one cause is not told of another before.
 TOLD_AGAIN_SECONDS = 5.0
+# Who is still told of the same cause hears how it stands now.
+UPDATED_SECONDS = 30.0
 # Parking budgets of a connection that consumes as well.
 SETTLING_BUDGETS = 16
-# What is read at each re-check from a paused connection that consumes as well.
+# Of one that is not to be paused: there has to be an end.
+UNPAUSED_BUDGETS = 16
+# What is read at once from a paused connection that consumes as well.
 SETTLING_OCTETS = 64 * 1024
+# Of sockets that may be overfull so many are looked at each time.
+VISITED_AT_ONCE = 64
+
+
+def budgets_of(means: Means) -> int:
+    """Parking budgets that may be used up before the socket is paused."""
+    if not means.park:
+        return 0
+    return 1 if means.pause else UNPAUSED_BUDGETS
 
 
 class Throttle:
     """Who is held, and whose socket is paused, in one acceptor. Times are seconds of the caller's clock."""
 
-    def __init__(self, parking_octets: int) -> None:
+    def __init__(self, parking_octets: int, terms: UserTerms, escalations: Escalations, episodes: Episodes) -> None:
+        self.terms = terms
+        self.escalations = escalations
+        self.episodes = episodes
+        self.lines = FewLines(log)
+        self.ledger = Ledger()
         self.parking_octets = parking_octets
         self.most_parked = DRIPS_AT_MOST * parking_octets
         self.most_relieved = RELIEVED_AT_MOST * parking_octets
         self.held: dict[Channel, None] = {}
-        self.paused: dict[Connection, float] = {}
+        self.unsure: dict[Channel, None] = {}
+        self.updates: Due[Connection] = Due()
+        self.paused: dict[Connection, None] = {}
         self.hung_up: set[Connection] = set()
+        self.to_read: dict[Connection, None] = {}
+        self.drips: Due[Connection] = Due()
+        self.filled: dict[Connection, None] = {}
+        self.ignoring: set[Connection] = set()
         self.parked_octets = 0
         self.orphan_octets = 0
 
@@ -61,45 +92,144 @@ class Throttle:
         channel.held_by = gate
         channel.held_since = channel.core.now
         self.held[channel] = None
-        log.info("stop", reason=str(gate), connection=connection.id, channel=channel.number,
-                 client=connection.client, peer=connection.peer, user=connection.user)  # fmt: skip
-        if connection.traits.honours_flow and connection not in self.paused:
+        self.ledger.begin(channel, gate, channel.core.now)
+        self.episodes.begin(channel, gate)
+        self.lines.info(
+            channel.core.now, "stop", reason=str(gate), connection=connection.id, channel=channel.number,
+            client=connection.client, peer=connection.peer, user=connection.user,
+        )  # fmt: skip
+        means = self.take(channel, gate)
+        if self.heeds_flow(connection, means) and connection not in self.paused:
             channel.told_flow = True
-            channel.send("channel_flow", active=False)
-        connection.held_channels += 1
-        if connection.held_channels == 1:
+            self.ledger.acted(channel, "channel.flow")
+            self.tell_flow(channel, active=False)
+        if means.blocked:
+            self.block(channel, gate)
+
+    def tell_flow(self, channel: Channel, *, active: bool) -> None:
+        channel.obedience.told(channel.core.now)
+        channel.send("channel_flow", active=active)
+
+    def published_on(self, channel: Channel, count: int, octets: int) -> None:
+        """Publishes came from a channel that is told to stop: who ignores that is told no more, and paused at once."""
+        connection = channel.connection
+        if connection.ignores_flow or not channel.obedience.breached(channel, count, octets):
+            return
+        self.ignoring.add(connection)
+        connection.ignores_flow = True
+        log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client,
+                    peer=connection.peer, user=connection.user, messages=channel.obedience.count)  # fmt: skip
+
+    def take(self, channel: Channel, gate: Gate) -> Means:
+        """The terms on which a gate holds a channel: how long they are kept to, and the means."""
+        means, ladder = self.terms.at(channel.vhost, channel.connection.user, gate)
+        self.escalations.begin(channel, gate, ladder)
+        channel.budgets = self.escalations.budgets(channel, budgets_of(means))
+        return means
+
+    def take_terms(self) -> None:
+        """Policies may say otherwise by now of how those are held who are."""
+        for channel in list(self.held):
+            self.review(channel)
+
+    def review(self, channel: Channel) -> None:
+        """What a channel may park may be another amount than before."""
+        if channel.held_by is not None:
+            self.take(channel, channel.held_by)
+        self.pause_or_resume(channel.connection)
+
+    def heeds_flow(self, connection: Connection, means: Means) -> bool:
+        """Whether it is sent Channel.Flow."""
+        if not means.flow or connection.ignores_flow:
+            return False
+        return connection.traits.honours_flow if means.auto else not connection.traits.breaks_on_flow
+
+    def block(self, channel: Channel, gate: Gate) -> None:
+        """By connection.blocked: once for a connection, or again where the reason is another one."""
+        connection = channel.connection
+        first = connection.blocked_channels == 0
+        again = channel.told_blocked
+        if not again:
+            channel.told_blocked = True
+            self.ledger.acted(channel, "connection.blocked")
+            connection.blocked_channels += 1
+        if first or again:
             self.tell_blocked(connection, gate)
 
     def tell_blocked(self, connection: Connection, gate: Gate) -> None:
         if connection.has_capability("connection.blocked"):
             connection.told_blocked = connection.core.now
-            connection.send(0, "connection_blocked", reason=str(gate).encode()[:255].decode("utf-8", "ignore"))
+            connection.told_reason = reason = str(gate).encode()[:255].decode("utf-8", "ignore")
+            connection.send(0, "connection_blocked", reason=reason)
+            self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
+
+    def look_at_cause(self, channel: Channel) -> None:
+        """The gates that a channel waits at are others: what its client was told may not be in its way any more."""
+        if channel.held_by is not None:
+            self.unsure[channel] = None
 
     def tell_again(self, now: float) -> None:
-        """Tell those who wait for something else by now than they were told, once in a while."""
-        for channel in self.held:
-            gate, connection = channel.cause(), channel.connection
-            if gate is None or gate is channel.held_by or now < connection.told_blocked + TOLD_AGAIN_SECONDS:
-                continue
-            channel.held_by = gate
-            log.info("still stopped", reason=str(gate), connection=connection.id, channel=channel.number,
-                     client=connection.client, held_seconds=round(now - channel.held_since, 3))  # fmt: skip
+        """Tell those who wait for something else by now than they were told, or for the same for long."""
+        self.lines.tell_more(now)
+        self.episodes.look()
+        for channel in list(self.unsure):
+            gate = channel.cause()
+            if gate is None or gate is channel.held_by:
+                del self.unsure[channel]
+            elif now >= channel.connection.told_blocked + TOLD_AGAIN_SECONDS:
+                del self.unsure[channel]
+                self.change_cause(channel, gate, now)
+        for connection in self.updates.take(now):
+            self.update(connection)
+
+    def change_cause(self, channel: Channel, gate: Gate, now: float) -> None:
+        """Something else holds a channel by now than its client was told."""
+        channel.held_by, connection = gate, channel.connection
+        self.ledger.begin(channel, gate, now)
+        self.episodes.begin(channel, gate)
+        self.lines.info(
+            now, "still stopped", reason=str(gate), connection=connection.id, channel=channel.number,
+            client=connection.client, held_seconds=round(now - channel.held_since, 3),
+        )  # fmt: skip
+        if self.take(channel, gate).blocked:
+            self.block(channel, gate)
+
+    def update(self, connection: Connection) -> None:
+        """Tell how what blocks a connection stands now, if it stands otherwise than it was told."""
+        gate = next((each.held_by for each in connection.channels.values() if each.told_blocked), None)
+        if gate is None:
+            return
+        if str(gate) != connection.told_reason:
             self.tell_blocked(connection, gate)
+        else:
+            connection.told_blocked = connection.core.now
+            self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
 
     def release(self, channel: Channel) -> None:
         """Nothing of the channel waits any more."""
         gate, connection = channel.held_by, channel.connection
         channel.held_by = None
+        channel.budgets = 1
+        self.escalations.end(channel)
         del self.held[channel]
-        log.info("resume", held_seconds=round(channel.core.now - channel.held_since, 3), connection=connection.id,
-                 channel=channel.number, client=connection.client, queue=str(gate))  # fmt: skip
+        self.unsure.pop(channel, None)
+        now = channel.core.now
+        self.ledger.end(channel, now)
+        self.episodes.end(channel, "closed" if channel.closing else "free")
+        self.lines.info(
+            now, "resume", held_seconds=round(now - channel.held_since, 3), connection=connection.id,
+            channel=channel.number, client=connection.client, queue=str(gate),
+        )  # fmt: skip
         if channel.told_flow:
             channel.told_flow = False
             if not channel.closing:
-                channel.send("channel_flow", active=True)
-        connection.held_channels -= 1
-        if connection.held_channels == 0 and connection.has_capability("connection.blocked"):
-            connection.send(0, "connection_unblocked")
+                self.tell_flow(channel, active=True)
+        if channel.told_blocked:
+            channel.told_blocked = False
+            connection.blocked_channels -= 1
+            if connection.blocked_channels == 0 and connection.has_capability("connection.blocked"):
+                connection.send(0, "connection_unblocked")
+        self.pause_or_resume(connection)
 
     def parked(self, channel: Channel, octets: int) -> None:
         """Parked contents came (or went, where `octets` is negative)."""
@@ -109,35 +239,88 @@ class Throttle:
             return
         connection = channel.connection
         connection.parked_octets += octets
+        self.pause_or_resume(connection)
+
+    def pause_or_resume(self, connection: Connection) -> None:
         if connection in self.paused:
-            if connection.parked_octets <= self.parking_octets // 2:
-                del self.paused[connection]
+            if connection.parked_octets <= min(self.parking_octets // 2, self.budget(connection)):
+                self.stop_drip(connection)
+                self.episodes.unpaused(connection)
                 connection.resume_reading()
         elif connection.parked_octets > self.budget(connection) and connection.reads:
-            self.paused[connection] = channel.core.now + connection.drip_seconds()
+            self.paused[connection] = self.to_read[connection] = None
+            self.drips.put(connection, connection.core.now + connection.drip_seconds())
+            for channel in connection.channels.values():
+                self.ledger.acted(channel, "paused")
+            self.episodes.paused(connection)
             connection.pause_reading()
 
     def budget(self, connection: Connection) -> int:
         """Octets that may be parked before the socket is paused: more for those whose acks are still to come."""
-        return self.parking_octets * (SETTLING_BUDGETS if connection.settles() else 1)
+        if connection.ignores_flow:
+            return 0
+        budgets = min((channel.budgets for channel in connection.channels.values()), default=1)
+        return self.parking_octets * (max(budgets, SETTLING_BUDGETS) if budgets and connection.settles() else budgets)
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone; its channels have been ended."""
-        self.paused.pop(connection, None)
+        self.stop_drip(connection)
+        self.updates.discard(connection)
+        self.ledger.forget(connection.id)
         self.hung_up.discard(connection)
+        self.ignoring.discard(connection)
+
+    # The drip
+
+    def stop_drip(self, connection: Connection) -> None:
+        self.paused.pop(connection, None)
+        self.to_read.pop(connection, None)
+        self.drips.discard(connection)
+        self.filled.pop(connection, None)
+
+    def look_for_acks(self, connection: Connection) -> None:
+        """Of a paused connection something was read and more may follow, or it begins to have what it can ack."""
+        if connection in self.paused:
+            self.to_read[connection] = None
+
+    def arrived(self, connection: Connection) -> None:
+        """Octets have come to a socket that is paused."""
+        if connection in self.paused:
+            self.filled[connection] = None
+
+    def hangs_up(self, connection: Connection) -> None:
+        """The peer has closed its side of a paused socket."""
+        if connection in self.paused:
+            self.hung_up.add(connection)
+            self.to_read[connection] = None
 
     def drip(self, now: float) -> None:
         """Read a little from every paused connection that needs it.
 
         That is one whose client would not wait longer, or has overfilled its socket; and always one that consumes: its
         acks stand behind its publishes, and another held client may be waiting for the room they make. One whose peer
-        has closed its side is read to the end as well.
+        has closed its side is read to the end as well. What is to be read once need not be asked for again before
+        something came.
         """
-        for connection, due in list(self.paused.items()):
-            if connection.settles() or connection in self.hung_up:
-                connection.drip(SETTLING_OCTETS)
-            elif now >= due and (connection.traits.impatient or connection.parked_octets < self.most_parked):
-                self.paused[connection] = now + connection.drip_seconds()
+        self.relieve()
+        for connection in self.drips.take(now):
+            self.drips.put(connection, now + connection.drip_seconds())
+            self.filled[connection] = None  # what comes out of order fills it as well, and is not told
+            if connection.traits.impatient or connection.parked_octets < self.most_parked:
                 connection.drip(connection.traits.drip_octets)
-            elif connection.parked_octets < self.most_relieved and connection.transport.is_overfull():
+            if connection.settles():
+                self.to_read[connection] = None
+        to_read, self.to_read = self.to_read, {}
+        for connection in to_read:
+            if connection in self.hung_up or connection.settles():
+                connection.drip(SETTLING_OCTETS)
+
+    def relieve(self) -> None:
+        """Of the sockets to which something came, read those that are overfull."""
+        for connection in list(islice(self.filled, VISITED_AT_ONCE)):
+            del self.filled[connection]
+            if connection.parked_octets >= self.most_relieved:
+                self.filled[connection] = None
+            elif connection.transport.is_overfull():
+                self.filled[connection] = None
                 connection.drip(RELIEF_OCTETS)

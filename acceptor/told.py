@@ -3,11 +3,20 @@
     question    arguments   answer
     sessions                as in `acceptor.sessions`
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
-                            withheld, parked_bytes, parked_bytes_connection, paused, causes: [cause]}]
+                            withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow,
+                            rung: {name, seconds, next, next_in} | None, causes: [cause]}]
+    entangled               the same, of connections that consume or have deliveries in hand
+    ledger                  as in `acceptor.ledger`
+    publishes               as in `acceptor.counting`, of all sessions since somebody began to ask
     consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag}], of those that are there
 
+    refuse      connection, whether it waited for that queue, and is refused now (`acceptor.escalation`)
+                channel, id
+
     cause: {kind: "queue", vhost, name, slot, shard, id, text} | {kind: "shard", shard, text} | {kind: "limit", text}
-           | {kind: "vhost", vhost, text} | {kind: "stop", number, until (seconds since 1970) | None, text}
+           | {kind: "rate", resumes_in (seconds, for all that waits there), text} | {kind: "vhost", vhost, text}
+           | {kind: "rebalance", vhost, name, id, source, target (shards), text}
+           | {kind: "stop", number, until (seconds since 1970) | None, text}
 
 A session is held from when its client was told until nothing of it waits. `withheld` counts runs of publishes whose
 confirms wait for room.
@@ -15,18 +24,23 @@ confirms wait for room.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from acceptor import escalation
+from acceptor.channel import Channel
 from acceptor.inlet import Gate, Inlet
-from acceptor.pools import Manifold, Pool
+from acceptor.move_gate import MoveGate
+from acceptor.parked import ParkedRun
+from acceptor.pools import Pool, itself
 from acceptor.pressure import VhostGate
+from acceptor.rates import RateGate
 from acceptor.sessions import sessions, state, whose
 from acceptor.shard_link import ShardLink
 from acceptor.stops import StopGate
 from penstock.questions import Question
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
     from acceptor.core import AcceptorCore
 
 
@@ -34,7 +48,11 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
     return {
         "sessions": (lambda: sessions(core), {}),
         "held": (lambda: held(core), {}),
+        "entangled": (lambda: entangled(core), {}),
+        "ledger": (lambda: core.throttle.ledger.told(core.now), {}),
+        "publishes": (lambda: core.routes.count(core.now), {}),
         "consumers": (lambda ids: consumers(core, ids), {"ids": list}),
+        "refuse": (partial(refuse, core), {"connection": str, "channel": int, "id": int}),
     }
 
 
@@ -43,16 +61,32 @@ def held(core: AcceptorCore) -> list[dict[str, Any]]:
     return [_held(channel, withheld) for channel in core.throttle.held]
 
 
+def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
+    """Of who is held, those whom others may wait for in turn: what is to be known to find deadlocks."""
+    channels = [channel for channel in core.throttle.held if channel.connection.settles()]
+    withheld = _withheld(core) if channels else {}
+    return [_held(channel, withheld) for channel in channels]
+
+
 def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
     known = ((id, core.delivery.consumers.get(id)) for id in ids if isinstance(id, int))
     return [{"id": id, **whose(consumer.channel), "tag": consumer.tag} for id, consumer in known if consumer]
 
 
+def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
+    found = core.connections.get(connection)
+    held, inlet = found and found.channels.get(channel), core.gates.inlets.get(id)
+    if held is None or inlet is None or held not in core.throttle.held:
+        return False
+    core.escalations.refuse(held, inlet)
+    return True
+
+
 def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
-    """By channel, the queues that its confirms wait for."""
+    """By channel, the queues and limits that its confirms wait for."""
     found: dict[Any, dict[Inlet, None]] = {}
-    for inlet in core.inlets.values():
-        for span in inlet.withheld:
+    for inlet in core.gates.limited():
+        for span in (span for span in inlet.withheld if not span.done):
             found.setdefault(span.session, {})[inlet] = None
     return found
 
@@ -66,27 +100,40 @@ def _held(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[str,
         **state(channel),
         "told": [
             *(["flow"] if channel.told_flow else []),
-            *(["blocked"] if connection.has_capability("connection.blocked") else []),
+            *(["blocked"] if channel.told_blocked and connection.has_capability("connection.blocked") else []),
         ],
         "withheld": channel.withheld,
         "parked_bytes_connection": connection.parked_octets,
         "paused": connection in core.throttle.paused,
+        "ignores_flow": connection.ignores_flow,
+        "rung": escalation.state(channel),
         "causes": [_cause(core, gate) for gate in causes],
     }
 
 
 def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
-    if isinstance(gate, Manifold):
-        gate = gate.pool
+    gate = itself(gate)
     if isinstance(gate, Pool):
         return {"kind": "limit", "text": str(gate)}
+    if isinstance(gate, RateGate):
+        return {"kind": "rate", "resumes_in": round(gate.seconds_for(_parked(gate)), 1), "text": str(gate)}
     if isinstance(gate, VhostGate):
         return {"kind": "vhost", "vhost": gate.vhost, "text": str(gate)}
     if isinstance(gate, Inlet):
         queue = core.topology.queue_by_id(gate.id)
         place = {"shard": queue.shard if queue else None, "slot": gate.slot, "id": gate.id}
         return {"kind": "queue", "vhost": gate.vhost, "name": gate.name, **place, "text": str(gate)}
+    if isinstance(gate, MoveGate):
+        queue, move = gate.queue, gate.move
+        place = {"id": queue.queue_id, "source": move.source, "target": move.target}
+        return {"kind": "rebalance", "vhost": queue.vhost, "name": queue.name, **place, "text": str(gate)}
     if isinstance(gate, StopGate):
         return {"kind": "stop", "number": gate.stop.number, "until": gate.stop.until, "text": str(gate)}
     assert isinstance(gate, ShardLink)
     return {"kind": "shard", "shard": gate.index, "text": str(gate)}
+
+
+def _parked(gate: Gate) -> int:
+    """Messages that wait at a gate."""
+    waiting = (session for session in gate.waiting if isinstance(session, Channel))
+    return sum(item.count for channel in waiting for item in channel.inbox if isinstance(item, ParkedRun))

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acceptor import publishing
+from acceptor.asking import Asking, ask_shard
 from acceptor.inlet import Gate, Inlet
-from acceptor.methods.asking import Asking, ask_shard
 from acceptor.parked import ParkedRun
 from acceptor.routes import Route
 from acceptor.sent import Commit
@@ -25,7 +25,7 @@ from acceptor.unacked_cy import Settlements
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun
-from penstock.watermarks import REJECTING, QueueLimits
+from penstock.watermarks import REJECTING, overflow_on_wire
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -41,7 +41,8 @@ class Transaction:
         self.core = core
         self.runs: list[ParkedRun] = []
         self.octets = 0
-        self.settlements = [Settlements() for _ in core.links]
+        # By shard, and last those of queues that move.
+        self.settlements = [Settlements() for _ in (*core.links, core.moves)]
         self.journal = bytearray()
         self.settled = 0
 
@@ -99,12 +100,16 @@ class Transaction:
             sizes = len(rows) + len(contents), run.batch.body_bytes(run.first, run.count)
             for barrier in route.barriers_for(channel.connection.id):
                 needs[barrier] = [0, 0]
+            gates: list[Gate] = [*route.rates]
+            left = route.fan.leavers() if route.fan is not None else ()
             for target in route.targets:
-                gates: tuple[Gate, ...] = (target.link, *target.inlets)
-                for gate in gates:
-                    need = needs.setdefault(gate, [0, 0])
-                    need[0] += run.count
-                    need[1] += sizes[isinstance(gate, Inlet)]
+                gates += (target.link, *(inlet for inlet in target.inlets if inlet not in left))
+            for gate in gates:
+                need = needs.setdefault(gate, [0, 0])
+                need[0] += run.count
+                need[1] += sizes[not isinstance(gate, ShardLink)]
+        if self.settlements[-1]:
+            needs |= {gate: [0, 0] for gate in self.core.moves.gates()}
         freed = self.freed(channel) if self.journal else {}
         return [
             gate
@@ -170,7 +175,7 @@ class Committing:
 
     def may_refuse(self, id: int) -> bool:
         queue = self.channel.core.topology.queue_by_id(id)
-        return queue is not None and QueueLimits.from_wire(queue.limits).overflow in REJECTING
+        return queue is not None and overflow_on_wire(queue.limits) in REJECTING
 
     def start(self, done: Callable[[Any], None]) -> None:
         """`done` is called when every shard has taken in its part."""
@@ -186,13 +191,14 @@ class Committing:
                 publishing.unroutable(self.channel, run)
                 continue
             octets = run.batch.body_bytes(run.first, run.count)
+            for meter in route.meters:
+                meter.spend(run.count, octets, self.channel)
             for target in route.targets:
                 self.commit(target.link).add(target.queues, run.batch, run.first, run.count)
                 for inlet in target.inlets:
-                    inlet.entered(run.count, octets)
-                    target.link.under_way(inlet, run.count, octets)
+                    target.link.enter(inlet, run.count, octets)
             core.published(run.count)
-        for link, settlements in zip(core.links, self.settlements, strict=True):
+        for link, settlements in zip(core.links, self.settlements[:-1], strict=True):
             if settlements:
                 self.commit(link)
         self.awaited = len(self.commits)

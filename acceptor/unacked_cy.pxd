@@ -17,9 +17,14 @@ cdef class Settlements:
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t, kind=uint32_t)
     cpdef int extend(self, Settlements other, bint requeues) except -1
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t)
+    cpdef int extend_returned(self, Settlements other) except -1
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t)
     cpdef int extend_held(self, Settlements other) except -1
     @cython.locals(ids=set, p=cython.p_uchar, row=Py_ssize_t)
     cpdef set consumers(self)
+    @cython.locals(taken=Settlements, left=Settlements, p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t,
+                   consumer=uint64_t)
+    cpdef Settlements take_out(self, set ids, uint64_t shard)
     cpdef bytearray finish(self)
 
 cdef class UnackedTags:
@@ -44,10 +49,14 @@ cdef class UnackedTags:
     cdef bint settle_up_to(self, int64_t tag, uint32_t kind, list builders) except -1
     @cython.locals(p=cython.p_uchar)
     cpdef settle_all(self, uint32_t kind, list builders)
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t)
+    cpdef leave(self, set ids)
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, older=list)
     cpdef list older_than(self, int64_t then)
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t, count=uint32_t)
     cpdef int hold(self, int shard, Settlements held) except -1
+    @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t, count=uint32_t)
+    cpdef hold_of(self, set ids, Settlements held)
     @cython.locals(consumer=uint64_t, sequence=uint64_t, builder=Settlements)
     cdef int emit(self, const unsigned char* p, Py_ssize_t at, int64_t offset, uint32_t count, uint32_t kind, list builders) except -1
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t)
@@ -55,9 +64,13 @@ cdef class UnackedTags:
     cpdef settle_noted(self, bytearray settlements, Py_ssize_t count, list builders, bytearray journal)
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, octets=bytes, rows=list, at=Py_ssize_t, count=int64_t)
     cpdef restore(self, bytearray journal)
+    cpdef readdress(self, set ids, uint64_t shard)
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t)
     cdef int insert_after(self, Py_ssize_t index) except -1
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, kept=Py_ssize_t)
     cdef int compact(self) noexcept
     @cython.locals(p=cython.p_uchar)
     cdef int trim(self) noexcept
+
+@cython.locals(p=cython.p_uchar, row=Py_ssize_t, consumer=uint64_t)
+cpdef readdress_rows(bytearray rows, Py_ssize_t head, Py_ssize_t tail, set ids, uint64_t shard)

@@ -26,6 +26,7 @@ if not cython.compiled:
     GETS_BIT = 62
     C_REQUEUE = 1
 
+ROW_OCTETS = 32
 GETS = 1 << 62
 """Marks the ids under which the gets of a channel go: no prefetch limit counts what they took."""
 
@@ -73,6 +74,15 @@ class Settlements:
                 self.add(get64(p, at), get64(p, at + 8), get32(p, at + 16), kind)
         return 0
 
+    def extend_returned(self, other: Settlements) -> int:
+        """Append what of another one is to be requeued."""
+        p = address_of_bytearray(other.rows)
+        for row in range(other.count):
+            at = row * SETTLED_ROW
+            if get32(p, at + 20) == C_REQUEUE:
+                self.add(get64(p, at), get64(p, at + 8), get32(p, at + 16), C_REQUEUE)
+        return 0
+
     def extend_held(self, other: Settlements) -> int:
         """Append what another one has as what is in hand: it may be taken back yet."""
         p = address_of_bytearray(other.rows)
@@ -88,6 +98,22 @@ class Settlements:
         for row in range(self.count):
             ids.add(get64(p, row * SETTLED_ROW))
         return ids
+
+    def take_out(self, ids: set[int], shard: int) -> Settlements:
+        """What is of these consumers, which go by the index of another shard from now on, is another one's."""
+        taken = Settlements()
+        left = Settlements()
+        p = address_of_bytearray(self.rows)
+        for row in range(self.count):
+            at = row * SETTLED_ROW
+            consumer = get64(p, at)
+            if consumer in ids:
+                taken.add(consumer >> 8 << 8 | shard, get64(p, at + 8), get32(p, at + 16), get32(p, at + 20))
+            else:
+                left.add(consumer, get64(p, at + 8), get32(p, at + 16), get32(p, at + 20))
+        self.rows = left.rows
+        self.count = left.count
+        return taken
 
     def finish(self) -> bytearray:
         """The rows; nothing may be added afterwards."""
@@ -236,6 +262,15 @@ class UnackedTags:
         self.total = 0
         self.trim()
 
+    def leave(self, ids: set[int]) -> None:
+        """What these consumers have in hand is not to be settled from here."""
+        p = address_of_bytearray(self.rows)
+        for row in range(self.head, self.tail):
+            at = row * ROW
+            if get64(p, at + 8) in ids:
+                self.total -= get32(p, at + 24)
+                put32(p, at + 24, 0)
+
     def older_than(self, then: int) -> list[tuple[int, int]]:
         """What was delivered before a time and is not settled: a consumer's id and a time for each row."""
         older = []
@@ -256,6 +291,15 @@ class UnackedTags:
             if count and get64(p, at + 8) & 255 == shard:
                 held.add(get64(p, at + 8), get64(p, at + 16), count, 0)
         return 0
+
+    def hold_of(self, ids: set[int], held: Settlements) -> None:
+        """Append everything outstanding that these consumers were sent."""
+        p = address_of_bytearray(self.rows)
+        for row in range(self.head, self.tail):
+            at = row * ROW
+            count = get32(p, at + 24)
+            if count and get64(p, at + 8) in ids:
+                held.add(get64(p, at + 8), get64(p, at + 16), count, 0)
 
     def emit(self, p: Pointer, at: int, offset: int, count: int, kind: int, builders: list[Settlements]) -> int:
         consumer = get64(p, at + 8)
@@ -303,6 +347,10 @@ class UnackedTags:
         self.rows = bytearray(b"".join(rows))
         self.tail = len(rows)
 
+    def readdress(self, ids: set[int], shard: int) -> None:
+        """What these consumers were sent goes by the index of another shard from now on."""
+        readdress_rows(self.rows, self.head, self.tail, ids, shard)
+
     def insert_after(self, index: int) -> int:
         """Open a row behind the given one."""
         if (self.tail + 1) * ROW > len(self.rows):
@@ -335,6 +383,15 @@ class UnackedTags:
             self.head = 0
             self.tail = 0
         return 0
+
+
+def readdress_rows(rows: bytearray, head: int, tail: int, ids: set[int], shard: int) -> None:
+    """The same for some rows, of a channel or of the journal of a transaction."""
+    p = address_of_bytearray(rows)
+    for row in range(head, tail):
+        consumer = get64(p, row * ROW + 8)
+        if consumer in ids:
+            put64(p, row * ROW + 8, consumer >> 8 << 8 | shard)
 
 
 def first_tag(row: bytes) -> int:

@@ -14,22 +14,30 @@ from typing import Self
 
 import zmq
 
-from ops.child import Child, CommandOf, State, how_it_ended, role_command
+from ops.child import Child, State, how_it_ended
 from ops.errors import StartError
+from ops.forkserver import ForkServer
 from ops.renewal import Renewal
 from ops.signals import Signals
 from penstock.bus import pack, unpack
-from penstock.gauges import DEAD, READY, STARTING, Gauges
+from penstock.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
 from penstock.logs import get_logger
 from penstock.node import Node, Role
 
 START_SECONDS = 60.0
 START_DEATHS = 3
-STOP_ORDER: tuple[tuple[Role, float], ...] = (("acceptor", 4.0), ("shard", 3.0), ("router", 1.5))
+STOP_ORDER: tuple[tuple[tuple[Role, ...], float], ...] = (
+    (("acceptor",), 4.0),
+    (("shard",), 3.0),
+    (("router", "console"), 1.5),
+)
 """Who is asked to stop when, and the seconds they have before they are killed: in all less than the 10 s promised."""
 KILL_SECONDS = 0.3
 
-STATES = {State.WAITING: DEAD, State.STARTING: STARTING, State.READY: READY}
+LEAVING_SECONDS = 10.0
+"""What a shard has to end that is removed, before it is killed."""
+
+STATES = {State.ABSENT: UNSTARTED, State.WAITING: DEAD, State.STARTING: STARTING, State.READY: READY}
 """What the gauges say of each state."""
 
 log = get_logger()
@@ -38,19 +46,20 @@ log = get_logger()
 class Supervisor:
     """The processes of one node. Enter it to bind its sockets; leaving it stops every process."""
 
-    def __init__(self, node: Node, gauges: Gauges, signals: Signals, command: CommandOf = role_command) -> None:
+    def __init__(self, node: Node, gauges: Gauges, signals: Signals, forks: ForkServer) -> None:
         self._node = node
         self._gauges = gauges
         self._signals = signals
-        self._command = command
+        self._forks = forks
         self._serving = False
         self._stopping = False
         self._children = [
             Child("router", 0),
-            *(Child("shard", index) for index in range(node.shards)),
+            *(Child("shard", index) for index in node.shards),
             *(Child("acceptor", index) for index in range(node.acceptors)),
+            *([Child("console", 0)] if node.settings.telemetry.enabled else []),
         ]
-        self._renewal = Renewal(dict(STOP_ORDER)["acceptor"])
+        self._renewal = Renewal(next(patience for roles, patience in STOP_ORDER if "acceptor" in roles))
 
     def __enter__(self) -> Self:
         self._context = zmq.Context(io_threads=1)
@@ -65,6 +74,7 @@ class Supervisor:
 
     def __exit__(self, *_: object) -> None:
         self._stop()
+        self._forks.close()
         self._context.destroy(linger=0)
 
     def run(self, on_ready: Callable[[], None]) -> None:
@@ -72,8 +82,11 @@ class Supervisor:
         deadline = time.monotonic() + START_SECONDS
         while not self._signals.stop:
             now = time.monotonic()
-            self._spawn_due(now)
-            self._renew(now)
+            self._start_template(now)
+            if self._forks.ready:
+                self._spawn_due(now)
+                self._renew(now)
+            self._end_leaving(now)
             self._turn(self._next_due(now, deadline))
             if not self._serving:
                 self._check_start(deadline, on_ready)
@@ -81,6 +94,8 @@ class Supervisor:
     def _turn(self, seconds: float) -> None:
         """Wait for something to happen, `seconds` at most, and take it in."""
         readable = dict(self._poller.poll(max(0, math.ceil(seconds * 1000))))
+        if self._forks.fileno in readable:
+            self._forks.hear()
         if self._signals.fileno() in readable:
             self._signals.drain()
             self._reap()
@@ -88,12 +103,28 @@ class Supervisor:
             self._report(self._reports.recv())
 
     def _next_due(self, now: float, deadline: float) -> float:
-        times = [child.due for child in self._children if child.state is State.WAITING]
+        times = [child.due for child in self._children if child.state is State.WAITING and self._forks.ready]
+        if self._forks.due is not None:
+            times.append(self._forks.due)
+        times += [child.leaves_by for child in self._children if child.leaves_by is not None]
         if not self._serving:
             times.append(deadline)
         if self._renewal.deadline is not None:
             times.append(self._renewal.deadline)
         return min(times, default=now + START_SECONDS) - now
+
+    def _start_template(self, now: float) -> None:
+        """What the others are forked from has to be there first."""
+        if self._forks.due is None or self._forks.due > now:
+            return
+        try:
+            self._forks.start(now)
+        except OSError as error:
+            if not self._serving:
+                raise StartError(f"cannot start a process: {error}") from None
+            log.error("cannot start a process", process="template", error=str(error))
+            return
+        self._poller.register(self._forks.fileno, zmq.POLLIN)
 
     def _spawn_due(self, now: float) -> None:
         for child in self._children:
@@ -108,7 +139,7 @@ class Supervisor:
             return
         successor = Child(place.role, place.index, place.incarnation)
         try:
-            successor.spawn(self._command(place.role), self._node.runtime, now)
+            successor.spawn(self._forks, now)
         except OSError as error:
             log.error("cannot start a process, the rolling restart ends", **_facts(successor), error=str(error))
             self._renewal.give_up()
@@ -118,7 +149,7 @@ class Supervisor:
 
     def _spawn(self, child: Child, now: float) -> None:
         try:
-            child.spawn(self._command(child.role), self._node.runtime, now)
+            child.spawn(self._forks, now)
         except OSError as error:
             if not self._serving:
                 raise StartError(f"cannot start {child.role} {child.index}: {error}") from None
@@ -137,7 +168,9 @@ class Supervisor:
             if status is None:
                 continue
             heir = self._renewal.heir(child)
-            if heir is None:
+            if child.leaves_by is not None:
+                self._gone(child, pid)
+            elif heir is None:
                 self._died(child, pid, how_it_ended(status), now)
             else:
                 self._succeed(child, heir, pid)
@@ -145,6 +178,18 @@ class Supervisor:
         if successor is not None and (status := successor.reap(now)) is not None:
             log.error("a successor died, the rolling restart ends", **_facts(successor), how=how_it_ended(status))
             self._renewal.give_up()
+        self._reap_template(now)
+
+    def _reap_template(self, now: float) -> None:
+        places = (*self._children, self._renewal.successor)
+        status = self._forks.reap(frozenset(place.pid for place in places if place is not None), now)
+        if status is None:
+            return
+        self._poller.unregister(self._forks.fileno)
+        how = how_it_ended(status)
+        log.error("process died", process="template", how=how)
+        if not self._serving and self._forks.deaths >= START_DEATHS:
+            raise StartError(f"the template does not start: {self._forks.deaths} times {how}; its log says why")
 
     def _succeed(self, child: Child, heir: Child, pid: int) -> None:
         """A process that was to be replaced has ended: its place is its successor's."""
@@ -161,7 +206,7 @@ class Supervisor:
             log.debug("process ended", **_facts(child), pid=pid, how=how)
             return
         log.error("process died", **_facts(child), pid=pid, how=how, restart_in=round(child.due - now, 3))
-        if not self._serving and child.deaths >= START_DEATHS:
+        if not self._serving and child.serves_clients and child.deaths >= START_DEATHS:
             raise StartError(f"{child.role} {child.index} does not start: {child.deaths} times {how}; its log says why")
 
     def _report(self, frame: bytes) -> None:
@@ -172,6 +217,8 @@ class Supervisor:
             return
         if event == "restart":
             self._renewal.add(child for child in self._children if child.role == role == "acceptor")
+        elif event in ("begin", "end"):
+            self._change_shard(index, there=event == "begin")
         successor = self._renewal.successor
         for child in self._children if successor is None else (*self._children, successor):
             # The pid as well: the report may be read after its sender has died, and then there is none.
@@ -183,6 +230,37 @@ class Supervisor:
                 else:
                     self._show(child)
                 log.info("process ready", **_facts(child))
+
+    def _change_shard(self, index: int, there: bool) -> None:
+        """A shard is to be there, or to end for good."""
+        child = next((child for child in self._children if (child.role, child.index) == ("shard", index)), None)
+        if there and child is None and 0 <= index < self._node.shard_places:
+            self._children.append(Child("shard", index, self._gauges.process_read("shard", index).incarnation))
+            log.info("shard is added", shard=index)
+        elif not there and child is not None and child.leaves_by is None:
+            child.leaves_by = time.monotonic() + LEAVING_SECONDS
+            log.info("shard is to end", shard=index)
+            if child.process is None:
+                self._gone(child, 0)
+            child.send(signal.SIGTERM)
+
+    def _end_leaving(self, now: float) -> None:
+        """A shard that does not end in its time is killed: it has nothing any more."""
+        for child in self._children:
+            if child.leaves_by is not None and child.leaves_by <= now:
+                log.warning("process killed, it took too long to stop", **_facts(child))
+                child.leaves_by = now + LEAVING_SECONDS
+                child.send(signal.SIGKILL)
+
+    def _gone(self, child: Child, pid: int) -> None:
+        """A place is no more; the number of its lives stays, for another one of its index."""
+        self._children.remove(child)
+        child.state = State.ABSENT
+        self._show(child)
+        if pid:
+            self._publish("died", child, pid)
+        self._publish("gone", child, pid)
+        log.info("shard has ended", **_facts(child))
 
     def _publish(self, event: str, child: Child, pid: int) -> None:
         self._events.send(pack([event, child.role, child.index, child.incarnation, pid]))
@@ -200,7 +278,7 @@ class Supervisor:
         )
 
     def _check_start(self, deadline: float, on_ready: Callable[[], None]) -> None:
-        late = [child for child in self._children if child.state is not State.READY]
+        late = [child for child in self._children if child.serves_clients and child.state is not State.READY]
         if not late:
             self._serving = True
             on_ready()
@@ -214,8 +292,8 @@ class Supervisor:
         if self._renewal.successor is not None:
             self._children.append(self._renewal.successor)
         self._renewal.give_up()
-        for role, patience in STOP_ORDER:
-            group = [child for child in self._children if child.role == role]
+        for roles, patience in STOP_ORDER:
+            group = [child for child in self._children if child.role in roles]
             self._end(group, signal.SIGTERM, patience)
             for child in self._end(group, signal.SIGKILL, KILL_SECONDS):
                 log.error("process did not end", **_facts(child))

@@ -18,6 +18,8 @@ from typing import NamedTuple, Self, cast
 from penstock.amounts import Amount, AmountError, count, percentage, size
 from penstock.amqp.values import type_name
 from penstock.features import LAST_VALUE_KEYS
+from penstock.ladder import FOREVER, ladder_of
+from penstock.means import AUTO, means_of
 from penstock.watermarks import NUMBER_MAX, OVERFLOWS, ArgumentError, FlowDefaults, Marks, Overflow, QueueLimits
 
 
@@ -43,20 +45,21 @@ BYTES = Dimension(
     size,
 )
 FLOW, OVERFLOW, POLICY_TYPE = "x-flow", "x-overflow", "qpid.policy_type"
+THROTTLE, HOLD = "x-throttle", "x-hold"
 RABBITMQ_LIMITS = (COUNT.limits[0], BYTES.limits[0])
 MARKS = tuple(name for dimension in (COUNT, BYTES) for name in (*dimension.stops, *dimension.resumes))
 NUMBERS = tuple(name for dimension in (COUNT, BYTES) for names in dimension[:3] for name in names)
 """The arguments that are numbers."""
-ARGUMENTS = (*(name for name in NUMBERS if name not in RABBITMQ_LIMITS), FLOW, POLICY_TYPE)
+ARGUMENTS = (*(name for name in NUMBERS if name not in RABBITMQ_LIMITS), FLOW, POLICY_TYPE, THROTTLE, HOLD)
 """The arguments that RabbitMQ does not know."""
 
 POLICY_TYPES: dict[str, tuple[Overflow, bool]] = {
     "reject": ("reject-publish", True),
     "ring": ("ring", True),
     "ring_strict": ("ring-strict", True),
-    "flow_to_disk": ("flow", False),
+    "flow_to_disk": ("spill", True),
 }
-"""Qpid's policy types: the overflow each is, and whether there is flow control. What goes to disk does so anyway."""
+"""Qpid's policy types: the overflow each is, and whether there is flow control."""
 
 
 class Given(NamedTuple):
@@ -90,15 +93,20 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided; for each setting of `SETTINGS` that came to something, where from. `flow`: not turned off."""
+    """What was decided; for each setting of `SETTINGS` that came to something, where from. `flow`: not turned off.
+
+    `throttle` and `hold` are texts as `penstock.means` and `penstock.ladder` read them.
+    """
 
     limits: QueueLimits
     flow: bool
+    throttle: str = AUTO
+    hold: str = FOREVER
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
 SETTINGS = ("flow", "overflow", "max-length", "flow-stop-count", "flow-resume-count", "max-length-bytes",
-            "flow-stop-size", "flow-resume-size")  # fmt: skip
+            "flow-stop-size", "flow-resume-size", "throttle", "hold")  # fmt: skip
 """The settings of a queue, as a policy calls them."""
 
 
@@ -179,12 +187,15 @@ def decided(
 
     - `x-max-length`, `x-max-length-bytes` with `x-overflow` absent or "drop-head", "reject-publish",
       "reject-publish-dlx": RabbitMQ's meaning, no marks; with "flow": marks at percentages of the limit.
+    - "reject" is "reject-publish" that gives back what is mandatory.
+    - "spill" stops nobody: what is beyond the limit goes to disk.
     - "ring" drops the oldest ready messages, "ring-strict" as well but refuses a publish while the oldest is
       unacked, and counts what is unacked; "last-value" (or `qpid.last_value_queue_key`) conflates by a key and
       drops the oldest beyond a limit.
     - `qpid.max_count`, `qpid.max_size` (0: none) and all marks mean flow where no overflow is named. A stop mark of 0
       stops at the limit itself, or not at all where there is none.
     - `x-flow: off`: there are no marks, and under overflow flow no limits.
+    - `x-throttle`: by what means producers are held; `x-hold`: how long.
     - With neither limit nor stop mark those of `levels`, then of the node's `defaults` apply.
 
     With `adapt` a mark that does not go with the rest, because that comes from a policy or a setting, is lowered
@@ -196,9 +207,11 @@ def decided(
     both = [count_asked.resolved(adapt), bytes_asked.resolved(adapt)]
     if overflow == "flow" and not flow:
         both = [asked._replace(limit=None) for asked in both]
-    sources = {"overflow": overflow_source, "flow": flow_source}
+    throttle, throttle_source = _text(THROTTLE, means_of, AUTO, arguments, levels, origin)
+    hold, hold_source = _text(HOLD, ladder_of, FOREVER, arguments, levels, origin)
+    sources = {"overflow": overflow_source, "flow": flow_source, "throttle": throttle_source, "hold": hold_source}
     marks: list[int] = []
-    for asked, (limit, stop, resume) in zip(both, (SETTINGS[2:5], SETTINGS[5:]), strict=True):
+    for asked, (limit, stop, resume) in zip(both, (SETTINGS[2:5], SETTINGS[5:8]), strict=True):
         if asked.limit:
             sources[limit] = str(asked.limit)
         if overflow == "flow" and flow:
@@ -209,7 +222,7 @@ def decided(
         elif not adapt:
             asked.refuse_marks(f"{OVERFLOW} 'flow', not '{overflow}'" if overflow != "flow" else f"{FLOW} 'on'")
     limits = [asked.limit.value if asked.limit else None for asked in both]
-    return Decided(QueueLimits(limits[0], limits[1], overflow, Marks(*marks)), flow, sources)
+    return Decided(QueueLimits(limits[0], limits[1], overflow, Marks(*marks)), flow, throttle, hold, sources)
 
 
 def asked_limits(arguments: Mapping[str, object], defaults: FlowDefaults, *, adapt: bool = False) -> QueueLimits:
@@ -360,6 +373,25 @@ def _flow(arguments: Mapping[str, object], levels: Sequence[Level], origin: Call
         if FLOW in level.arguments:
             return _word(FLOW, level.arguments, ("on", "off"), "invalid_flow") == "on", f"{level.source}: {FLOW}"
     return True, "the default"
+
+
+def _text(
+    name: str, read: Callable[[str], object], default: str, arguments: Mapping[str, object], levels: Sequence[Level],
+    origin: Callable[[str], str],
+) -> tuple[str, str]:  # fmt: skip
+    """A setting that is a text, by the nearest that has it, and who says so."""
+    for level_arguments, named in ((arguments, origin), *((level.arguments, level.name_source) for level in levels)):
+        if name in level_arguments:
+            value = level_arguments[name]
+            kind = type_name(value)
+            if kind != "longstr":
+                raise ArgumentError(name, f"{{unacceptable_type,{kind}}}")
+            try:
+                read(cast(str, value))
+            except ValueError as problem:
+                raise ArgumentError(name, f'"{problem}"') from None
+            return cast(str, value), _named(name, named)
+    return default, "the default"
 
 
 def _named(name: str, origin: Callable[[str], str]) -> str:

@@ -20,6 +20,10 @@ cdef extern from *:
     static inline void store_word(unsigned char *at, size_t i, uint64_t value) {
         atomic_store_explicit((penstock_word *) at + i, value, memory_order_release);
     }
+    /* Stores `value` if the word is still `*seen`, else tells what it is there; 1 if it was stored. */
+    static inline int exchange_word(unsigned char *at, size_t i, uint64_t *seen, uint64_t value) {
+        return atomic_compare_exchange_strong((penstock_word *) at + i, seen, value);
+    }
     /* Without order of their own: only between begin_block and end_block. */
     static inline uint64_t load_plain(const unsigned char *at, size_t i) {
         return atomic_load_explicit((const penstock_word *) at + i, memory_order_relaxed);
@@ -54,6 +58,7 @@ cdef extern from *:
     """
     uint64_t load_word(const unsigned char* at, size_t i) noexcept nogil
     void store_word(unsigned char* at, size_t i, uint64_t value) noexcept nogil
+    bint exchange_word(unsigned char* at, size_t i, uint64_t* seen, uint64_t value) noexcept nogil
     uint64_t load_plain(const unsigned char* at, size_t i) noexcept nogil
     void store_plain(unsigned char* at, size_t i, uint64_t value) noexcept nogil
     void begin_block(unsigned char* block) noexcept nogil

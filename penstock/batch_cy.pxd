@@ -34,6 +34,8 @@ cdef class Batch:
     cpdef Batch flagged(self, uint32_t flags)
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
     cpdef tuple slices(self, Py_ssize_t first, Py_ssize_t count)
+    @cython.locals(start=Py_ssize_t)
+    cpdef Py_ssize_t octets(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(i=Py_ssize_t, total=int64_t)
     cpdef Py_ssize_t fit(self, Py_ssize_t first, Py_ssize_t count, int64_t limit)
     @cython.locals(i=Py_ssize_t, flags=uint32_t)

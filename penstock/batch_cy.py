@@ -141,6 +141,11 @@ class Batch:
             memoryview(self.contents)[start:end],
         )
 
+    def octets(self, first: int, count: int) -> int:
+        """How long both `slices` are together."""
+        start = get32(self.entry, first * ENTRY_SIZE)
+        return self.end(first + count - 1) - start + count * ENTRY_SIZE
+
     def record(self, i: int) -> tuple[bytes, bytes, bytes]:
         """Address, header and body of one message, copied: for the paths that look at single messages."""
         if not 0 <= i < self.count:

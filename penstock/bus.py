@@ -21,7 +21,8 @@ of its turns that is safe, and only then it goes on: it sends again what came af
 The shard holds a turn back until its own topology is at least at the turn's version. A request carries a number of the
 sender's choice, repeated in its REPLY.
 
-A shard sends another one PUBLISH only (dead letters), in turns of the same kind, and hears back what is safe.
+A shard sends another one PUBLISH (dead letters) and PARTED only, in turns of the same kind, and hears back what is
+safe.
 
 Acceptor, shard -> router   one frame: [request, name, {argument: value}]
 Router -> them              one frame: [request, topology version, result, None | [reply code, text]]
@@ -49,8 +50,10 @@ PUBLISH = 1
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, each message counting MESSAGE_WEIGHT more}]
 # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,
-#  elected] -> age. The age is 0 for a new consumer; one that was attached to an earlier life of the shard has that
-#  which it got there. It is elected if it was the active one of a queue with a single one.
+#  elected] -> age, and [id of a lease, microseconds that it outlives its consumer, "ack" or "requeue" to end it, or
+#  nothing] behind that if what the consumer has in hand is leased (shard/leases.py). The age is 0 for a new consumer;
+#  one that was attached to an earlier life of the shard has that which it got there. It is elected if it was the
+#  active one of a queue with a single one.
 CONSUME = 4
 CANCEL = 5  # [CANCEL, request, consumer] -> None
 GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages left]
@@ -76,6 +79,12 @@ REPLIES = 15  # [REPLIES, name, there]: a reply consumer comes or goes (see pens
 # they gave back. Said once to each life, after a CONSUME for each consumer, in the first turn: before that of all
 # acceptors has come nothing is delivered.
 HOLD = 18
+LEFT = 19  # [LEFT, queue id]: publishes to several queues go on though this one is saturated, until it has room
+WAITERS = 23  # [WAITERS, queue id, weight]: of the sessions that wait for its room here
+# Of a queue that moves (docs/rebalancing.md), each with its id and the epoch of the move:
+FENCE = 20  # [FENCE, queue id, epoch]: nothing more is published to it from here; answered by FENCED
+PARTED = 21  # [PARTED, queue id, epoch]: nor is anything settled from here; from a shard: no dead letters come
+HOMED = 22  # [HOMED, queue id, epoch]: its home has been told, by CONSUME and HOLD, what is in hand of it
 REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
 
 # Shard to acceptor.
@@ -88,6 +97,11 @@ HUNGRY = 7  # [HUNGRY, group]: messages are ready for its consumers that lack a 
 SPENT = 8  # [SPENT, group, count]: a GRANT of so many was taken in, its deliveries came before this
 ELECTED = 10  # [ELECTED, consumer]: from now on it is the active one of its queue
 ANSWERS = 9  # [ANSWERS, name of a reply consumer, part, count]
+# [FENCED, queue id, epoch]: what came before FENCE is safe; no more of the queue is delivered, and no request about it
+# answered, before HOMED.
+FENCED = 11
+OPENED = 12  # [OPENED, queue id, epoch]: all acceptors have said HOMED, or died
+MOST_WAITERS = 13  # [MOST_WAITERS, queue id, weight]: the largest that any acceptor has told by WAITERS
 REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
 
 # The turn that an acceptor or a shard greets each life of another shard with.

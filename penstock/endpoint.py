@@ -78,3 +78,13 @@ def open_socket(context: zmq.Context[Any], kind: int) -> zmq.Socket[bytes]:
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.RECONNECT_IVL, 10)
     return socket
+
+
+def subscribe(
+    loop: asyncio.AbstractEventLoop, context: zmq.Context[Any], address: str, on_frames: Callable[[list[Any]], None]
+) -> Endpoint:
+    """Take in all that is published at an address."""
+    socket = open_socket(context, zmq.SUB)
+    socket.setsockopt(zmq.SUBSCRIBE, b"")
+    socket.connect(address)
+    return Endpoint(loop, socket, on_frames)

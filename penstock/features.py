@@ -10,14 +10,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Self
 
+from penstock.amounts import size
+from penstock.durations import seconds_of
+from penstock.ladder import FOREVER
+from penstock.means import AUTO
+
+ESSENTIAL = "x-essential"
+UNCONSUMED = "never consumed from"
+"""What makes a queue a stranger (router/strangers.py) only until somebody consumes from it."""
 LAST_VALUE_KEYS = ("x-last-value-key", "qpid.last_value_queue_key")
 LAST_VALUE_KEY = "qpid.LVQ_key"
 """The header by which messages of a last-value queue are told apart if its declaration names none."""
 
+LANE_RESERVE = 100
+"""Messages, where a priority lane says no reserve."""
+
+PACES = ("x-pace-depth", "x-pace-wait")
+"""The arguments that pace a queue."""
+
+DEADLOCK_ACTIONS = REPORT, CREDIT, SPILL, NACK = ("report", "credit", "spill", "nack")
+"""What a queue may do about a deadlock: tell of it; have its shard admit more, or spill; have an acceptor refuse the
+producer that has been held for the shortest time."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueFeatures:
-    """Times are milliseconds; None: not asked for. `from_arguments` takes what `router.queue_arguments` let pass."""
+    """Times are milliseconds; None: not asked for. `from_arguments` takes what `router.queue_arguments` let pass.
+
+    `throttle` and `hold` may be inherited as limits are: `penstock.asked` decides on them.
+    `essential` and `stranger` are `router.strangers`' to say.
+    """
 
     type: str = "classic"
     message_ttl: int | None = None
@@ -30,6 +52,20 @@ class QueueFeatures:
     consumer_timeout: int | None = None
     last_value_key: str | None = None
     tx_when_full: str | None = None
+    max_rate: int | None = None
+    max_rate_bytes: int | None = None
+    rate_burst: int | None = None
+    throttle: str = AUTO
+    hold: str = FOREVER
+    fair_by: str | None = None
+    deadlock: str = REPORT
+    essential: bool = False
+    stranger: str | None = None
+    pace_depth: int | None = None
+    pace_wait: int | None = None
+    lane_priority: int | None = None
+    lane_key: str | None = None
+    lane_reserve: int | None = None
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
@@ -49,7 +85,24 @@ class QueueFeatures:
             consumer_timeout=arguments.get("x-consumer-timeout"),
             last_value_key=_last_value_key(arguments),
             tx_when_full=arguments.get("x-tx-when-full"),
+            deadlock=arguments.get("x-deadlock", REPORT),
+            max_rate=arguments.get("x-max-rate"),
+            max_rate_bytes=octets(arguments.get("x-max-rate-bytes")),
+            rate_burst=milliseconds(arguments.get("x-rate-burst")),
+            fair_by=arguments.get("x-fair-by"),
+            pace_depth=arguments.get("x-pace-depth"),
+            pace_wait=milliseconds(arguments.get("x-pace-wait")),
+            lane_priority=arguments.get("x-lane-priority"),
+            lane_key=arguments.get("x-lane-key"),
+            lane_reserve=arguments.get("x-lane-reserve"),
         )
+
+    @property
+    def reserve(self) -> int:
+        """How many messages its priority lane lets in beyond the stop mark; 0 without a lane."""
+        if self.lane_priority is None and not self.lane_key:
+            return 0
+        return self.lane_reserve or LANE_RESERVE
 
     def to_wire(self) -> list[Any]:
         """For the bus and the store: the fields in their order."""
@@ -59,6 +112,16 @@ class QueueFeatures:
     def from_wire(cls, values: Sequence[Any]) -> Self:
         """The features of a `to_wire` list, be it an older one that lacks the last fields."""
         return cls(*values[: len(fields(cls))])
+
+
+def octets(value: int | str | None) -> int | None:
+    """A size that was given as a number or as a text with a unit."""
+    return size(value) if isinstance(value, str) else value
+
+
+def milliseconds(text: str | None) -> int | None:
+    """A length of time that was given as a text with a unit."""
+    return None if text is None else round(seconds_of(text) * 1000)
 
 
 def _last_value_key(arguments: Mapping[str, Any]) -> str | None:

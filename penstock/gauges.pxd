@@ -12,24 +12,32 @@ cdef enum:
     P_PID = 1, P_INCARNATION, P_STATE, P_STARTED, P_RESTARTS, P_WORDS
 
     C_CONNECTIONS = 1, C_CHANNELS, C_HELD, C_PARKED, C_PAUSED, C_PUBLISHED, C_DELIVERED, C_CONFIRMED, C_TURNS
-    C_WORDS
+    C_IGNORING, C_WITHHOLD, C_PARK, C_PAUSE, C_REJECT, C_CLOSE_CHANNEL, C_CLOSE_CONNECTION, C_HOLD_OFF, C_REFUSED
+    C_LOST, C_WORDS
+
+    M_LAG_MEDIAN = 1, M_LAG_MOST, M_COMMIT, M_STORED, M_WORDS
 
     # The first cache line is what acceptors read for every publish.
     Q_OPEN = 1, Q_ID, Q_SINCE, Q_EPOCH, Q_SATURATED, Q_DEPTH_COUNT, Q_DEPTH_BYTES
     Q_READY, Q_UNACKED, Q_READY_BYTES, Q_UNACKED_BYTES, Q_PUBLISHED, Q_DELIVERED, Q_ACKED, Q_REDELIVERED
-    Q_DROPPED, Q_CONSUMERS, Q_SATURATED_SINCE, Q_STOP_COUNT, Q_RESUME_COUNT, Q_STOP_BYTES, Q_RESUME_BYTES, Q_WORDS
+    Q_DROPPED, Q_CONSUMERS, Q_SATURATED_SINCE, Q_STOP_COUNT, Q_RESUME_COUNT, Q_STOP_BYTES, Q_RESUME_BYTES, Q_ASIDE
+    Q_OVER_COUNT, Q_OVER_BYTES, Q_PUBLISHED_BYTES, Q_DELIVERED_BYTES, Q_PEAK_COUNT, Q_PEAK_BYTES, Q_WORDS
 
 cdef enum:
     WORD = 8
     LINE = 64
     CHUNK = 4096  # the grain in which memory is given to the file and looked for in it
     HEADER_SIZE = 128
-    PROCESS_SIZE = 256
+    PROCESS_SIZE = 384
     COUNTERS_AT = 128  # within a process: the other writer's half, two lines away for the prefetcher's sake
+    MEASURES_AT = 320
     SLOT_SIZE = 256
     SLOTS_A_CHUNK = CHUNK // SLOT_SIZE
     NAMES_SIZE = 512  # length of vhost, length of name, vhost, name
     NAMES_WORDS = NAMES_SIZE // WORD
+    BUCKETS = 1024
+    BUCKET_SIZE = 32  # key, then for messages and for octets when it is full again
+    PROBES = 16
     NAME_MAX = 255  # octets: both are AMQP short strings
 
 @final
@@ -49,6 +57,7 @@ cdef class Gauges:
     cdef readonly Py_ssize_t sent_at
     cdef readonly Py_ssize_t taken_at
     cdef readonly Py_ssize_t safe_at
+    cdef readonly Py_ssize_t buckets_at
     cdef readonly Py_ssize_t queues_at
     cdef readonly Py_ssize_t names_at
     cdef readonly Py_ssize_t size
@@ -66,8 +75,10 @@ cdef class Gauges:
         self, Py_ssize_t slot, uint64_t ready, uint64_t unacked, uint64_t ready_bytes, uint64_t unacked_bytes,
         uint64_t published, uint64_t delivered, uint64_t acked, uint64_t redelivered, uint64_t dropped,
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
-        uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes)
+        uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=*,
+        uint64_t unburied=*, uint64_t unburied_bytes=*, uint64_t published_bytes=*, uint64_t delivered_bytes=*)
     cpdef bint saturated(self, Py_ssize_t slot) except -1
+    cpdef bint aside(self, Py_ssize_t slot) except -1
     cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF
     cpdef uint64_t depth_count(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF
     cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF

@@ -29,7 +29,7 @@ from posix.types cimport off_t
 from posix.unistd cimport close as close_fd, lseek, usleep
 
 from penstock.atomics cimport (
-    begin_block, end_block, load_plain, load_word, read_block, spin_pause, store_plain, store_word)
+    begin_block, end_block, exchange_word, load_plain, load_word, read_block, spin_pause, store_plain, store_word)
 
 cdef extern from "fcntl.h" nogil:
     int SEEK_DATA
@@ -47,12 +47,15 @@ cdef extern from *:
     const unsigned char* empty_slot
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 3
-# Below the incarnation of an acceptor, in the word that says what is safe.
-cdef int TURN_BITS = 40
+LAYOUT_VERSION = 9
 """Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
 penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
 a node makes its file anew at every start."""
+
+# Below the incarnation of an acceptor, in the word that says what is safe.
+cdef int TURN_BITS = 40
+# In nanoseconds, as buckets count.
+cdef uint64_t SECOND = 1_000_000_000
 
 UNSTARTED, STARTING, READY, DEAD = range(4)
 STATE_NAMES = ("unstarted", "starting", "ready", "dead")
@@ -60,13 +63,26 @@ STATE_NAMES = ("unstarted", "starting", "ready", "dead")
 Process = namedtuple("Process", "role index pid incarnation state started_us restarts torn")
 Counters = namedtuple(
     "Counters",
-    "connections channels held_sessions parked_bytes paused_connections published delivered confirmed loop_turns torn",
+    "connections channels held_sessions parked_bytes paused_connections published delivered confirmed loop_turns"
+    " ignoring_flow rung_withhold rung_park rung_pause rung_reject rung_close_channel rung_close_connection"
+    " rung_hold_off refused lost_wakeups torn",
 )
-QueueGauge = namedtuple(
+Measures = namedtuple("Measures", "loop_lag_p50_us loop_lag_p99_us commit_p99_us stored_bytes torn")
+_QueueFields = namedtuple(
     "QueueGauge",
     "queue_id vhost name ready unacked ready_bytes unacked_bytes published delivered acked redelivered dropped consumers"
-    " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes since_us torn",
+    " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes aside over_count over_bytes"
+    " published_bytes delivered_bytes peak_count peak_bytes since_us torn",
 )
+
+
+class QueueGauge(_QueueFields):
+    __slots__ = ()
+
+    @property
+    def drained(self):
+        """Messages that it took in and that are gone: acked, dropped, expired."""
+        return self.published - self.ready - self.unacked
 
 
 def _offsets(**words):
@@ -83,14 +99,22 @@ LAYOUT = {
     "counters": _offsets(
         sequence=SEQUENCE, connections=C_CONNECTIONS, channels=C_CHANNELS, held_sessions=C_HELD, parked_bytes=C_PARKED,
         paused_connections=C_PAUSED, published=C_PUBLISHED, delivered=C_DELIVERED, confirmed=C_CONFIRMED,
-        loop_turns=C_TURNS),
+        loop_turns=C_TURNS, ignoring_flow=C_IGNORING,
+        rung_withhold=C_WITHHOLD, rung_park=C_PARK, rung_pause=C_PAUSE, rung_reject=C_REJECT,
+        rung_close_channel=C_CLOSE_CHANNEL, rung_close_connection=C_CLOSE_CONNECTION, rung_hold_off=C_HOLD_OFF,
+        refused=C_REFUSED, lost_wakeups=C_LOST),
+    "measures": _offsets(
+        sequence=SEQUENCE, loop_lag_p50_us=M_LAG_MEDIAN, loop_lag_p99_us=M_LAG_MOST, commit_p99_us=M_COMMIT,
+        stored_bytes=M_STORED),
     "queue": _offsets(
         sequence=SEQUENCE, open=Q_OPEN, queue_id=Q_ID, since_us=Q_SINCE, flow_epoch=Q_EPOCH, saturated=Q_SATURATED,
         depth_count=Q_DEPTH_COUNT, depth_bytes=Q_DEPTH_BYTES, ready=Q_READY, unacked=Q_UNACKED,
         ready_bytes=Q_READY_BYTES, unacked_bytes=Q_UNACKED_BYTES, published=Q_PUBLISHED, delivered=Q_DELIVERED,
         acked=Q_ACKED, redelivered=Q_REDELIVERED, dropped=Q_DROPPED, consumers=Q_CONSUMERS,
         saturated_since_us=Q_SATURATED_SINCE, stop_count=Q_STOP_COUNT, resume_count=Q_RESUME_COUNT,
-        stop_bytes=Q_STOP_BYTES, resume_bytes=Q_RESUME_BYTES),
+        stop_bytes=Q_STOP_BYTES, resume_bytes=Q_RESUME_BYTES, aside=Q_ASIDE, over_count=Q_OVER_COUNT,
+        over_bytes=Q_OVER_BYTES, published_bytes=Q_PUBLISHED_BYTES, delivered_bytes=Q_DELIVERED_BYTES,
+        peak_count=Q_PEAK_COUNT, peak_bytes=Q_PEAK_BYTES),
 }
 """Offset in octets of each field in its block; the blocks are described in `docs/gauges.md`."""
 
@@ -186,7 +210,10 @@ cdef class Gauges:
 
     def counters_write(self, str role, Py_ssize_t index, uint64_t connections, uint64_t channels,
                        uint64_t held_sessions, uint64_t parked_bytes, uint64_t paused_connections,
-                       uint64_t published, uint64_t delivered, uint64_t confirmed, uint64_t loop_turns):
+                       uint64_t published, uint64_t delivered, uint64_t confirmed, uint64_t loop_turns,
+                       uint64_t ignoring_flow, uint64_t rung_withhold, uint64_t rung_park, uint64_t rung_pause,
+                       uint64_t rung_reject, uint64_t rung_close_channel, uint64_t rung_close_connection,
+                       uint64_t rung_hold_off, uint64_t refused, uint64_t lost_wakeups):
         """The process itself: what it holds and has done since it started. Acceptors do."""
         cdef unsigned char* block = to_write(self) + process_at(self, role, index) + COUNTERS_AT
         begin_block(block)
@@ -199,6 +226,16 @@ cdef class Gauges:
         store_plain(block, C_DELIVERED, delivered)
         store_plain(block, C_CONFIRMED, confirmed)
         store_plain(block, C_TURNS, loop_turns)
+        store_plain(block, C_IGNORING, ignoring_flow)
+        store_plain(block, C_WITHHOLD, rung_withhold)
+        store_plain(block, C_PARK, rung_park)
+        store_plain(block, C_PAUSE, rung_pause)
+        store_plain(block, C_REJECT, rung_reject)
+        store_plain(block, C_CLOSE_CHANNEL, rung_close_channel)
+        store_plain(block, C_CLOSE_CONNECTION, rung_close_connection)
+        store_plain(block, C_HOLD_OFF, rung_hold_off)
+        store_plain(block, C_REFUSED, refused)
+        store_plain(block, C_LOST, lost_wakeups)
         end_block(block)
 
     def counters_read(self, str role, Py_ssize_t index):
@@ -207,7 +244,27 @@ cdef class Gauges:
         cdef const unsigned char* block = to_read(self) + process_at(self, role, index) + COUNTERS_AT
         cdef bint whole = snapshot(self, block, C_WORDS, copy, NULL, 0, NULL)
         return Counters(copy[C_CONNECTIONS], copy[C_CHANNELS], copy[C_HELD], copy[C_PARKED], copy[C_PAUSED],
-                        copy[C_PUBLISHED], copy[C_DELIVERED], copy[C_CONFIRMED], copy[C_TURNS], not whole)
+                        copy[C_PUBLISHED], copy[C_DELIVERED], copy[C_CONFIRMED], copy[C_TURNS], copy[C_IGNORING],
+                        copy[C_WITHHOLD], copy[C_PARK], copy[C_PAUSE], copy[C_REJECT], copy[C_CLOSE_CHANNEL],
+                        copy[C_CLOSE_CONNECTION], copy[C_HOLD_OFF], copy[C_REFUSED], copy[C_LOST], not whole)
+
+    def measures_write(self, str role, Py_ssize_t index, uint64_t loop_lag_p50_us, uint64_t loop_lag_p99_us,
+                       uint64_t commit_p99_us, uint64_t stored_bytes):
+        """The process itself: what it measures of itself. Shards do."""
+        cdef unsigned char* block = to_write(self) + process_at(self, role, index) + MEASURES_AT
+        begin_block(block)
+        store_plain(block, M_LAG_MEDIAN, loop_lag_p50_us)
+        store_plain(block, M_LAG_MOST, loop_lag_p99_us)
+        store_plain(block, M_COMMIT, commit_p99_us)
+        store_plain(block, M_STORED, stored_bytes)
+        end_block(block)
+
+    def measures_read(self, str role, Py_ssize_t index):
+        """What a process measures of itself as `Measures`; of a dead one until its successor writes."""
+        cdef uint64_t[M_WORDS] copy
+        cdef const unsigned char* block = to_read(self) + process_at(self, role, index) + MEASURES_AT
+        cdef bint whole = snapshot(self, block, M_WORDS, copy, NULL, 0, NULL)
+        return Measures(copy[M_LAG_MEDIAN], copy[M_LAG_MOST], copy[M_COMMIT], copy[M_STORED], not whole)
 
     cpdef pair_add_sent(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count):
         """The acceptor alone, before it sends a turn of `count` octets to the shard."""
@@ -241,10 +298,34 @@ cdef class Gauges:
         cdef uint64_t word = load_word(to_read(self) + safe_at(self, acceptor, shard), 0)
         return word >> TURN_BITS, word & ((<uint64_t> 1 << TURN_BITS) - 1)
 
+    def bucket_full_at(self, uint64_t key, uint64_t now):
+        """When a bucket is full again (nanoseconds of the monotonic clock), of messages and of octets; at most `now`
+        where it is full.
+        """
+        cdef unsigned char* bucket = bucket_of(self, key, now)
+        return load_word(bucket, 1), load_word(bucket, 2)
+
+    def bucket_is_full_in(self, uint64_t key, uint64_t now, uint64_t ahead, uint64_t octets_ahead):
+        """Whether a bucket is full again within so many nanoseconds, of messages and of octets."""
+        cdef unsigned char* bucket = bucket_of(self, key, now)
+        return load_word(bucket, 1) <= now + ahead and load_word(bucket, 2) <= now + octets_ahead
+
+    def bucket_spend(self, uint64_t key, uint64_t now, uint64_t count, uint64_t rate, uint64_t octets,
+                     uint64_t octets_rate):
+        """Any acceptor: so many messages and octets (below 2**34) have gone, of which a bucket gets so many a second; a
+        rate of 0 is no limit.
+        """
+        cdef unsigned char* bucket = bucket_of(self, key, now)
+        if rate:
+            spend(bucket, 1, now, count // rate * SECOND + count % rate * SECOND // rate)
+        if octets_rate:
+            spend(bucket, 2, now, octets // octets_rate * SECOND + octets % octets_rate * SECOND // octets_rate)
+
     def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us):
         """The owning shard: begin a queue's record, all numbers 0, also over one that is open.
 
-        The flow epoch stays what the slot's last writer left: the shard reads it and goes on counting from there.
+        The flow epoch stays what the slot's last writer left: the shard reads it and goes on counting from there. Over
+        a record of the same queue so does what acceptors look at all the time, until it is written: `flow`.
         ValueError for a vhost or name of more than 255 octets, OSError (ENOSPC) if there is no memory for the slot.
         """
         cdef unsigned char* block = to_write(self) + slot_at(self, slot)
@@ -256,7 +337,7 @@ cdef class Gauges:
         reserve(self, block - self.base, SLOT_SIZE)
         reserve(self, names - self.base, NAMES_SIZE)
         begin_block(block)
-        clear_numbers(block)
+        clear_numbers(block, load_plain(block, Q_OPEN) and load_plain(block, Q_ID) == queue_id)
         for i in range(used):
             store_plain(names, i, packed[i])
         store_word(block, Q_ID, queue_id)
@@ -281,7 +362,7 @@ cdef class Gauges:
         cdef unsigned char* block = to_write(self) + slot_at(self, slot)
         if has_memory(self, slot) and load_plain(block, Q_OPEN):
             begin_block(block)
-            clear_numbers(block)
+            clear_numbers(block, False)
             store_word(block, Q_ID, 0)
             store_plain(block, Q_SINCE, 0)
             store_word(block, Q_OPEN, 0)
@@ -291,11 +372,13 @@ cdef class Gauges:
         self, Py_ssize_t slot, uint64_t ready, uint64_t unacked, uint64_t ready_bytes, uint64_t unacked_bytes,
         uint64_t published, uint64_t delivered, uint64_t acked, uint64_t redelivered, uint64_t dropped,
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
-        uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes):
-        """The owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open."""
-        cdef unsigned char* block = to_write(self) + slot_at(self, slot)
-        if not has_memory(self, slot) or not load_plain(block, Q_OPEN):
-            raise ValueError(f"queue slot {slot} is not open")
+        uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=0,
+        uint64_t unburied=0, uint64_t unburied_bytes=0, uint64_t published_bytes=0, uint64_t delivered_bytes=0):
+        """The owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open.
+
+        What is unburied counts in the depth.
+        """
+        cdef unsigned char* block = open_slot(self, slot)
         begin_block(block)
         store_plain(block, Q_READY, ready)
         store_plain(block, Q_UNACKED, unacked)
@@ -312,12 +395,23 @@ cdef class Gauges:
         store_plain(block, Q_RESUME_COUNT, resume_count)
         store_plain(block, Q_STOP_BYTES, stop_bytes)
         store_plain(block, Q_RESUME_BYTES, resume_bytes)
+        store_plain(block, Q_PUBLISHED_BYTES, published_bytes)
+        store_plain(block, Q_DELIVERED_BYTES, delivered_bytes)
+        store_word(block, Q_ASIDE, aside != 0)
         # Read one by one on the publish path: who sees the flag must find an epoch and depths at least as new.
-        store_word(block, Q_DEPTH_COUNT, ready + unacked)
-        store_word(block, Q_DEPTH_BYTES, ready_bytes + unacked_bytes)
+        store_word(block, Q_DEPTH_COUNT, ready + unacked + unburied)
+        store_word(block, Q_DEPTH_BYTES, ready_bytes + unacked_bytes + unburied_bytes)
         store_word(block, Q_EPOCH, flow_epoch)
         store_word(block, Q_SATURATED, saturated != 0)
         end_block(block)
+
+    def queue_note_over(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
+        """The owning shard: the furthest that the depth has been above its stop marks."""
+        note_depth(self, slot, Q_OVER_COUNT, count, Q_OVER_BYTES, octets)
+
+    def queue_note_peak(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
+        """The owning shard: the deepest since the queue was last at its resume marks, having been above a stop mark."""
+        note_depth(self, slot, Q_PEAK_COUNT, count, Q_PEAK_BYTES, octets)
 
     def queue_read(self, Py_ssize_t slot):
         """The record of a slot as a `QueueGauge`, all fields of one write; None if the slot is not open."""
@@ -335,7 +429,9 @@ cdef class Gauges:
                           copy[Q_UNACKED_BYTES], copy[Q_PUBLISHED], copy[Q_DELIVERED], copy[Q_ACKED],
                           copy[Q_REDELIVERED], copy[Q_DROPPED], copy[Q_CONSUMERS], copy[Q_EPOCH],
                           copy[Q_SATURATED] != 0, copy[Q_SATURATED_SINCE], copy[Q_STOP_COUNT], copy[Q_RESUME_COUNT],
-                          copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES], copy[Q_SINCE], not whole)
+                          copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES], copy[Q_ASIDE] != 0, copy[Q_OVER_COUNT],
+                          copy[Q_OVER_BYTES], copy[Q_PUBLISHED_BYTES], copy[Q_DELIVERED_BYTES], copy[Q_PEAK_COUNT],
+                          copy[Q_PEAK_BYTES], copy[Q_SINCE], not whole)
 
     def queue_slots(self):
         """The open slots in ascending order, the shards' own among them; costs what is open, not what is possible."""
@@ -350,9 +446,36 @@ cdef class Gauges:
                 yield slot
             slot += 1
 
+    def queues_written(self, uint64_t[::1] seen):
+        """The slots of the queues that were opened, closed or written since `seen`.
+
+        `seen` has a word for each slot, 0 at first, and follows. It costs what is open, as `queue_slots` does.
+        """
+        cdef Py_ssize_t slot = self.shards
+        cdef uint64_t sequence
+        if seen.shape[0] != self.slots:
+            raise ValueError(f"{seen.shape[0]} words for {self.slots} slots")
+        found = []
+        while slot < self.slots:
+            if slot % SLOTS_A_CHUNK == 0 or slot == self.shards:
+                to_read(self)
+                slot = next_with_memory(self, slot)
+                if slot == self.slots:
+                    break
+            sequence = load_word(readable_slot(self, slot), SEQUENCE)
+            if sequence != seen[slot]:
+                seen[slot] = sequence
+                found.append(slot)
+            slot += 1
+        return found
+
     cpdef bint saturated(self, Py_ssize_t slot) except -1:
         """Whether the queue wants its producers held."""
         return load_word(readable_slot(self, slot), Q_SATURATED) != 0
+
+    cpdef bint aside(self, Py_ssize_t slot) except -1:
+        """Whether the queue holds no producer, however deep it is."""
+        return load_word(readable_slot(self, slot), Q_ASIDE) != 0
 
     cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
         """How often the flag has changed; read after the flag, it is at least the flag's own."""
@@ -365,6 +488,20 @@ cdef class Gauges:
     cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
         """Bytes of messages ready and unacked."""
         return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
+
+    def flow(self, Py_ssize_t slot):
+        """`aside`, `saturated`, `depth_count` and `depth_bytes`, read in that order."""
+        cdef const unsigned char* block = readable_slot(self, slot)
+        cdef bint aside = load_word(block, Q_ASIDE) != 0
+        cdef bint saturated = load_word(block, Q_SATURATED) != 0
+        cdef uint64_t count = load_word(block, Q_DEPTH_COUNT)
+        return aside, saturated, count, load_word(block, Q_DEPTH_BYTES)
+
+    def is_calm(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
+        """Whether the queue is not saturated, does not stand aside, and is no deeper than that."""
+        cdef const unsigned char* block = readable_slot(self, slot)
+        return (load_word(block, Q_SATURATED) == 0 and load_word(block, Q_ASIDE) == 0
+                and load_word(block, Q_DEPTH_COUNT) <= count and load_word(block, Q_DEPTH_BYTES) <= octets)
 
     def depths(self, const int64_t[::1] slots):
         """Of several slots: messages and bytes ready and unacked of all together, then the most of one of them."""
@@ -464,14 +601,17 @@ def aligned(size, to):
 
 
 def areas(acceptors, shards, queues):
-    """Where processes, sent, taken, safe, queue slots and names begin, and the end. Rows of pairs are whole lines."""
+    """Where processes, sent, taken, safe, buckets, queue slots and names begin, and the end. Rows of pairs are whole
+    lines.
+    """
     processes = HEADER_SIZE
-    sent = processes + (2 + shards + acceptors) * PROCESS_SIZE
+    sent = processes + (3 + shards + acceptors) * PROCESS_SIZE
     taken = sent + acceptors * aligned(shards * WORD, LINE)
     safe = taken + shards * aligned(acceptors * WORD, LINE)
-    slots = aligned(safe + shards * aligned(acceptors * WORD, LINE), CHUNK)
+    buckets = safe + shards * aligned(acceptors * WORD, LINE)
+    slots = aligned(buckets + BUCKETS * BUCKET_SIZE, CHUNK)
     names = aligned(slots + (shards + queues) * SLOT_SIZE, CHUNK)
-    return processes, sent, taken, safe, slots, names, aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
+    return processes, sent, taken, safe, buckets, slots, names, aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
 
 
 cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues, pid):
@@ -482,7 +622,7 @@ cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues
     gauges.writable = writable
     gauges.epoch, gauges.pid = epoch, pid
     gauges.acceptors, gauges.shards, gauges.queues, gauges.slots = acceptors, shards, queues, shards + queues
-    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.queues_at,
+    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.buckets_at, gauges.queues_at,
      gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
     if os.fstat(fd).st_size != gauges.size:
         raise ValueError(f"{path} has {os.fstat(fd).st_size} octets, its header says {gauges.size}")
@@ -527,6 +667,8 @@ cdef Py_ssize_t process_at(Gauges gauges, str role, Py_ssize_t index) except -1:
         first, count = 2 + gauges.shards, gauges.acceptors
     elif role == "shard":
         first, count = 2, gauges.shards
+    elif role == "console":
+        first, count = 2 + gauges.shards + gauges.acceptors, 1
     elif role == "router" or role == "supervisor":
         first, count = role == "router", 1
     else:
@@ -557,6 +699,31 @@ cdef inline Py_ssize_t safe_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t sh
     return gauges.safe_at + shard * row_size(gauges.acceptors) + acceptor * WORD
 
 
+cdef unsigned char* bucket_of(Gauges gauges, uint64_t key, uint64_t now) except NULL:
+    """The bucket of a key; one that is full says nothing, and is taken over. Where there is none of them it is shared."""
+    cdef unsigned char* buckets = to_write(gauges) + gauges.buckets_at
+    cdef unsigned char* bucket
+    cdef uint64_t seen
+    cdef int i
+    for i in range(PROBES):
+        bucket = buckets + (key + i) % BUCKETS * BUCKET_SIZE
+        if load_word(bucket, 0) == key:
+            return bucket
+    for i in range(PROBES):
+        bucket = buckets + (key + i) % BUCKETS * BUCKET_SIZE
+        seen = load_word(bucket, 0)
+        if seen == 0 or (load_word(bucket, 1) <= now and load_word(bucket, 2) <= now):
+            if exchange_word(bucket, 0, &seen, key) or seen == key:
+                return bucket
+    return buckets + key % BUCKETS * BUCKET_SIZE
+
+
+cdef inline void spend(unsigned char* bucket, int word, uint64_t now, uint64_t cost) noexcept:
+    cdef uint64_t seen = load_word(bucket, word)
+    while not exchange_word(bucket, word, &seen, max(seen, now) + cost):
+        pass
+
+
 cdef inline Py_ssize_t row_size(Py_ssize_t words) noexcept:
     return (words * WORD + LINE - 1) // LINE * LINE
 
@@ -565,6 +732,25 @@ cdef inline Py_ssize_t slot_at(Gauges gauges, Py_ssize_t slot) except -1:
     if not 0 <= slot < gauges.slots:
         raise IndexError(f"queue slot {slot} of {gauges.slots}")
     return gauges.queues_at + slot * SLOT_SIZE
+
+
+cdef inline unsigned char* open_slot(Gauges gauges, Py_ssize_t slot) except NULL:
+    """A slot to be written. ValueError if it is not open."""
+    cdef unsigned char* block = to_write(gauges) + slot_at(gauges, slot)
+    if not has_memory(gauges, slot) or not load_plain(block, Q_OPEN):
+        raise ValueError(f"queue slot {slot} is not open")
+    return block
+
+
+cdef int note_depth(
+    Gauges gauges, Py_ssize_t slot, int count_word, uint64_t count, int bytes_word, uint64_t octets
+) except -1:
+    cdef unsigned char* block = open_slot(gauges, slot)
+    begin_block(block)
+    store_plain(block, count_word, count)
+    store_plain(block, bytes_word, octets)
+    end_block(block)
+    return 0
 
 
 cdef inline const unsigned char* readable_slot(Gauges gauges, Py_ssize_t slot) except NULL:
@@ -601,12 +787,15 @@ cdef int reserve(Gauges gauges, Py_ssize_t at, Py_ssize_t size) except -1:
     return 0
 
 
-cdef void clear_numbers(unsigned char* block) noexcept:
-    """What `queue_write` writes to 0, but for the flow epoch, which must not run backwards."""
+cdef void clear_numbers(unsigned char* block, bint same) noexcept:
+    """What `queue_write` writes to 0, but for the flow epoch, which must not run backwards.
+
+    Of the same queue as before stays what acceptors look at: the flag, the depths, whether it stands aside.
+    """
     cdef int i
-    store_word(block, Q_SATURATED, 0)
-    for i in range(Q_DEPTH_COUNT, Q_WORDS):
-        store_word(block, i, 0)
+    for i in range(Q_SATURATED, Q_WORDS):
+        if not same or i not in (Q_SATURATED, Q_DEPTH_COUNT, Q_DEPTH_BYTES, Q_ASIDE):
+            store_word(block, i, 0)
 
 
 cdef size_t pack_names(uint64_t* packed, bytes vhost, bytes name) except 0:

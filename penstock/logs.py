@@ -18,6 +18,8 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 from penstock.node import Role
 from penstock.settings import Settings
 
+LINES_A_SECOND = 20
+
 
 def configure(settings: Settings, role: Role, index: int) -> None:
     """Set up logging of this process; once, before its first line."""
@@ -46,6 +48,35 @@ class Lines:
     def flush(self) -> None:
         with suppress(OSError):
             self._stream.flush()
+
+
+class FewLines:
+    """Lines of which there may be very many: at most `LINES_A_SECOND`; the next one says how many were left out.
+
+    Times are seconds of the caller's clock.
+    """
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self._log = log
+        self._since = 0.0
+        self._written = 0
+        self._left_out = 0
+
+    def info(self, now: float, event: str, **fields: object) -> None:
+        self.tell_more(now)
+        if self._written >= LINES_A_SECOND:
+            self._left_out += 1
+            return
+        self._written += 1
+        self._log.info(event, **fields)
+
+    def tell_more(self, now: float) -> None:
+        """Say what was left out, once the second is over."""
+        if now < self._since + 1.0:
+            return
+        if self._left_out:
+            self._log.info("more lines of this kind", count=self._left_out)
+        self._since, self._written, self._left_out = now, 0, 0
 
 
 def get_logger(**context: object) -> FilteringBoundLogger:

@@ -1,7 +1,7 @@
 """A running node as its processes see it: who they are and where they meet.
 
-The supervisor writes `node.json` into the runtime directory (mode 0700) before it starts a child; each child is
-`python -m ROLE RUNTIME_DIR INDEX INCARNATION` and loads it from there.
+The supervisor writes `node.json` into the runtime directory (mode 0700) before it starts a child; each child loads it
+from there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 from penstock.settings import Settings
 
-Role = Literal["supervisor", "router", "shard", "acceptor"]
+Role = Literal["supervisor", "router", "shard", "acceptor", "console"]
 
 NODE_FILE = "node.json"
 
@@ -24,6 +24,7 @@ class Node:
 
     `epoch` is the boot time of the node in microseconds since 1970; `host` and `port` are where AMQP is served (the
     port is the real one, never 0); `settings` has every default filled in, so `acceptors` and `shards` are numbers.
+    `known_shards` are the shards that the node begins with where commands have changed them, else there is none.
     """
 
     epoch: int
@@ -32,14 +33,21 @@ class Node:
     host: str
     port: int
     settings: Settings
+    known_shards: tuple[int, ...] = ()
 
     @property
     def acceptors(self) -> int:
         return self.settings.acceptors
 
     @property
-    def shards(self) -> int:
-        return self.settings.shards
+    def shards(self) -> tuple[int, ...]:
+        """The shards that the node begins with."""
+        return self.known_shards or tuple(range(self.settings.shards))
+
+    @property
+    def shard_places(self) -> int:
+        """How many shards there may be while it runs: they are numbered below that."""
+        return max(self.shards) + 1 + self.settings.spare_shards
 
     @property
     def router_requests(self) -> str:
@@ -82,6 +90,7 @@ class Node:
             "host": self.host,
             "port": self.port,
             "settings": self.settings.model_dump(mode="json"),
+            "known_shards": self.known_shards,
         }
         (self.runtime / NODE_FILE).write_text(json.dumps(facts))
 
@@ -96,4 +105,5 @@ class Node:
             host=facts["host"],
             port=facts["port"],
             settings=Settings.from_resolved(facts["settings"]),
+            known_shards=tuple(facts["known_shards"]),
         )

@@ -1,7 +1,7 @@
 """What a process of the node asks of the kernel: its name, the end that follows its parent's, its signals (Linux).
 
-A child calls `enter` first of all. It needs the parent's pid from outside: between the fork and the call the parent may
-have died, and then its death signal never comes.
+A child calls `enter` first of all. It needs the supervisor's pid from outside: that may have died before the call, and
+then its death signal never comes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import setproctitle
 import zmq
 
 from penstock import bus
@@ -29,7 +30,7 @@ NAME_MAX = 15
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -39,18 +40,22 @@ def record_parent(runtime: Path) -> None:
 
 
 def enter(runtime: Path, role: Role, index: int) -> None:
-    """First call of a child: take a name for `ps` and end when the supervisor ends. SystemExit if it is gone already.
-
-    A runtime directory without the supervisor's pid (a child started by hand) binds the child to whoever started it.
-    """
+    """First call of a child: take a name for `ps`, and end when the supervisor does. SystemExit if that is gone."""
     set_name(process_name(role, index))
+    end_with_parent(runtime)
+
+
+def end_with_parent(runtime: Path) -> None:
+    """End when the supervisor ends. SystemExit if it is gone already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    try:
-        parent = int((runtime / PARENT_FILE).read_text())
-    except FileNotFoundError:
-        return
+    parent = int((runtime / PARENT_FILE).read_text())
     if os.getppid() != parent:
-        sys.exit(f"penstock {role} {index}: the supervisor (pid {parent}) is gone")
+        sys.exit(f"the supervisor (pid {parent}) is gone")
+
+
+def adopt_orphans() -> None:
+    """Be the parent of those below whose parents end (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def process_name(role: Role, index: int) -> str:
@@ -60,8 +65,8 @@ def process_name(role: Role, index: int) -> str:
 
 
 def set_name(name: str) -> None:
-    """Name this process, as `ps -o comm` shows it; cut to `NAME_MAX` bytes."""
-    _prctl(_PR_SET_NAME, ctypes.create_string_buffer(name.encode()[:NAME_MAX]))
+    """Name this process, as `ps` shows it with its arguments and without; there it is cut to `NAME_MAX` octets."""
+    setproctitle.setproctitle(name)
 
 
 def on_terminate(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
@@ -95,8 +100,18 @@ def ask_for_restart(context: zmq.Context[Any], node: Node, role: Role) -> None:
     _report(context, node, "restart", role, 0, 0)
 
 
+def ask_for_shard(context: zmq.Context[Any], node: Node, index: int, *, there: bool) -> None:
+    """Have the supervisor start a shard that is not there, or end one for good. Again it does nothing."""
+    _report(context, node, "begin" if there else "end", "shard", index, 0)
+
+
 def _report(
-    context: zmq.Context[Any], node: Node, event: Literal["ready", "restart"], role: Role, index: int, incarnation: int
+    context: zmq.Context[Any],
+    node: Node,
+    event: Literal["ready", "restart", "begin", "end"],
+    role: Role,
+    index: int,
+    incarnation: int,
 ) -> None:
     socket: zmq.Socket[bytes] = context.socket(zmq.PUSH)
     socket.connect(node.process_reports)

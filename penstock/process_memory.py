@@ -16,7 +16,7 @@ def own_memory(gauges: Gauges) -> int:
     What they share, with each other or with files, is not counted: gauges, arenas, and what the kernel keeps of stores
     and can do without.
     """
-    places: list[tuple[Role, int]] = [("supervisor", 0), ("router", 0)]
+    places: list[tuple[Role, int]] = [("supervisor", 0), ("router", 0), ("console", 0)]
     places += [("shard", index) for index in range(gauges.shards)]
     places += [("acceptor", index) for index in range(gauges.acceptors)]
     total = 0

@@ -14,6 +14,8 @@ cdef class RangeSet:
     cpdef tuple pop_first(self, int64_t limit)
     @cython.locals(i=Py_ssize_t)
     cpdef bint holds(self, int64_t value)
+    @cython.locals(i=Py_ssize_t)
+    cpdef bint meets(self, int64_t start, int64_t end)
     cpdef (int64_t, int64_t) first_range(self)
     cpdef int64_t first(self) except? -1
     cpdef list ranges(self)

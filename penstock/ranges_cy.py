@@ -31,6 +31,11 @@ class RangeSet:
         i = bisect_right(self.starts, value)
         return i > 0 and value < self.ends[i - 1]
 
+    def meets(self, start: int, end: int) -> bool:
+        """Whether it holds any integer from `start` up to, not including, `end`."""
+        i = bisect_right(self.ends, start)
+        return i < len(self.starts) and self.starts[i] < end
+
     def first_range(self) -> tuple[int, int]:
         """(start, end) of the lowest range, which must be there."""
         return self.starts[0], self.ends[0]

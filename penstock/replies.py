@@ -3,7 +3,7 @@
 Who consumes from `amq.rabbitmq.reply-to` gets a name of its own, `amq.rabbitmq.reply-to.ACCEPTOR.LIFE.SECRET`, that is
 written into the requests. Answers are published to it through the default exchange. No queue is behind it: a shard
 passes them on to the acceptor that the name says. Which one carries a name goes by the name, so answers keep their
-order.
+order as long as the shards of the node stay the same.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import re
 import secrets
+from collections.abc import Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -37,6 +38,8 @@ def home_of(name: str) -> Home | None:
     return Home(int(found[1]), int(found[2])) if found else None
 
 
-def carrier(name: str, shards: int) -> int:
-    """The shard that passes on what is published to a name."""
-    return crc32(name.encode()) % shards
+def carrier(name: str, shards: Sequence[int]) -> int:
+    """Which of some shards passes on what is published to a name: another one where that is gone, or a new one has a
+    higher score.
+    """
+    return max(shards, key=lambda shard: (crc32(f"{shard}.{name}".encode()), shard))

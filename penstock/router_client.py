@@ -1,4 +1,7 @@
-"""The router as acceptors and shards see it: ask it, follow its changes, outlive its restarts."""
+"""The router as acceptors and shards see it: ask it, follow its changes, outlive its restarts.
+
+`Follower` knows what is asked, answered and published; `RouterClient` gives it sockets.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import zmq
 
 from penstock import bus
-from penstock.endpoint import Endpoint, open_socket
+from penstock.endpoint import Endpoint, open_socket, subscribe
 from penstock.logs import get_logger
 from penstock.node import Node
 
@@ -18,8 +21,8 @@ log = get_logger()
 Done = Callable[[Any, list[Any] | None], None]
 
 
-class RouterClient:
-    """Requests to the router and the stream of topology changes.
+class Follower:
+    """Requests to the router and the stream of topology changes. `send` takes a request, as one frame.
 
     `load(version, changes)` gets a snapshot, first of all and whenever changes may have been missed;
     `apply(version, changes)` gets every change published after it, in order.
@@ -27,50 +30,48 @@ class RouterClient:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
-        context: zmq.Context[Any],
-        node: Node,
-        identity: str,
         load: Callable[[int, list[Any]], None],
         apply: Callable[[int, list[Any]], None],
+        send: Callable[[bytes], None],
     ) -> None:
         self.load = load
         self.apply = apply
+        self.send = send
         self.version = -1
         self.early: list[tuple[int, list[Any]]] = []
-        self.loading = False
         self.last_request = 0
+        self.last_snapshot = 0
         self.pending: dict[int, tuple[bytes, Done]] = {}
-        changes = open_socket(context, zmq.SUB)
-        changes.setsockopt(zmq.SUBSCRIBE, b"")
-        changes.connect(node.router_changes)
-        requests = open_socket(context, zmq.DEALER)
-        requests.setsockopt(zmq.IDENTITY, identity.encode())
-        requests.connect(node.router_requests)
-        self.changes = Endpoint(loop, changes, self.on_change)
-        self.requests = Endpoint(loop, requests, self.on_reply)
-        self.ask_for_snapshot()
 
     def request(self, name: str, arguments: dict[str, Any], done: Done) -> None:
         """Ask; `done(result, error)` is called with the answer, after a restart of the router if need be."""
         self.last_request += 1
         frame = bus.pack([self.last_request, name, arguments])
         self.pending[self.last_request] = (frame, done)
-        self.requests.send([frame])
+        self.send(frame)
+
+    @property
+    def loading(self) -> bool:
+        """Whether a snapshot is awaited."""
+        return self.last_snapshot in self.pending
 
     def router_started(self) -> None:
-        """A new router has no memory of what the old one was asked, and may have published unheard."""
+        """A new router has no memory of what the old one was asked, and the old one may have published unheard.
+
+        A snapshot of the old one may still arrive; it lacks what was published after it.
+        """
+        self.pending.pop(self.last_snapshot, None)
         for frame, _ in list(self.pending.values()):
-            self.requests.send([frame])
+            self.send(frame)
         self.ask_for_snapshot()
 
     def ask_for_snapshot(self) -> None:
         if not self.loading:
-            self.loading = True
             self.request("snapshot", {}, lambda result, _: self.on_snapshot(result))
+            self.last_snapshot = self.last_request
 
-    def on_reply(self, frames: list[bytes]) -> None:
-        request, version, result, error = bus.unpack(frames[0])
+    def on_reply(self, frame: bytes) -> None:
+        request, version, result, error = bus.unpack(frame)
         _, done = self.pending.pop(request, (b"", None))
         if done is None:
             return
@@ -79,7 +80,6 @@ class RouterClient:
         done(result, error)
 
     def on_snapshot(self, snapshot: dict[str, Any]) -> None:
-        self.loading = False
         if snapshot["version"] >= self.version:
             self.version = snapshot["version"]
             self.load(self.version, snapshot["changes"])
@@ -87,8 +87,8 @@ class RouterClient:
         for version, changes in early:
             self.follow(version, changes)
 
-    def on_change(self, frames: list[bytes]) -> None:
-        version, changes = bus.unpack(frames[0])
+    def on_change(self, frame: bytes) -> None:
+        version, changes = bus.unpack(frame)
         self.follow(version, changes)
 
     def follow(self, version: int, changes: list[Any]) -> None:
@@ -101,6 +101,27 @@ class RouterClient:
             log.warning("topology changes missed", have=self.version, got=version)
             self.early.append((version, changes))
             self.ask_for_snapshot()
+
+
+class RouterClient(Follower):
+    """One that is connected."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        context: zmq.Context[Any],
+        node: Node,
+        identity: str,
+        load: Callable[[int, list[Any]], None],
+        apply: Callable[[int, list[Any]], None],
+    ) -> None:
+        requests = open_socket(context, zmq.DEALER)
+        requests.setsockopt(zmq.IDENTITY, identity.encode())
+        requests.connect(node.router_requests)
+        super().__init__(load, apply, lambda frame: self.requests.send([frame]))
+        self.changes = subscribe(loop, context, node.router_changes, lambda frames: self.on_change(frames[0]))
+        self.requests = Endpoint(loop, requests, lambda frames: self.on_reply(frames[0]))
+        self.ask_for_snapshot()
 
     def close(self) -> None:
         self.changes.close()

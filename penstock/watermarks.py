@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 Overflow: TypeAlias = Literal[
-    "flow", "drop-head", "reject-publish", "reject-publish-dlx", "ring", "ring-strict", "last-value"
+    "flow", "spill", "drop-head", "reject", "reject-publish", "reject-publish-dlx", "ring", "ring-strict", "last-value"
 ]
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
-REJECTING: frozenset[Overflow] = frozenset({"reject-publish", "reject-publish-dlx", "ring-strict"})
+REJECTING: frozenset[Overflow] = frozenset({"reject", "reject-publish", "reject-publish-dlx", "ring-strict"})
 """Those under which publishes beyond the limit are refused."""
 
 NUMBER_MAX = 2**63 - 1
@@ -24,7 +24,9 @@ NUMBER_MAX = 2**63 - 1
 OVERSHOOT_SHARE = 16
 OVERSHOOT_COUNT_MAX = 1024
 OVERSHOOT_BYTES_MIN = 64 * 1024
-OVERSHOOT_BYTES_MAX = 2 * 1024 * 1024
+OVERSHOOT_BYTES_MAX = 1024 * 1024
+RESERVE_SHARE = 10
+RESERVE_BYTES_MIN = 64 * 1024
 
 
 class ArgumentError(ValueError):
@@ -42,6 +44,11 @@ class ArgumentError(ValueError):
 def _check_number(name: str, value: int) -> None:
     if not 0 <= value <= NUMBER_MAX:
         raise ValueError(f"{name} ({value}) is not between 0 and 2**63 - 1")
+
+
+def depth_of_mark(depth: int, mark: int) -> str:
+    """A depth beside its stop mark, for people; without one (0) the depth alone."""
+    return f"{depth} of {mark}" if mark else str(depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,19 @@ class Marks:
         share = self.stop_bytes // OVERSHOOT_SHARE
         return min(max(share, OVERSHOOT_BYTES_MIN), OVERSHOOT_BYTES_MAX) if self.stop_bytes else 0
 
+    @property
+    def reserve_bytes(self) -> int:
+        """How many bytes a priority lane may let in beyond that."""
+        return max(self.stop_bytes // RESERVE_SHARE, RESERVE_BYTES_MIN) if self.stop_bytes else 0
+
+    def overshoot_bound(self, acceptors: int) -> tuple[int, int]:
+        """Messages and bytes that the depth is never more above the stop mark; in bytes, and one message of each
+        acceptor. Several acceptors do not see what the others have under way (`acceptor.inlet`).
+        """
+        times = 1 if acceptors == 1 else 2
+        count = max(times * self.overshoot_count, acceptors) if self.stop_count else 0
+        return count, times * self.overshoot_bytes
+
 
 Marks.NONE = Marks()
 
@@ -110,11 +130,16 @@ class FlowDefaults:
         if not 0 <= self.resume_percent <= self.stop_percent:
             raise ValueError(f"resume_percent ({self.resume_percent}) is above stop_percent ({self.stop_percent})")
 
+    def only_marks(self) -> FlowDefaults:
+        """The same marks, without limits."""
+        return FlowDefaults(stop_percent=self.stop_percent, resume_percent=self.resume_percent)
+
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
     """What a queue may hold (None: no limit), what happens when it is full, and under "flow" where producers stop.
 
+    Under "spill" the limits are of what it may hold in memory.
     A limit under "flow" has a stop mark, at or below it (a limit of 0 one of 1: below that nothing ever moves); no
     other overflow has marks.
     """
@@ -159,3 +184,9 @@ class QueueLimits:
         """The limits of a `to_wire` list."""
         max_count, max_bytes, overflow, *marks = fields
         return cls(max_count, max_bytes, overflow, Marks(*marks))
+
+
+def overflow_on_wire(fields: Sequence[Any]) -> Overflow:
+    """The overflow of a `QueueLimits.to_wire` list."""
+    overflow: Overflow = fields[2]
+    return overflow

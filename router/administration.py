@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.control import Refusal
 from penstock.watermarks import FlowDefaults
 from router.ledger import Ledger
+from router.rebalancing import Rebalancing
+
+if TYPE_CHECKING:
+    from router.moving import Moves
 
 NAME_OCTETS_MAX = 255
 """Names that clients send are short strings (AMQP 0-9-1, 4.2.5.3)."""
@@ -14,10 +19,12 @@ NAME_OCTETS_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Administration:
-    """What commands are carried out on."""
+    """What commands are carried out on. Without `moves` no queue can be moved."""
 
     ledger: Ledger
     defaults: FlowDefaults
+    rebalancing: Rebalancing = field(default_factory=Rebalancing)
+    moves: Moves | None = None
 
 
 def check_name(kind: str, name: str) -> None:

@@ -7,6 +7,7 @@ The operations, their arguments and results are in `OPERATIONS`; AMQPError refus
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -25,23 +26,33 @@ from router.checks import (
 from router.governing import follow_bindings, governed_exchange, governed_queue
 from router.ledger import Ledger
 from router.matching import INDEXES, headers_pattern
+from router.moving import Moves
 from router.placement import place
 from router.records import Arguments, Binding, Exchange, Kind, Queue, described
+from router.shards import Shards
 
 Found: TypeAlias = dict[str, Any]
 """What a requester learns of a queue: name, queue_id, slot, shard."""
 
 
 class Authority:
-    """Decides on requests. `name_key` makes the names of server-named queues hard to guess."""
+    """Decides on requests. `shards` are those of the settings; `name_key` makes the names of server-named queues hard
+    to guess.
+    """
 
-    def __init__(self, ledger: Ledger, shards: int, defaults: FlowDefaults, name_key: bytes) -> None:
+    def __init__(self, ledger: Ledger, shards: Iterable[int], defaults: FlowDefaults, name_key: bytes) -> None:
         self.ledger = ledger
         self.topology = ledger.topology
-        self._shards = range(shards)
+        self.placing = Shards(ledger, shards)
         self.defaults = defaults
         self._name_key = name_key
         self._dead_acceptors: dict[int, int] = {}
+        self.moves = Moves(self)
+
+    @property
+    def shards(self) -> list[int]:
+        """Those that queues may be placed on."""
+        return self.placing.serving
 
     # Exchanges
 
@@ -151,7 +162,7 @@ class Authority:
         queue_arguments.check_properties(subject, kind, durable, auto_delete, owner is not None)
         if owner is not None and self._is_gone(owner):
             raise amqp_error(320, f"connection {owner} is gone")
-        shard = place(vhost, name, self._shards, self.topology.placements)
+        shard = place(vhost, name, self.shards, self.topology.placements)
         slot = self.ledger.take_slot(shard)
         if slot is None:
             count = len(self.topology.queues())
@@ -199,10 +210,17 @@ class Authority:
     def queue_place(self, vhost: str, name: str, shard: int | None) -> None:
         """Where queues of that name are made from now on: a shard, or None for where the hash says."""
         self._check_vhost(vhost)
-        if shard is not None and shard not in self._shards:
+        if shard is not None and shard not in self.shards:
             raise amqp_error(406, f"no shard {shard}")
         if self.topology.placements.get((vhost, name)) != shard:
-            self.ledger.record(["placement", vhost, name, shard], durable=True)
+            self.ledger.place_queue(vhost, name, shard)
+
+    def move_report(
+        self, queue_id: int, epoch: int, shard: int, life: int, state: str, count: int, octets: int, checksum: int,
+        reason: str,
+    ) -> None:  # fmt: skip
+        """A shard is done with its part of a move (`router.moving`)."""
+        self.moves.report(queue_id, epoch, shard, life, state, count, octets, checksum, reason)
 
     # Those who are gone
 

@@ -18,7 +18,9 @@
                              topic_permissions
 
 The commands about policies are in `router.policy_commands`, those about flow control in `router.flow_commands` and
-`router.stop_commands`; `acceptors_restart` is the supervisor's to carry out, and passed on by `router.process`.
+`router.stop_commands`, those about where queues live in `router.move_commands`, those about shards in
+`router.shard_commands`, those about who applies a plan in `router.rebalancing`; `acceptors_restart` is the
+supervisor's to carry out, and passed on by `router.process`.
 
 A password hash is as `penstock.passwords` has it: the password itself stays with who sets it. A refusal says why, in
 words for a person.
@@ -26,12 +28,22 @@ words for a person.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.control import Refusal
 from penstock.logs import get_logger
-from router import accounts, flow_commands, policy_commands, stop_commands, vhosts
+from router import (
+    accounts,
+    flow_commands,
+    hold_offs,
+    move_commands,
+    policy_commands,
+    rebalancing,
+    shard_commands,
+    stop_commands,
+    vhosts,
+)
 from router.administration import Administration, check_name, check_vhost
 
 log = get_logger()
@@ -86,6 +98,10 @@ COMMANDS: dict[str, Command] = {
     **policy_commands.COMMANDS,
     **flow_commands.COMMANDS,
     **stop_commands.COMMANDS,
+    **hold_offs.COMMANDS,
+    **rebalancing.COMMANDS,
+    **move_commands.COMMANDS,
+    **shard_commands.COMMANDS,
 }
 
 
@@ -94,6 +110,18 @@ def execute(administration: Administration, command: str, arguments: dict[str, A
     if command not in COMMANDS:
         raise Refusal("invalid", f"unknown command {command!r}")
     act, wanted = COMMANDS[command]
+    check_arguments(command, wanted, arguments)
+    try:
+        return act(administration, **arguments)
+    except Refusal:
+        raise
+    except Exception:
+        log.exception("command failed", command=command)
+        raise Refusal("failed", f"{command} failed, the log has more") from None
+
+
+def check_arguments(command: str, wanted: Mapping[str, Types], arguments: Mapping[str, Any]) -> None:
+    """Refusal of a command whose arguments are not those it takes."""
     for name, types in wanted.items():
         if name not in arguments:
             raise Refusal("invalid", f"{command}: {name} is missing")
@@ -102,10 +130,3 @@ def execute(administration: Administration, command: str, arguments: dict[str, A
     for name in arguments:
         if name not in wanted:
             raise Refusal("invalid", f"{command}: no argument {name!r}")
-    try:
-        return act(administration, **arguments)
-    except Refusal:
-        raise
-    except Exception:
-        log.exception("command failed", command=command)
-        raise Refusal("failed", f"{command} failed, the log has more") from None

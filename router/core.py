@@ -18,10 +18,12 @@ from penstock import bus
 from penstock.control import Refusal
 from penstock.logs import get_logger
 from router import accounts, vhosts
-from router.administration import Administration
+from router.administration import Administration, check_vhost
 from router.authority import Authority
-from router.commands import execute
+from router.commands import check_arguments, execute
+from router.hold_offs import forget_old
 from router.ledger import Step
+from router.move_commands import MOVE, MOVE_ARGUMENTS
 from router.operations import Malformed, Outcome, perform
 from router.stop_commands import lift_expired
 from router.store import Store
@@ -53,7 +55,7 @@ class RouterCore:
         self._answers: list[tuple[bytes, Any, Outcome | None]] = []
         self._commanded: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
-        self._administration = Administration(authority.ledger, authority.defaults)
+        self._administration = Administration(authority.ledger, authority.defaults, moves=authority.moves)
         for vhost in authority.topology.vhosts():
             vhosts.add(authority.ledger, vhost)  # what a newer penstock predeclares is made in older vhosts too
 
@@ -73,6 +75,7 @@ class RouterCore:
             log.error("unreadable request", sender=identity.decode("ascii", "replace"), problem=str(error))
             return
         if operation == SNAPSHOT:
+            self._shard_lives(identity)
             self._answers.append((identity, number, None))
             return
         request = f"{identity.decode('ascii', 'replace')}/{number}"
@@ -82,12 +85,32 @@ class RouterCore:
     def command(self, command: str, arguments: dict[str, Any], answered: Answered) -> None:
         """Carry out a command of the control socket; the turn answers it."""
         answer: dict[str, Any]
+        if command == MOVE:
+            self._move(arguments, answered)
+            return
         try:
             answer = {"result": execute(self._administration, command, arguments)}
         except Refusal as refusal:
             answer = {"error": str(refusal), "kind": refusal.kind}
         log.info("command", command=command, error=answer.get("error"))
         self._commanded.append((answered, answer))
+
+    def _move(self, arguments: dict[str, Any], answered: Answered) -> None:
+        """A move is answered when it is over."""
+        try:
+            check_arguments(MOVE, MOVE_ARGUMENTS, arguments)
+            check_vhost(self.authority.ledger, arguments["vhost"])
+        except Refusal as refusal:
+            self._commanded.append((answered, {"error": str(refusal), "kind": refusal.kind}))
+            return
+        self.authority.moves.start(**arguments, ended=lambda result: answered({"result": result}))
+
+    def _shard_lives(self, identity: bytes) -> None:
+        """A shard begins by asking for a snapshot."""
+        role, _, place = identity.decode("ascii", "replace").partition(".")
+        if role == "shard":
+            index, _, life = place.partition(".")
+            self.authority.moves.shard_lives(int(index), int(life))
 
     def acceptor_died(self, index: int, incarnation: int) -> None:
         """What belonged to an acceptor's connections goes with the end of the turn."""
@@ -97,7 +120,9 @@ class RouterCore:
 
     def look_at_clock(self) -> None:
         """What was to last until now ends with the turn."""
+        self.authority.moves.look()
         lift_expired(self.authority.ledger)
+        forget_old(self.authority.ledger)
 
     def finish_turn(self) -> Turn:
         """Store, and say what is to be sent. StoreError leaves the turn open: what came is kept, try again."""
@@ -112,6 +137,7 @@ class RouterCore:
             self._steps = []
         answers, self._answers = self._answers, []
         commanded, self._commanded = self._commanded, []
+        commanded += self.authority.moves.take_answers()
         return Turn(self.version, published, [self._reply(*answer) for answer in answers], commanded)
 
     def _reply(self, identity: bytes, number: Any, outcome: Outcome | None) -> tuple[bytes, bytes]:

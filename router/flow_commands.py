@@ -12,17 +12,21 @@ from typing import Any
 
 from penstock.asked import SETTINGS, decided
 from penstock.control import Refusal
+from penstock.features import UNCONSUMED
 from penstock.watermarks import FlowDefaults
 from router.administration import Administration, check_vhost
 from router.governing import policies_of
 from router.inheritance import levels_of, upstream
 from router.policies import combined, effective
-from router.policy_keys import KEYS
+from router.policy_keys import KEYS, RATES
 from router.queue_arguments import queue_type
 from router.records import Arguments, Policy, Queue, described
 from router.shared_limits import SharedLimit, covering, queues_of
+from router.strangers import Standing, standing_of
 from router.topology import Topology
 
+WHERE_SAID = (*RATES, "pace-depth", "pace-wait", "fair-by", "lane-priority", "lane-key", "lane-reserve")
+"""Settings that are told where a declaration or the policy of the queue says them."""
 _KEY_OF = {meaning.argument: key for key, meaning in KEYS.items() if meaning.inherited}
 
 
@@ -58,20 +62,45 @@ def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> lis
         origin=lambda name: _origin(name, arguments, queue.arguments, policy, operator),
     )
     limits, marks = decision.limits, decision.limits.marks
+    standing = standing_of(queue, topology, policy, operator)
+    overflow = "spill, then ring" if standing.stranger and limits.overflow == "flow" else limits.overflow
     values = {
         "flow": "on" if limits.overflow == "flow" and decision.flow else "off",
-        "overflow": limits.overflow,
+        "overflow": overflow,
         "max-length": limits.max_count,
         "max-length-bytes": limits.max_bytes,
         "flow-stop-count": marks.stop_count or None,
         "flow-resume-count": marks.resume_count if marks.stop_count else None,
         "flow-stop-size": marks.stop_bytes or None,
         "flow-resume-size": marks.resume_bytes if marks.stop_bytes else None,
+        "throttle": decision.throttle,
+        "hold": decision.hold,
     }
-    return [
+    found = [
         {"setting": setting, "value": values[setting], "source": _said_by(decision.sources.get(setting, ""))}
         for setting in SETTINGS
     ]
+    for key in WHERE_SAID:
+        name = KEYS[key].argument
+        if name in arguments:
+            whose = _origin(name, arguments, queue.arguments, policy, operator)
+            said = name if whose == "declaration" else key
+            found.append({"setting": key, "value": arguments[name], "source": f"{whose}: {said}"})
+    return [*found, {"setting": "stops-producers", **_standing_told(standing, overflow, queue.durable)}]
+
+
+def _standing_told(standing: Standing, overflow: str, durable: bool) -> dict[str, str]:
+    """Whether a queue may stop producers, and why."""
+    if standing.stranger == UNCONSUMED:
+        value = "once consumed from"
+    elif overflow != "flow":
+        value = "no"
+    else:
+        value = "always" if standing.essential else "yes"
+    by_itself = "durable and named" if durable else "it has limits of its own"
+    if overflow not in ("flow", "spill, then ring"):
+        by_itself = f"overflow {overflow}"
+    return {"value": value, "source": standing.stranger or standing.source or by_itself}
 
 
 def _origin(name: str, merged: Arguments, declared: Arguments, policy: Policy | None, operator: Policy | None) -> str:

@@ -10,10 +10,11 @@ from penstock.features import QueueFeatures
 from penstock.watermarks import FlowDefaults
 from router.inheritance import exchanges_hand_down, hands_down, levels_of
 from router.ledger import Ledger
-from router.policies import combined, effective, governing, governs
+from router.policies import combined, effective, governs, policy_for
 from router.policy_keys import EXCHANGE, KEYS
 from router.queue_arguments import queue_type
 from router.records import DEFAULT_EXCHANGE, Exchange, Policy, Queue
+from router.strangers import standing_of
 from router.topology import Topology
 
 
@@ -22,10 +23,19 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
+    decision = decided(arguments, defaults, adapt=True, levels=levels_of(queue, topology))
+    standing = standing_of(queue, topology, policy, operator)
+    features = replace(
+        QueueFeatures.from_arguments(arguments),
+        throttle=decision.throttle,
+        hold=decision.hold,
+        essential=standing.essential,
+        stranger=standing.stranger,
+    )
     return replace(
         queue,
-        limits=decided(arguments, defaults, adapt=True, levels=levels_of(queue, topology)).limits.to_wire(),
-        features=QueueFeatures.from_arguments(arguments).to_wire(),
+        limits=decision.limits.to_wire(),
+        features=features.to_wire(),
         policy=policy.name if policy else None,
         operator_policy=operator.name if operator else None,
     )
@@ -42,9 +52,7 @@ def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:
 
 def policies_of(vhost: str, sort: str, name: str, topology: Topology) -> tuple[Policy | None, Policy | None]:
     """The policy and the operator policy that govern an exchange (`EXCHANGE`), or a queue of that type."""
-    policy, operator = (
-        governing(topology.policies(vhost, operator=operator), sort, name) for operator in (False, True)
-    )
+    policy, operator = (policy_for(topology, vhost, sort, name, operator) for operator in (False, True))
     return policy, operator
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.asked import Level
-from router.policies import governing
+from router.policies import governing, policy_for
 from router.policy_keys import EXCHANGE, KEYS, NODE, VHOST, spelled_out
 from router.records import DEFAULT_EXCHANGE, Policy, Queue
 from router.topology import Topology
@@ -21,7 +21,7 @@ def levels_of(queue: Queue, topology: Topology) -> list[Level]:
         for policy, exchange, arguments in _of_exchanges(queue, topology)
     ]
     for sort, name in ((VHOST, queue.vhost), (NODE, "")):
-        policy = governing(topology.policies("", operator=False), sort, name)
+        policy = policy_for(topology, "", sort, name)
         if policy is not None and (arguments := inherited(policy)):
             what = f"vhost '{name}'" if sort == VHOST else "the node"
             levels.append(Level(f"policy '{policy.name}' of {what}", arguments))

@@ -6,6 +6,7 @@ What follows: what goes takes its bindings with it, and an auto-delete exchange 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from router.records import Binding, Change, Exchange, Queue
@@ -67,10 +68,22 @@ class Ledger:
             self._delete_unused(binding.vhost, [binding.source])
 
     def remove_queue(self, queue: Queue) -> None:
+        if (move := self.topology.moves.get(queue.queue_id)) is not None:
+            self.record(move.change_gone(), durable=False)
         sources = self._remove_bindings(self.topology.bindings_to(queue.vhost, "queue", queue.name))
         self.record(["queue_gone", queue.vhost, queue.name, queue.queue_id], queue.durable)
         self._slots.free(queue.slot, queue.shard)
         self._delete_unused(queue.vhost, sources)
+
+    def place_queue(self, vhost: str, name: str, shard: int | None) -> None:
+        """Where queues of that name are made: a shard, or None for where the hash says."""
+        self.record(["placement", vhost, name, shard], durable=True)
+        self.record(["placement_version", self.topology.placement_version + 1], durable=True)
+
+    def rehome_queue(self, queue: Queue, shard: int, slot: int) -> None:
+        """An existing one has another home from now on."""
+        self._slots.free(queue.slot, queue.shard)
+        self.add_queue(replace(queue, shard=shard, slot=slot))
 
     def remove_exchange(self, exchange: Exchange) -> None:
         self._delete_unused(exchange.vhost, self._remove_exchange(exchange))

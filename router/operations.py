@@ -13,7 +13,10 @@
     queue_unbind       the same                                                    None
     queue_delete       queue_id                                                    None
     queue_place        vhost, name, shard | None                                   None
+    move_report        queue_id, epoch, shard, life, state, count, octets,         None
+                       checksum, reason
     connection_closed  connection                                                  queues
+    hold_off           user, host, seconds, most, forget, reason                   None
 
 An error is [reply code, text]; the text comes without the name of the code. A request that is malformed, or that we
 have a bug in, is 541.
@@ -27,6 +30,7 @@ from typing import Any, NamedTuple
 from penstock.amqp.errors import AMQPError
 from penstock.logs import get_logger
 from router.authority import Authority
+from router.hold_offs import hold_off
 
 log = get_logger()
 
@@ -60,6 +64,20 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
     "queue_unbind": (Authority.queue_unbind, {"queue": str, **_BINDING, **_CONNECTION}),
     "queue_delete": (Authority.queue_delete, {"queue_id": int}),
     "queue_place": (Authority.queue_place, {"vhost": str, "name": str, "shard": (int, type(None))}),
+    "move_report": (
+        Authority.move_report,
+        {
+            **dict.fromkeys(("queue_id", "epoch", "shard", "life", "count", "octets", "checksum"), int),
+            **dict.fromkeys(("state", "reason"), str),
+        },
+    ),
+    "hold_off": (
+        hold_off,
+        {
+            **dict.fromkeys(("user", "host", "reason"), str),
+            **dict.fromkeys(("seconds", "most", "forget"), (int, float)),
+        },
+    ),
     "connection_closed": (Authority.connection_closed, {"connection": str}),
 }
 

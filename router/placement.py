@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
+from router.records import Queue
+
 Overrides = Mapping[tuple[str, str], int]
 """Shards by vhost and queue name."""
 
@@ -26,6 +28,14 @@ def place(vhost: str, queue: str, shards: Iterable[int], overrides: Overrides) -
     # With its length the vhost cannot run into the name: ("ab", "c") is not ("a", "bc").
     label = b"%d.%b%b" % (len(names[0]), *names)
     return max(shards, key=lambda shard: (_score(label, shard), shard))
+
+
+def by_shard(queues: Iterable[Queue]) -> dict[int, tuple[int, ...]]:
+    """The ids of queues by the shard they live on."""
+    found: dict[int, tuple[int, ...]] = {}
+    for queue in queues:
+        found[queue.shard] = (*found.get(queue.shard, ()), queue.queue_id)
+    return found
 
 
 def _score(label: bytes, shard: int) -> bytes:

@@ -11,7 +11,7 @@ argument before the policy.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.amounts import Amount, count, percentage, size
 from penstock.asked import BYTES, COUNT
@@ -19,8 +19,11 @@ from penstock.patterns import pattern
 from router.policy_keys import APPLY_TO, KEYS, spelled_out
 from router.records import Arguments, Policy
 
+if TYPE_CHECKING:
+    from router.topology import Topology
+
 STOPS = (*COUNT.stops, *BYTES.stops)
-SIZES = (*BYTES.limits, *BYTES.stops, *BYTES.resumes)
+SIZES = (*BYTES.limits, *BYTES.stops, *BYTES.resumes, "x-max-rate-bytes")
 
 
 def governs(policy: Policy, sort: str, name: str) -> bool:
@@ -32,6 +35,11 @@ def governing(policies: Iterable[Policy], sort: str, name: str) -> Policy | None
     """The policy that governs something, of those of one set."""
     found = [policy for policy in policies if governs(policy, sort, name)]
     return min(found, key=lambda policy: (-policy.priority, policy.name), default=None)
+
+
+def policy_for(topology: Topology, vhost: str, sort: str, name: str, operator: bool = False) -> Policy | None:
+    """The policy of a vhost ("" for those that are in none) that governs something."""
+    return governing(topology.policies(vhost, operator=operator), sort, name)
 
 
 # Together with the arguments

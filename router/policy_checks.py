@@ -1,8 +1,12 @@
-"""Whether there can be a policy: its fields, its keys and their values, and whether limits and marks go together."""
+"""Whether there can be a policy: its fields, its keys and their values, and whether limits and marks go together.
+
+What is refused is named as the definition has it: by its own keys, not the arguments of queues that they come to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,29 +19,37 @@ from router import queue_arguments
 from router.fields import shown
 from router.policy_keys import (
     APPLY_TO,
+    BY_DESTINATION,
+    FLOW_SHARE,
     GUARANTEE,
     IGNORED,
     KEYS,
     LIMITS,
     NAMES,
     OF_THE_NODE,
+    OVERTAKING,
     RABBITMQ_APPLY_TO,
     SHARED,
+    WEIGHT,
     KeyProblem,
+    said_by,
     spelled_out,
 )
 from router.records import Policy
 
 PRIORITY_MAX = 2**31 - 1
 VALUE_OCTETS_MAX = 4096
+WEIGHT_MAX = 1000
+USUAL = FlowDefaults()
+_ARGUMENT = re.compile(r"(?:x-|qpid\.)[\w-]+")
 
 
 class PolicyError(ValueError):
     """A policy that cannot be; the text says which and why."""
 
 
-def check(policy: Policy) -> None:
-    """PolicyError unless there can be such a policy."""
+def check(policy: Policy, defaults: FlowDefaults = USUAL) -> None:
+    """PolicyError unless there can be such a policy on a node with these defaults."""
     if policy.apply_to not in APPLY_TO:
         raise _invalid(policy, f"apply-to '{policy.apply_to}' is none of {', '.join(APPLY_TO)}")
     if policy.apply_to in OF_THE_NODE and policy.vhost:
@@ -59,19 +71,20 @@ def check(policy: Policy) -> None:
         definition = spelled_out(policy.definition)
     except KeyProblem as problem:
         raise _invalid(policy, f"key '{problem.key}': {problem}") from None
+    written = said_by(policy.definition)
     for key, value in definition.items():
-        _check_key(policy, key, value)
-    _check_limits(policy, definition)
+        _check_key(policy, key, value, written.get(key, key))
+    _check_limits(policy, definition, written, defaults.only_marks())
 
 
-def _check_key(policy: Policy, key: str, value: object) -> None:
+def _check_key(policy: Policy, key: str, value: object, written: str) -> None:
     if policy.operator and not (key in KEYS and KEYS[key].operator):
-        raise _invalid(policy, f"key '{key}' is not for operator policies")
+        raise _invalid(policy, f"key '{written}' is not for operator policies")
     if not _may_apply(key, policy.apply_to):
-        raise _invalid(policy, f"key '{key}' says nothing of {policy.apply_to}")
+        raise _invalid(policy, f"key '{written}' says nothing of {policy.apply_to}")
     reason = _PROBLEMS.get(key, _problem)(key, value)
     if reason is not None:
-        raise _invalid(policy, f"key '{key}': {reason.strip(chr(34))}")
+        raise _invalid(policy, f"key '{written}': {reason.strip(chr(34))}")
 
 
 def _may_apply(key: str, apply_to: str) -> bool:
@@ -114,6 +127,16 @@ def _no_percentage(_key: str, value: object) -> str | None:
         return str(problem)
 
 
+def _no_weight(_key: str, value: object) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= WEIGHT_MAX:
+        return None
+    return f"expected a whole number from 1 to {WEIGHT_MAX}"
+
+
+def _no_overtaking(_key: str, value: object) -> str | None:
+    return None if value == BY_DESTINATION else f"expected '{BY_DESTINATION}'"
+
+
 def _too_much(_key: str, value: object) -> str | None:
     """Nobody looks at the value, but it has to be kept."""
     words = value if isinstance(value, list) else [value]
@@ -127,12 +150,16 @@ def _too_much(_key: str, value: object) -> str | None:
 _PROBLEMS: dict[str, Callable[[str, object], str | None]] = {
     "alternate-exchange": _no_text,
     "routing-key": _no_pattern,
-    GUARANTEE: _no_percentage,
+    **dict.fromkeys((FLOW_SHARE, GUARANTEE), _no_percentage),
+    WEIGHT: _no_weight,
+    OVERTAKING: _no_overtaking,
     **dict.fromkeys(IGNORED, _too_much),
 }
 
 
-def _check_limits(policy: Policy, definition: dict[str, Any]) -> None:
+def _check_limits(
+    policy: Policy, definition: dict[str, Any], written: Mapping[str, str], defaults: FlowDefaults
+) -> None:
     """Limits and marks of one definition must go together, as far as it says enough."""
     of_each = {key: meaning.argument for key, meaning in KEYS.items() if meaning.governs & APPLY_TO["queues"]}
     of_several = [{f"{shared}-{name}": argument for name, argument in LIMITS.items()} for shared in SHARED]
@@ -143,18 +170,31 @@ def _check_limits(policy: Policy, definition: dict[str, Any]) -> None:
         for dimension in (COUNT, BYTES):
             _make_comparable(given, dimension)
         try:
-            asked_limits(given, FlowDefaults())
+            asked_limits(given, defaults)
         except ArgumentError as error:
-            key = next((key for key, argument in keys.items() if argument == error.argument), error.argument)
-            raise _invalid(policy, f"key '{key}': {str(error).strip(chr(34))}") from None
+            key = next(key for key, argument in keys.items() if argument == error.argument)
+            raise _invalid(policy, f"key '{written[key]}': {_in_keys(str(error), keys, written)}") from None
+
+
+def _in_keys(reason: str, keys: Mapping[str, str], written: Mapping[str, str]) -> str:
+    """The reason why limits and marks do not go together, with keys for the arguments that it names.
+
+    It quotes no text of the definition: each value by itself has been found good.
+    """
+    names = {argument: written.get(key, key) for key, argument in keys.items()}
+    for key in ("overflow", "flow"):  # the reason gives their values in our words
+        if key in written and written[key] != key:
+            names[KEYS[key].argument] = f"{key} ({written[key]})"
+    return _ARGUMENT.sub(lambda found: names[found[0]], reason.strip('"'))
 
 
 def _make_comparable(given: dict[str, Any], dimension: Dimension) -> None:
     """Leave out marks that have nothing in the definition to be compared with."""
     limit = dimension.limits[0]
-    marks = [name for name in (*dimension.stops, *dimension.resumes) if name in given]
+    stops = [name for name in dimension.stops if name in given]
+    marks = [*stops, *(name for name in dimension.resumes if name in given)]
     percents = [name for name in marks if str(given[name]).endswith("%")]
-    if limit not in given and percents == marks and marks:
+    if limit not in given and percents == marks and stops:
         given[limit] = 100  # percentages are compared with each other
     elif limit not in given:
         for name in percents:

@@ -104,7 +104,7 @@ def _checked(administration: Administration, fields: Any) -> Policy:
     check_name("policy", fields["name"])
     policy = Policy(**fields)
     try:
-        check(policy)
+        check(policy, administration.defaults)
     except PolicyError as error:
         raise Refusal("invalid", str(error)) from None
     return policy

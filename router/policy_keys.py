@@ -34,6 +34,7 @@ OF_THE_NODE = ("vhosts", "node")
 
 _QUEUES = APPLY_TO["queues"]
 _SHARED = frozenset({EXCHANGE, ROUTING_KEY, USER, VHOST, NODE})
+_ALSO = frozenset({ROUTING_KEY, USER})
 
 
 class Key(NamedTuple):
@@ -64,6 +65,20 @@ LIMITS: dict[str, str] = {
     "stop-size": "x-flow-stop-size",
     "resume-size": "x-flow-resume-size",
 }
+RATES: dict[str, str] = {
+    "max-rate": "x-max-rate",
+    "max-rate-bytes": "x-max-rate-bytes",
+    "rate-burst": "x-rate-burst",
+}
+"""Messages and octets a second, and how long such a rate may be saved up for a burst."""
+WEIGHT = "weight"
+"""How many shares of the room in a full queue a user gets."""
+FAIR_BY = ("session", "user", "key")
+"""What gets a share of the room in a full queue: a channel, all of a user, or a routing key."""
+FLOW_SHARE = "flow-share"
+"""How many of the queues that a publish goes to must lag before they hold its producer, in percent; 0: any."""
+OVERTAKING, BY_DESTINATION = "overtaking", "destination"
+"""Whether what a user publishes for free queues passes what is parked on its channel, and what passes."""
 GUARANTEE = "guarantee"
 """What a vhost may hold of what the node does before it is stopped ahead of others, in percent."""
 SHARED = ("sum", "deepest")
@@ -82,7 +97,11 @@ KEYS: dict[str, Key] = {
     "flow-resume-size": _limit("qpid.flow_resume_size", inherited=True),
     "flow": Key("x-flow", _QUEUES, operator=True, inherited=True),
     "overflow": Key("x-overflow", _QUEUES, operator=True, inherited=True),
+    "deadlock": Key("x-deadlock", _QUEUES, operator=True),
+    "essential": Key("x-essential", _QUEUES, operator=True, inherited=True),
     "tx-when-full": Key("x-tx-when-full", _QUEUES, operator=True),
+    "throttle": Key("x-throttle", _QUEUES | _ALSO, operator=True, inherited=True),
+    "hold": Key("x-hold", _QUEUES | _ALSO, operator=True, inherited=True),
     "dead-letter-exchange": Key("x-dead-letter-exchange", _QUEUES),
     "dead-letter-routing-key": Key("x-dead-letter-routing-key", _QUEUES),
     "alternate-exchange": Key("alternate-exchange", APPLY_TO["exchanges"]),
@@ -91,6 +110,19 @@ KEYS: dict[str, Key] = {
         for shared in SHARED
         for name, argument in LIMITS.items()
     },
+    **{
+        key: Key(argument, _SHARED | _QUEUES, smaller=key != "rate-burst", from_rabbitmq=False)
+        for key, argument in RATES.items()
+    },
+    OVERTAKING: Key("", APPLY_TO["users"], from_rabbitmq=False),
+    WEIGHT: Key("", APPLY_TO["users"], from_rabbitmq=False),
+    "pace-depth": Key("x-pace-depth", _QUEUES, smaller=True, from_rabbitmq=False),
+    "pace-wait": Key("x-pace-wait", _QUEUES, from_rabbitmq=False),
+    "lane-priority": Key("x-lane-priority", _QUEUES, from_rabbitmq=False),
+    "lane-key": Key("x-lane-key", _QUEUES, from_rabbitmq=False),
+    "lane-reserve": Key("x-lane-reserve", _QUEUES, from_rabbitmq=False),
+    "fair-by": Key("x-fair-by", _QUEUES, from_rabbitmq=False),
+    FLOW_SHARE: Key("", APPLY_TO["exchanges"], from_rabbitmq=False),
     GUARANTEE: Key("", APPLY_TO["vhosts"], from_rabbitmq=False),
     "routing-key": Key("", APPLY_TO["routing_keys"], from_rabbitmq=False),
 }
@@ -162,7 +194,7 @@ FOREIGN: dict[str, Meaning] = {
             "NONE": {"flow": "off"},
             "RING": _ring,
             "PRODUCER_FLOW_CONTROL": {"overflow": "flow"},
-            "FLOW_TO_DISK": {"flow": "off"},
+            "FLOW_TO_DISK": {"overflow": "spill"},
             "REJECT": {"overflow": "reject-publish"},
         }
     ),
@@ -183,7 +215,7 @@ FOREIGN: dict[str, Meaning] = {
             "reject": {"overflow": "reject-publish"},
             "ring": _ring,
             "ring_strict": {"overflow": "ring-strict"},
-            "flow_to_disk": {"flow": "off"},
+            "flow_to_disk": {"overflow": "spill"},
         }
     ),
     # ActiveMQ
@@ -191,6 +223,7 @@ FOREIGN: dict[str, Meaning] = {
     "cursorMemoryHighWaterMark": _threshold("flow-stop-size"),
     "producerFlowControl": _switch,
     "sendFailIfNoSpace": _one_of({True: {"overflow": "reject-publish"}, False: {"overflow": "flow"}}),
+    "sendFailIfNoSpaceAfterTimeout": lambda value: {"hold": f"park {value} ms, reject"},
     "pendingMessageLimitStrategy": lambda value: {"max-length": value, **_ring},
 }
 """Keys of other brokers, and what they come to."""
@@ -217,6 +250,11 @@ def spelled_out(definition: Mapping[str, Any]) -> dict[str, Any]:
     return ours
 
 
+def said_by(definition: Mapping[str, Any]) -> dict[str, str]:
+    """Our keys that a definition that can be spelled out says, each with the key that says so there."""
+    return {key: name for name, value in definition.items() for key in _meaning(name, value)}
+
+
 def _meaning(name: str, value: Any) -> dict[str, Any]:
     if name not in FOREIGN:
         return {name: value}
@@ -227,7 +265,7 @@ def _meaning(name: str, value: Any) -> dict[str, Any]:
 
 
 def _in_octets(name: str, key: str, value: Any) -> Any:
-    if not key.endswith("length-bytes") or type_name(value) != "longstr":
+    if not key.endswith(("length-bytes", "rate-bytes")) or type_name(value) != "longstr":
         return value
     try:
         return size(value)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
+from penstock.features import UNCONSUMED, QueueFeatures
 from penstock.watermarks import FlowDefaults
 from router.flow_commands import shown
 from router.governing import governed_queue
 from router.policies import governs
 from router.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
+from router.rates import RateLimit, limits_rates, rate_of, rate_said
 from router.records import Policy, Queue
 from router.shared_limits import limits_said, says_something
 from router.topology import Topology
 
+Owner: TypeAlias = tuple[str, str, str]
+"""Sort, vhost and name of what is no queue and has limits."""
+
 
 def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[str, Any]:
-    """The queues whose limits would be others, and the limits over several queues that it would make or change:
+    """The queues that may stop producers and whose limits would be others, the limits over several queues and of rates
+    that it would make or change:
 
     {queues: [{queue_id, slot, vhost, name, limits (`QueueLimits.to_wire`)}],
-     shared: [{sort, vhost, name, routing_key, …} (`flow_commands.shown`)]}
+     shared: [{sort, vhost, name, routing_key, …} (`flow_commands.shown`)],
+     rates: [{sort, vhost, name, routing_key, queue_id, messages, octets, limit}]}
+
+    Messages and octets of a rate are those a second, 0 where it has no such limit; `limit` says it in words.
 
     The policy has been checked. The topology is afterwards what it was.
     """
@@ -27,13 +37,24 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
     topology.apply(policy.change())
     try:
         queues = [queue for place in places for queue in topology.queues_in(place)]
-        after = ((queue, governed_queue(queue, topology, defaults)) for queue in queues)
+        after = [(queue, governed_queue(queue, topology, defaults)) for queue in queues]
+        owners = list(_owners(policy, places, topology)) if says_something(policy) or limits_rates(policy) else []
         return {
-            "queues": [_shown(now) for before, now in after if now.limits != before.limits],
-            "shared": _shared(policy, places, topology, defaults) if says_something(policy) else [],
+            "queues": [_shown(now) for before, now in after if _may_stop(now) and _differs(before, now)],
+            "shared": _shared(policy, owners, topology, defaults),
+            "rates": [_rate(limit) for limit in [*_rates_of_queues(after), *_rates(policy, owners, topology)]],
         }
     finally:
         topology.apply(policy.change_gone() if known is None else known.change())
+
+
+def _may_stop(queue: Queue) -> bool:
+    """Whether it stops its producers when it is deep enough: a queue that nobody has consumed from yet may soon."""
+    return QueueFeatures.from_wire(queue.features).stranger in (None, UNCONSUMED)
+
+
+def _differs(before: Queue, now: Queue) -> bool:
+    return now.limits != before.limits or not _may_stop(before)
 
 
 def _shown(queue: Queue) -> dict[str, Any]:
@@ -46,14 +67,19 @@ def _shown(queue: Queue) -> dict[str, Any]:
     }
 
 
-def _shared(policy: Policy, places: list[str], topology: Topology, defaults: FlowDefaults) -> list[dict[str, Any]]:
-    """The limits that a policy makes, in a topology where it is set already."""
-    owners: list[tuple[str, str, str]] = [(NODE, "", "")]
+def _owners(policy: Policy, places: list[str], topology: Topology) -> Iterator[Owner]:
+    """What else than queues a policy governs, in a topology where it is set already."""
+    owners: list[Owner] = [(NODE, "", "")]
     owners += [(VHOST, place, place) for place in places]
     owners += [(USER, policy.vhost, user.name) for user in topology.users.all()]
     if policy.vhost:
         names = [exchange.name for exchange in topology.exchanges_in(policy.vhost) if exchange.name]
         owners += [(sort, policy.vhost, name) for sort in (EXCHANGE, ROUTING_KEY) for name in names]
+    return (owner for owner in owners if governs(policy, owner[0], owner[2]))
+
+
+def _shared(policy: Policy, owners: list[Owner], topology: Topology, defaults: FlowDefaults) -> list[dict[str, Any]]:
+    """The limits that a policy makes over several queues."""
     return [
         {
             "sort": limit.sort,
@@ -63,6 +89,25 @@ def _shared(policy: Policy, places: list[str], topology: Topology, defaults: Flo
             **shown(limit, topology),
         }
         for sort, vhost, name in owners
-        if governs(policy, sort, name)
         for limit in limits_said(policy, sort, vhost, name, topology, defaults)
     ]
+
+
+def _rates_of_queues(after: list[tuple[Queue, Queue]]) -> Iterator[RateLimit]:
+    """Those that would be others."""
+    for before, now in after:
+        limit = rate_of(now)
+        if limit is not None and limit != rate_of(before):
+            yield limit
+
+
+def _rates(policy: Policy, owners: list[Owner], topology: Topology) -> Iterator[RateLimit]:
+    for sort, vhost, name in owners:
+        limit = rate_said(policy, sort, vhost, name, topology)
+        if limit is not None:
+            yield limit
+
+
+def _rate(limit: RateLimit) -> dict[str, Any]:
+    fields = ("sort", "vhost", "name", "routing_key", "queue_id", "messages", "octets")
+    return {**{field: getattr(limit, field) for field in fields}, "limit": str(limit)}

@@ -17,9 +17,10 @@ import zmq
 
 from penstock import logs, process
 from penstock.control_server import ControlServer
-from penstock.endpoint import Endpoint, open_socket
-from penstock.gauges import DEAD, UNSTARTED, Gauges
+from penstock.endpoint import Endpoint, open_socket, subscribe
+from penstock.gauges import DEAD, READY, UNSTARTED, Gauges
 from penstock.node import Node
+from penstock.telemetry.writer import Writer
 from router.authority import Authority
 from router.core import Answered, RouterCore
 from router.recovery import TooManyQueues, recover
@@ -55,10 +56,17 @@ class Router:
         changes.setsockopt(zmq.XPUB_VERBOSE, 1)
         changes.bind(node.router_changes)
         self.changes = Endpoint(loop, changes, self.on_subscription)
-        events = open_socket(self.context, zmq.SUB)
-        events.setsockopt(zmq.SUBSCRIBE, b"")
-        events.connect(node.process_events)
-        self.events = Endpoint(loop, events, self.on_event)
+        self.events = subscribe(loop, self.context, node.process_events, self.on_event)
+        self.core.authority.moves.life_of = self.life_of
+        self.core.authority.moves.is_full = self.gauges.saturated
+        placing = self.core.authority.placing
+        placing.places = node.shard_places
+        placing.state_of = lambda shard: self.gauges.process_read("shard", shard).state
+        placing.held_by = self.held_by
+        placing.ask = self.ask_for_shard
+        self.telemetry = Writer.of(node, "router", index, incarnation)
+        if self.telemetry is not None:
+            self.core.authority.moves.put = self.telemetry.put
         self.look_for_the_dead()
         self.gauges.set_topology_version(self.core.version)
         requests = open_socket(self.context, zmq.ROUTER)
@@ -106,12 +114,28 @@ class Router:
                 continue
             ended = acceptor.state == DEAD
             self.core.acceptor_died(index, acceptor.incarnation if ended else acceptor.incarnation - 1)
+        self.core.authority.moves.look()
         self.finish_turn()
+
+    def life_of(self, shard: int) -> int:
+        """The incarnation of a shard that serves; 0 for one that does not."""
+        process = self.gauges.process_read("shard", shard)
+        return process.incarnation if process.state == READY else 0
+
+    def held_by(self, shard: int) -> tuple[int, int]:
+        """What a shard has, in octets: in memory, in its store."""
+        gate = self.gauges.queue_read(shard)
+        return gate.ready_bytes if gate else 0, self.gauges.measures_read("shard", shard).stored_bytes
+
+    def ask_for_shard(self, shard: int, there: bool) -> None:
+        process.ask_for_shard(self.context, self.node, shard, there=there)
 
     def look_again(self) -> None:
         if self.closed:
             return
         self.core.look_at_clock()
+        if not self.retrying:  # what the shards are to be is in the store
+            self.core.authority.placing.look()
         self.look_for_the_dead()
         self.loop.call_later(LOOK_SECONDS, self.look_again)
 
@@ -145,6 +169,8 @@ class Router:
         for endpoint in (self.requests, self.changes, self.events):
             endpoint.close()
         self.context.destroy(linger=0)
+        if self.telemetry is not None:
+            self.telemetry.close()
         self.store.close()
         self.gauges.close()
 
@@ -153,7 +179,7 @@ def open_core(node: Node, store: Store) -> RouterCore:
     """The core with what is stored."""
     defaults = node.settings.flow.defaults
     stored = store.load()
-    ledger = recover(stored, node.shards, node.settings.max_queues, defaults)
+    ledger = recover(stored, node.shards, node.shard_places, node.settings.max_queues, defaults)
     core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key), store)
     if not stored.seeded:
         core.seed()
@@ -181,7 +207,6 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     await router.close()
 
 
-def main() -> None:
-    runtime, index, incarnation = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+def main(runtime: Path, index: int, incarnation: int) -> None:
     process.enter(runtime, "router", index)
     uvloop.run(serve(runtime, index, incarnation))

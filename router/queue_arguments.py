@@ -10,16 +10,23 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from penstock import asked
+from penstock.amounts import AmountError, size
 from penstock.amqp.errors import amqp_error
 from penstock.amqp.values import type_name
-from penstock.features import LAST_VALUE_KEYS
+from penstock.durations import seconds_of
+from penstock.features import DEADLOCK_ACTIONS, ESSENTIAL, LAST_VALUE_KEYS
+from penstock.patterns import PatternError, pattern
 from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
 from router.fields import shown
+from router.policy_keys import FAIR_BY
 from router.records import Arguments
 
 TEN_YEARS_MS = 315_360_000_000
 """The longest time that RabbitMQ's timers accept."""
 PRIORITY_MAX = 255
+RATE_MAX = 1_000_000_000
+"""Messages a second; octets a second may be a thousand times as many."""
+HOUR = 3600
 
 Check: TypeAlias = Callable[[object], str | None]
 """The reason why a value cannot be, None if it can."""
@@ -81,8 +88,43 @@ def _anything(_value: object) -> str | None:
 _milliseconds = _integer(_not_negative, _at_most(TEN_YEARS_MS, "value_too_large"))
 _some_milliseconds = _integer(_not_zero, _not_negative, _at_most(TEN_YEARS_MS, "value_too_large"))
 _priority = _integer(_not_negative, _at_most(PRIORITY_MAX, "max_value_exceeded"))
+
+
+def _time(value: object) -> str | None:
+    """A length of time in words, of at most an hour."""
+    reason = _text(value)
+    if reason is None:
+        try:
+            reason = None if 0 < seconds_of(str(value)) <= HOUR else f"\"'{value}' is not between 1 ms and 1 h\""
+        except ValueError as problem:
+            reason = f'"{problem}"'
+    return reason
+
+
+def _pattern(value: object) -> str | None:
+    reason = _text(value)
+    if reason is None:
+        try:
+            pattern(str(value))
+        except PatternError as problem:
+            reason = f'"{problem}"'
+    return reason
+
+
+def _octets(value: object) -> str | None:
+    """A number of octets, or a size in words; not 0."""
+    if type_name(value) == "longstr":
+        try:
+            value = size(str(value))
+        except AmountError as problem:
+            return f'"{problem}"'
+    return _rate_in_octets(value)
+
+
 _size = _integer(_not_negative)
 _count = _integer(_not_negative, _not_zero)
+_rate = _integer(_not_negative, _not_zero, _at_most(RATE_MAX, "value_too_large"))
+_rate_in_octets = _integer(_not_negative, _not_zero, _at_most(1000 * RATE_MAX, "value_too_large"))
 
 _CLASSIC = frozenset({"classic"})
 _QUORUM = frozenset({"quorum"})
@@ -119,7 +161,18 @@ RULES: dict[str, _Rule] = {
     "x-queue-type": _Rule(_ALL, _queue_type),
     "x-delivery-limit": _Rule(_QUORUM, _integer()),
     "x-consumer-timeout": _Rule(_CLASSIC | _QUORUM, _size),
+    ESSENTIAL: _Rule(_ALL, _of_type("bool")),
+    "x-deadlock": _Rule(_ALL, _one_of("invalid_deadlock", *DEADLOCK_ACTIONS)),
     "x-tx-when-full": _Rule(_ALL, _one_of("invalid_tx_when_full", "wait", "reject")),
+    "x-fair-by": _Rule(_ALL, _one_of("invalid_fair_by", *FAIR_BY)),
+    "x-lane-priority": _Rule(_ALL, _priority),
+    "x-lane-key": _Rule(_ALL, _pattern),
+    "x-lane-reserve": _Rule(_ALL, _rate),
+    "x-pace-depth": _Rule(_ALL, _rate),
+    "x-pace-wait": _Rule(_ALL, _time),
+    "x-max-rate": _Rule(_ALL, _rate),
+    "x-max-rate-bytes": _Rule(_ALL, _octets),
+    "x-rate-burst": _Rule(_ALL, _time),
     "x-max-age": _Rule(_STREAM, _anything),
     "x-stream-max-segment-size-bytes": _Rule(_STREAM, _anything),
     "x-initial-cluster-size": _Rule(_STREAM, _anything),

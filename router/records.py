@@ -83,6 +83,70 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldOff:
+    """A user who is refused from an address, for the time number `times`. All others are seconds since 1970."""
+
+    user: str
+    host: str
+    times: int
+    since: float
+    until: float
+    forget_at: float
+    reason: str
+
+    def change(self) -> Change:
+        return ["hold_off", *(getattr(self, field) for field in self.__slots__)]
+
+    def change_gone(self) -> Change:
+        return ["hold_off_gone", self.user, self.host]
+
+
+STOPPING, COPYING, HOMING = "stopping", "copying", "homing"
+"""Where a move is (docs/rebalancing.md): nothing more goes to the old home; its copy is read at the new one; the queue
+has its home, old or new, and waits for those who had something of it in hand."""
+
+
+STARTING, SERVING, DRAINING, LEAVING = "starting", "serving", "draining", "leaving"
+"""Where a shard is (router/shards.py): it is to be started; queues are placed there; none is placed there any more; it
+is to end for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A queue on its way from one shard to another. `epoch` is never used twice; the lives are incarnations.
+
+    `count` messages with so many `octets` (bodies) and that `checksum` were written by the old home. Once it has an
+    `outcome`, "moved" or "rolled-back", with a `reason`, the queue is at `home`. `since` is in seconds since 1970.
+    """
+
+    queue_id: int
+    epoch: int
+    source: int
+    target: int
+    phase: str
+    source_life: int
+    target_life: int
+    plan: str | None
+    since: float
+    count: int = 0
+    octets: int = 0
+    checksum: int = 0
+    outcome: str = ""
+    reason: str = ""
+
+    @property
+    def home(self) -> int:
+        """The shard that the queue is at, or will be again."""
+        return self.target if self.outcome == "moved" else self.source
+
+    def change(self) -> Change:
+        return ["move", *(getattr(self, field) for field in self.__slots__)]
+
+    def change_gone(self) -> Change:
+        return ["move_gone", self.queue_id]
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """An exchange (AMQP 0-9-1, 3.1.3). `policy` is the name of the one that governs it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from penstock.logs import get_logger
@@ -9,7 +10,7 @@ from penstock.watermarks import FlowDefaults
 from router.governing import governed_queue
 from router.ledger import Ledger
 from router.placement import place
-from router.records import Change, Queue
+from router.records import SERVING, Change, Queue
 from router.slots import Slots
 from router.store import Stored
 from router.topology import Topology
@@ -21,35 +22,37 @@ class TooManyQueues(Exception):
     """More queues are stored than the node may hold; the text is one line that says so."""
 
 
-def recover(stored: Stored, shards: int, queues: int, defaults: FlowDefaults) -> Ledger:
+def recover(stored: Stored, shards: Iterable[int], places: int, queues: int, defaults: FlowDefaults) -> Ledger:
     """The ledger with all that was stored; what had to be changed is among its steps. TooManyQueues if it cannot be.
 
     A queue stays on its shard if there is one of that number, and keeps the slot it had in this epoch. Slots 0 to
-    `shards` - 1 are the shards' own.
+    `places` - 1 are the shards' own. `shards` are those of the settings.
     """
     found = [Queue(*change[1:]) for change in stored.changes if change[0] == "queue"]
     if len(found) > queues:
         raise TooManyQueues(f"{len(found)} queues are stored, max_queues is {queues}")
     late = ("queue", "binding")
     topology = Topology(stored.version, [change for change in stored.changes if change[0] not in late])
-    slots = Slots(shards, shards + queues, {queue.slot for queue in found if queue.slot >= 0})
+    slots = Slots(places, places + queues, {queue.slot for queue in found if queue.slot >= 0})
     ledger = Ledger(topology, slots, stored.last_queue_id)
     for queue in found:
         topology.apply(queue.change())
     for change in _of_kind(stored.changes, "binding"):
         topology.apply(change)
+    known = topology.shards or dict.fromkeys(shards, SERVING)
     for queue in found:  # only now: a queue may inherit from the exchanges that route to it
-        settled = _settle(queue, ledger, shards, defaults)
+        settled = _settle(queue, ledger, known, defaults)
         if settled != queue:
             ledger.add_queue(settled)
     return ledger
 
 
-def _settle(queue: Queue, ledger: Ledger, shards: int, defaults: FlowDefaults) -> Queue:
+def _settle(queue: Queue, ledger: Ledger, shards: Mapping[int, str], defaults: FlowDefaults) -> Queue:
     """The queue with what it lacks. The settings its limits came from may have changed since it was declared."""
     shard = queue.shard
-    if shard >= shards:
-        shard = place(queue.vhost, queue.name, range(shards), ledger.topology.placements)
+    if shard not in shards:
+        serving = [index for index, state in shards.items() if state == SERVING]
+        shard = place(queue.vhost, queue.name, serving, ledger.topology.placements)
         log.warning("queue's shard is no more", queue=queue.name, vhost=queue.vhost, old=queue.shard, new=shard)
     slot = ledger.take_slot(shard) if queue.slot < 0 else queue.slot
     assert slot is not None

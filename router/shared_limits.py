@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from penstock.asked import OVERFLOW, asked_limits
+from penstock.ladder import FOREVER
+from penstock.means import AUTO
 from penstock.patterns import pattern
 from penstock.watermarks import FlowDefaults, Marks
 from router.policies import governing, governs
@@ -26,7 +28,7 @@ Sort: TypeAlias = Literal["exchange", "routing_key", "user", "vhost", "node"]
 class SharedLimit(NamedTuple):
     """One such limit: whose it is, the policy that says so, and the pattern of routing keys where it is about one.
 
-    `shared` is how depths come to one (`SHARED`).
+    `shared` is how depths come to one (`SHARED`); `throttle` and `hold` are what it says of those who are held.
     """
 
     sort: str
@@ -36,6 +38,8 @@ class SharedLimit(NamedTuple):
     policy: str
     marks: Marks
     routing_key: str = ""
+    throttle: str = AUTO
+    hold: str = FOREVER
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -43,13 +47,18 @@ class SharedLimit(NamedTuple):
         return self.sort, self.vhost, self.name, self.shared, self.policy
 
     def __str__(self) -> str:
-        if self.sort == NODE:
-            return "the node"
-        if self.sort == VHOST:
-            return f"vhost '{self.name}'"
-        if self.sort == ROUTING_KEY:
-            return f"routing keys {self.routing_key} of {described(EXCHANGE, self.name, self.vhost)}"
-        return described(self.sort, self.name, self.vhost)
+        return owner(self.sort, self.vhost, self.name, self.routing_key)
+
+
+def owner(sort: str, vhost: str, name: str, routing_key: str) -> str:
+    """Whose a limit is, in words."""
+    if sort == NODE:
+        return "the node"
+    if sort == VHOST:
+        return f"vhost '{name}'"
+    if sort == ROUTING_KEY:
+        return f"routing keys {routing_key} of {described(EXCHANGE, name, vhost)}"
+    return described(sort, name, vhost)
 
 
 def counted(shared: str, depths: tuple[int, int, int, int]) -> tuple[int, int]:
@@ -66,31 +75,51 @@ def shared_limits(
     topology: Topology, vhost: str, exchanges: Iterable[str], routing_key: str, user: str, defaults: FlowDefaults
 ) -> Iterator[SharedLimit]:
     """Those for a publish that passes these exchanges."""
+    for policy, sort, place, name in owners(topology, vhost, exchanges, routing_key, user):
+        yield from _said(policy, sort, place, name, defaults)
+
+
+def owners(
+    topology: Topology, vhost: str, exchanges: Iterable[str], routing_key: str, user: str
+) -> Iterator[tuple[Policy | None, str, str, str]]:
+    """What a publish that passes these exchanges has in common with others: the policy that governs it, sort, vhost
+    and name.
+    """
     policies = topology.policies(vhost, operator=False)
     by_key = [policy for policy in policies if policy.apply_to == "routing_keys"]
     for exchange in exchanges:
         if exchange != DEFAULT_EXCHANGE:
-            yield from _said(governing(policies, EXCHANGE, exchange), EXCHANGE, vhost, exchange, defaults)
-            keyed = [policy for policy in by_key if pattern(_routing_key(policy)).matches(routing_key)]
-            yield from _said(governing(keyed, ROUTING_KEY, exchange), ROUTING_KEY, vhost, exchange, defaults)
-    yield from _said(governing(policies, USER, user), USER, vhost, user, defaults)
-    yield from above(topology, vhost, defaults)
+            yield governing(policies, EXCHANGE, exchange), EXCHANGE, vhost, exchange
+            keyed = [policy for policy in by_key if pattern(key_pattern(policy)).matches(routing_key)]
+            yield governing(keyed, ROUTING_KEY, exchange), ROUTING_KEY, vhost, exchange
+    yield governing(policies, USER, user), USER, vhost, user
+    yield from _owners_above(topology, vhost)
+
+
+def _owners_above(topology: Topology, vhost: str) -> Iterator[tuple[Policy | None, str, str, str]]:
+    policies = topology.policies("", operator=False)
+    yield governing(policies, VHOST, vhost), VHOST, vhost, vhost
+    yield governing(policies, NODE, ""), NODE, "", ""
 
 
 def above(topology: Topology, vhost: str, defaults: FlowDefaults) -> Iterator[SharedLimit]:
     """Those of a vhost and of the node."""
-    policies = topology.policies("", operator=False)
-    yield from _said(governing(policies, VHOST, vhost), VHOST, vhost, vhost, defaults)
-    yield from _said(governing(policies, NODE, ""), NODE, "", "", defaults)
+    for policy, sort, place, name in _owners_above(topology, vhost):
+        yield from _said(policy, sort, place, name, defaults)
 
 
 def limits_said(
     policy: Policy, sort: str, vhost: str, name: str, topology: Topology, defaults: FlowDefaults
 ) -> Iterator[SharedLimit]:
     """What a policy says of an owner of that sort, if it is the one that governs it."""
-    policies = topology.policies(policy.vhost, operator=False)
-    if policy in policies and (sort == ROUTING_KEY or policy == governing(policies, sort, name)):
+    if is_governing(policy, sort, name, topology):
         yield from _said(policy, sort, vhost, name, defaults)
+
+
+def is_governing(policy: Policy, sort: str, name: str, topology: Topology) -> bool:
+    """Whether a policy is the one that governs an owner of that sort; of routing keys, one that may be."""
+    policies = topology.policies(policy.vhost, operator=False)
+    return policy in policies and (sort == ROUTING_KEY or policy == governing(policies, sort, name))
 
 
 def same_limit(limit: SharedLimit, topology: Topology, defaults: FlowDefaults) -> SharedLimit | None:
@@ -136,13 +165,14 @@ def _said(policy: Policy | None, sort: str, vhost: str, name: str, defaults: Flo
     for shared in SHARED:
         given = {argument: definition[key] for part, argument in LIMITS.items()
                  if (key := f"{shared}-{part}") in definition}  # fmt: skip
-        marks = asked_limits({**given, OVERFLOW: "flow"}, FlowDefaults(0, 0, defaults.stop_percent,
-                             defaults.resume_percent), adapt=True).marks  # fmt: skip
+        marks = asked_limits({**given, OVERFLOW: "flow"}, defaults.only_marks(), adapt=True).marks
         if marks:
-            yield SharedLimit(sort, vhost, name, shared, policy.name, marks, _routing_key(policy))
+            throttle, hold = definition.get("throttle", AUTO), definition.get("hold", FOREVER)
+            yield SharedLimit(sort, vhost, name, shared, policy.name, marks, key_pattern(policy), throttle, hold)
 
 
-def _routing_key(policy: Policy) -> str:
+def key_pattern(policy: Policy) -> str:
+    """Which routing keys it is about, "" if it names none."""
     return str(policy.definition.get("routing-key", ""))
 
 

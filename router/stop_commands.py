@@ -44,9 +44,10 @@ def flow_stop(
             raise Refusal("invalid", f"the {what} has to be one line of at most {TEXT_MAX} characters")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise Refusal("invalid", f"a stop cannot last {seconds} seconds")
-    if len(ledger.topology.stops) >= STOPS_MAX:
+    replaced = _named(ledger, names)
+    if len(ledger.topology.stops) - len(replaced) >= STOPS_MAX:
         raise Refusal("failed", f"there are {STOPS_MAX} stops already")
-    _lift(ledger, _named(ledger, names), "replaced")
+    _lift(ledger, replaced, "replaced")
     now = time.time()
     number = max(ledger.topology.stops, default=0) + 1
     stop = Stop(number, **names, author=author, reason=reason, since=now, until=seconds and now + seconds)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,22 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE stops (
         number INTEGER PRIMARY KEY, vhost, exchange, key, queue, user, connection, author, reason,
         since REAL, until REAL);
+    """,
+    # 6. Users held off from an address.
+    """
+    CREATE TABLE hold_offs (
+        user, host, times INTEGER, since REAL, until REAL, forget_at REAL, reason,
+        PRIMARY KEY (user, host)) WITHOUT ROWID;
+    """,
+    # 7. Queues that move; none does in another epoch: the queue is where its own record says.
+    """
+    CREATE TABLE moves (
+        queue_id INTEGER PRIMARY KEY, epoch INTEGER, source INTEGER, target INTEGER, phase TEXT, source_life INTEGER,
+        target_life INTEGER, plan, since REAL, count INTEGER, octets INTEGER, checksum INTEGER, outcome TEXT, reason);
+    """,
+    # 8. The shards, once commands have changed them.
+    """
+    CREATE TABLE shards (number INTEGER PRIMARY KEY, state TEXT);
     """,
 )
 
@@ -152,6 +168,7 @@ class Store:
             for table in ("exchanges", "queues", "bindings"):
                 self._execute(f"DELETE FROM {table} WHERE NOT durable")
             self._execute("DELETE FROM stops WHERE connection IS NOT NULL")
+            self._execute("DELETE FROM moves")
             self._execute("UPDATE queues SET slot = -1")
             self._set_fact("epoch", epoch)
             self._set_fact("name_key", os.urandom(NAME_KEY_OCTETS))
@@ -170,6 +187,8 @@ class Store:
             raise StoreError(f"cannot read {self.path}: {error}") from None
 
     def _changes(self) -> Iterator[Change]:
+        for number, state in self._execute("SELECT * FROM shards"):
+            yield ["shard", number, state]
         for row in self._execute("SELECT name FROM vhosts"):
             yield ["vhost", _name(row[0])]
         for vhost, operator, name, pattern, *facts, definition in self._execute("SELECT * FROM policies"):
@@ -186,8 +205,7 @@ class Store:
         for vhost, source, kind, destination, key, arguments, _ in self._execute("SELECT * FROM bindings"):
             ends = _name(vhost), _name(source), kind, _name(destination)
             yield ["binding", *ends, _name(key), unpack(arguments)]
-        for vhost, queue, shard in self._execute("SELECT * FROM placements"):
-            yield ["placement", _name(vhost), _name(queue), shard]
+        yield from self._placement_changes()
         for name, password_hash, tags in self._execute("SELECT * FROM users"):
             yield ["user", _name(name), password_hash, unpack(tags)]
         for kind in ("permission", "topic_permission"):
@@ -195,6 +213,16 @@ class Store:
                 yield [kind, *map(_name, row)]
         for number, *names, since, until in self._execute("SELECT * FROM stops"):
             yield ["stop", number, *map(_name_or_none, names), since, until]
+        for user, host, times, since, until, forget_at, reason in self._execute("SELECT * FROM hold_offs"):
+            yield ["hold_off", _name(user), _name(host), times, since, until, forget_at, _name(reason)]
+
+    def _placement_changes(self) -> Iterator[Change]:
+        for vhost, queue, shard in self._execute("SELECT * FROM placements"):
+            yield ["placement", _name(vhost), _name(queue), shard]
+        if number := self._fact("placement_version", 0):
+            yield ["placement_version", number]
+        for *known, plan, since, count, octets, checksum, outcome, reason in self._execute("SELECT * FROM moves"):
+            yield ["move", *known, _name_or_none(plan), since, count, octets, checksum, outcome, _name(reason)]
 
     def commit(self, steps: Iterable[Step], version: int, last_queue_id: int) -> None:
         """Store the steps that lead to a version, all or none. StoreError if that cannot be; it may be tried again."""
@@ -228,6 +256,19 @@ class Store:
 
     def _set_fact(self, name: str, value: object) -> None:
         self._execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+
+def known_shards(path: Path) -> tuple[int, ...]:
+    """The shards of a node that does not run, once commands have changed them, else none. StoreError if unreadable."""
+    if not path.exists():
+        return ()
+    try:
+        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as database:
+            tables = database.execute("SELECT name FROM sqlite_master WHERE name = 'shards'").fetchall()
+            found = database.execute("SELECT number FROM shards ORDER BY number").fetchall() if tables else []
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot read {path}: {error}") from None
+    return tuple(number for (number,) in found)
 
 
 @contextmanager
@@ -334,6 +375,28 @@ def _placement(execute: Execute, _durable: bool, vhost: str, queue: str, shard: 
         execute("INSERT OR REPLACE INTO placements VALUES (?, ?, ?)", (_stored(vhost), _stored(queue), shard))
 
 
+def _placement_version(execute: Execute, _durable: bool, number: int) -> None:
+    execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", ("placement_version", number))
+
+
+def _shard(execute: Execute, _durable: bool, number: int, state: str) -> None:
+    execute("INSERT OR REPLACE INTO shards VALUES (?, ?)", (number, state))
+
+
+def _shard_gone(execute: Execute, _durable: bool, number: int) -> None:
+    execute("DELETE FROM shards WHERE number = ?", (number,))
+
+
+def _move(execute: Execute, _durable: bool, *fields: Any) -> None:
+    *known, plan, since, count, octets, checksum, outcome, reason = fields
+    values = (*known, _stored_or_none(plan), since, count, octets, checksum, outcome, _stored(reason))
+    execute("INSERT OR REPLACE INTO moves VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _move_gone(execute: Execute, _durable: bool, queue_id: int) -> None:
+    execute("DELETE FROM moves WHERE queue_id = ?", (queue_id,))
+
+
 def _user(execute: Execute, _durable: bool, name: str, password_hash: str, tags: list[str]) -> None:
     execute("INSERT OR REPLACE INTO users VALUES (?, ?, ?)", (_stored(name), password_hash, pack(tags)))
 
@@ -368,6 +431,16 @@ def _stop_gone(execute: Execute, _durable: bool, number: int) -> None:
     execute("DELETE FROM stops WHERE number = ?", (number,))
 
 
+def _hold_off(execute: Execute, _durable: bool, user: str, host: str, *facts: Any) -> None:
+    *numbers, reason = facts
+    values = (_stored(user), _stored(host), *numbers, _stored(reason))
+    execute("INSERT OR REPLACE INTO hold_offs VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _hold_off_gone(execute: Execute, _durable: bool, user: str, host: str) -> None:
+    execute("DELETE FROM hold_offs WHERE user = ? AND host = ?", (_stored(user), _stored(host)))
+
+
 _WRITERS: dict[str, Callable[..., None]] = {
     "vhost": _vhost,
     "vhost_gone": _vhost_gone,
@@ -380,8 +453,15 @@ _WRITERS: dict[str, Callable[..., None]] = {
     "binding": _binding,
     "binding_gone": _binding_gone,
     "placement": _placement,
+    "placement_version": _placement_version,
+    "shard": _shard,
+    "shard_gone": _shard_gone,
+    "move": _move,
+    "move_gone": _move_gone,
     "stop": _stop,
     "stop_gone": _stop_gone,
+    "hold_off": _hold_off,
+    "hold_off_gone": _hold_off_gone,
     "user": _user,
     "user_gone": _user_gone,
     "permission": _permission,

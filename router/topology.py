@@ -16,6 +16,12 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["binding", vhost, source, kind, destination, key, arguments]          kind is "queue" or "exchange"
     ["binding_gone", vhost, source, kind, destination, key, arguments]
     ["placement", vhost, queue name, shard | None]                         None: where the hash says
+    ["placement_version", number]                                          counts changes of where queues are
+    ["shard", number, state]                                               new, or in another state (router.shards)
+    ["shard_gone", number]
+    ["move", queue_id, epoch, source, target, phase, life of source, life of target, plan | None, since, count, octets,
+     checksum, outcome, reason]                                            a queue moves (router.records.Move)
+    ["move_gone", queue_id]
     ["user", name, password hash, [tag, ...]]                              new, or changed
     ["user_gone", name]
     ["permission", user, vhost, configure, write, read]                    new, or changed; regular expressions
@@ -25,6 +31,8 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["stop", number, vhost | None, exchange | None, key | None, queue | None, user | None, connection | None, author,
      reason, since, until | None]                                          an operator's
     ["stop_gone", number]
+    ["hold_off", user, host, times, since, until, forget_at, reason]        new, or another one of the same
+    ["hold_off_gone", user, host]
 
 An exchange or a queue that is there already is the same one, governed by other policies: only the last fields of its
 record have changed. Bindings go before what they bind. The binding of every queue to the default exchange is implied,
@@ -45,14 +53,16 @@ from router.records import (
     Change,
     Destination,
     Exchange,
+    HoldOff,
     Kind,
+    Move,
     Policy,
     Queue,
     Stop,
 )
 from router.users import Users
 
-__all__ = ["Binding", "Change", "Exchange", "Policy", "Queue", "Stop", "Topology"]
+__all__ = ["Binding", "Change", "Exchange", "HoldOff", "Move", "Policy", "Queue", "Stop", "Topology"]
 
 Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
 """A message's headers, or how to get them: they are decoded only where a headers exchange is reached."""
@@ -103,8 +113,15 @@ class Topology:
             "binding": self._binding,
             "binding_gone": self._binding_gone,
             "placement": self._placement,
+            "placement_version": self._placement_version,
+            "shard": self._shard,
+            "shard_gone": self._shard_gone,
+            "move": self._move,
+            "move_gone": self._move_gone,
             "stop": self._stop,
             "stop_gone": self._stop_gone,
+            "hold_off": self._hold_off,
+            "hold_off_gone": self._hold_off_gone,
             **self.users.kinds,
         }
         for change in changes:
@@ -116,7 +133,11 @@ class Topology:
         """Be empty, for another snapshot."""
         self.users.reset()
         self.placements: dict[tuple[str, str], int] = {}
+        self.placement_version = 0
+        self.shards: dict[int, str] = {}
+        self.moves: dict[int, Move] = {}
         self.stops: dict[int, Stop] = {}
+        self.hold_offs: dict[tuple[str, str], HoldOff] = {}
         self._vhosts: dict[str, _Vhost] = {}
         self._of_the_node: dict[tuple[bool, str], Policy] = {}
         self._by_id: dict[int, Queue] = {}
@@ -202,14 +223,37 @@ class Topology:
         else:
             self.placements[vhost, queue] = shard
 
+    def _placement_version(self, number: int) -> None:
+        self.placement_version = number
+
+    def _shard(self, number: int, state: str) -> None:
+        self.shards[number] = state
+
+    def _shard_gone(self, number: int) -> None:
+        del self.shards[number]
+
+    def _move(self, queue_id: int, *facts: Any) -> None:
+        self.moves[queue_id] = Move(queue_id, *facts)
+
+    def _move_gone(self, queue_id: int) -> None:
+        del self.moves[queue_id]
+
     def _stop(self, number: int, *facts: Any) -> None:
         self.stops[number] = Stop(number, *facts)
 
     def _stop_gone(self, number: int) -> None:
         del self.stops[number]
 
+    def _hold_off(self, user: str, host: str, *facts: Any) -> None:
+        self.hold_offs[user, host] = HoldOff(user, host, *facts)
+
+    def _hold_off_gone(self, user: str, host: str) -> None:
+        del self.hold_offs[user, host]
+
     def changes(self) -> Iterator[Change]:
         """A snapshot: changes that make this topology from nothing."""
+        for number, state in self.shards.items():
+            yield ["shard", number, state]
         for name in self._vhosts:
             yield ["vhost", name]
         yield from (policy.change() for policy in self._of_the_node.values())
@@ -221,8 +265,12 @@ class Topology:
                 yield from (binding.change() for binding in place.bindings)
         for (name, queue), shard in self.placements.items():
             yield ["placement", name, queue, shard]
+        if self.placement_version:
+            yield ["placement_version", self.placement_version]
+        yield from (move.change() for move in self.moves.values())
         yield from self.users.changes()
         yield from (stop.change() for stop in self.stops.values())
+        yield from (found.change() for found in self.hold_offs.values())
 
     # Looking up
 
@@ -249,6 +297,11 @@ class Topology:
     def policies(self, vhost: str, *, operator: bool) -> list[Policy]:
         """The policies of a vhost that exists, or of the node where that is "", or the operator policies."""
         return [policy for policy in self._policies(vhost).values() if policy.operator == operator]
+
+    def all_policies(self) -> Iterator[Policy]:
+        """The policies of the node and of every vhost, but for operator policies."""
+        for vhost in ("", *self.vhosts()):
+            yield from self.policies(vhost, operator=False)
 
     def queue_by_id(self, queue_id: int) -> Queue | None:
         return self._by_id.get(queue_id)

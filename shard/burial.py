@@ -2,21 +2,33 @@
 
 It is done message by message, so many a turn; what waits for a later turn counts in the memory of the shard. Queues
 of this shard get their dead letters at once, those of others by way of their shard (shard/peers.py). The store forgets
-the dead once their letters are safe: together with what these are for queues of this shard. A dead letter is never held
-back: where it finds no exchange, no queue, or a full one that refuses, it is gone.
+the dead once their letters are safe: together with what these are for queues of this shard. Where a dead letter finds
+no exchange, no queue, or a full one that refuses, it is gone.
+
+      open ──(a queue on the way of the next letter is full under flow)──▶ blocked
+      open ◀──(it has room, is gone, or may hold nobody)── blocked
+
+Each queue's letters wait in their order, and for themselves. As long as they are blocked they count in the depth of
+the queue where they died, so that its producers are held in the end; beyond KEPT_BACK octets what would die there of
+age or a limit stays where it is.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.amqp.tables_cy import decode_table
 from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
 from penstock.bus import MESSAGE_WEIGHT
+from penstock.logs import get_logger
+from router.placement import by_shard
 from router.records import Queue
 from shard.dead_letters import REASONS, DeadLetter, Death, dead_letter
-from shard.peers import Peers, by_shard
+from shard.letter_room import LetterRoom
+from shard.peers import Peers
 from shard.queue_cy import REJECTED
 from shard.queue_cy import Queue as Contents
 from shard.queues import QueueState
@@ -28,66 +40,150 @@ if TYPE_CHECKING:
 # Messages in one turn: some milliseconds.
 SLICE = 256
 
+# Beyond so many octets of blocked letters what need not die in their queue yet does not.
+KEPT_BACK = 1024 * 1024
+# Blocked letters look for room in queues of other shards after so many microseconds.
+RECHECK = 100_000
+
 Targets = tuple[Queue, ...]
+
+log = get_logger()
 
 
 class Grave:
     """Some dead of a range, whose letters are not safe yet with `awaited` other shards, or not all sent."""
 
-    __slots__ = ("awaited", "contents", "count", "first", "item")
+    __slots__ = ("awaited", "contents", "count", "first", "item", "queue")
 
-    def __init__(self, contents: Contents, item: Range, first: int, count: int) -> None:
-        self.contents = contents
+    def __init__(self, queue: QueueState, item: Range, first: int, count: int) -> None:
+        self.queue = queue
+        self.contents: Contents = queue.contents
         self.item = item
         self.first = first
         self.count = count
         self.awaited = 1
+        queue.burying += 1
 
     def one_safe(self) -> None:
         """One shard more has its letters safe, or all are sent."""
         self.awaited -= 1
         if not self.awaited:
+            self.queue.burying -= 1
             self.contents.buried(self.item, self.first, self.count)
 
 
+class Lane:
+    """What died in one queue, in order; `done` of the first item are buried. `count` and `octets` are what waits.
+
+    `behind` is the queue that has no room for the next letter, of so many octets (`size`).
+    """
+
+    __slots__ = ("behind", "count", "done", "items", "octets", "queue", "since", "size")
+
+    def __init__(self, queue: QueueState) -> None:
+        self.queue = queue
+        self.items: deque[tuple[int, Range]] = deque()
+        self.done = 0
+        self.count = 0
+        self.octets = 0
+        self.behind: Queue | None = None
+        self.size = 0
+        self.since = 0
+
+
 class Burial:
-    """The dead letters of one shard: waiting, then routed. `weight` is what those waiting count in memory."""
+    """The dead letters of one shard: waiting, then routed. `weight` is what those waiting count in memory.
+
+    `open` lanes are worked on in turn.
+    """
 
     def __init__(self, core: ShardCore, peers: Peers) -> None:
         self.core = core
         self.peers = peers
-        self.waiting: deque[tuple[QueueState, int, Range]] = deque()
-        self.done = 0
+        self.room = LetterRoom(core)
+        self.lanes: dict[int, Lane] = {}
+        self.open: OrderedDict[Lane, None] = OrderedDict()
+        self.blocked: dict[Lane, None] = {}
         self.weight = 0
         self.budget = SLICE
 
     def add(self, queue: QueueState, dead: list[tuple[int, Range]]) -> None:
         """Take what died in a queue."""
-        for reason, item in dead:
-            self.waiting.append((queue, reason, item))
-            self.weight += _weight(item)
+        lane = self.lanes.get(queue.id)
+        if lane is None:
+            lane = self.lanes[queue.id] = Lane(queue)
+            self.open[lane] = None
+        for item in dead:
+            lane.items.append(item)
+            lane.count += item[1].count
+            lane.octets += item[1].body_bytes
+            self.weight += _weight(item[1])
+        if lane.behind is not None:
+            self.count_blocked(lane)
 
     def has_work(self) -> bool:
-        """Whether there is anything to do that need not wait for another shard."""
-        return bool(self.waiting) and not self.peers.full()
+        """Whether there is anything to do that need not wait for another shard, or for room."""
+        return bool(self.open) and not self.peers.full()
 
     def work(self) -> None:
         """Publish what waits, as far as the budget of this turn goes; who starts a turn renews that."""
-        while self.waiting and self.budget > 0 and not self.peers.full():
-            queue, reason, item = self.waiting[0]
-            count = min(item.count - self.done, self.budget)
-            grave = Grave(queue.contents, item, self.done, count)
-            self.bury(queue, reason, grave)
+        while self.open and self.budget > 0 and not self.peers.full():
+            lane, _ = self.open.popitem(last=False)
+            reason, item = lane.items[0]
+            count = min(item.count - lane.done, self.budget)
+            grave = Grave(lane.queue, item, lane.done, count)
+            self.bury(lane, reason, grave)
             grave.one_safe()
-            self.done += count
-            self.budget -= count
-            if self.done == item.count:
-                self.waiting.popleft()
+            lane.done += grave.count
+            lane.count -= grave.count
+            self.budget -= max(grave.count, 1)
+            if lane.done == item.count:
+                lane.items.popleft()
+                lane.octets -= item.body_bytes
                 self.weight -= _weight(item)
-                self.done = 0
+                lane.done = 0
+            if lane.behind is not None:
+                self.block(lane)
+            elif lane.items:
+                self.open[lane] = None
+            else:
+                del self.lanes[lane.queue.id]
 
-    def bury(self, queue: QueueState, reason: int, grave: Grave) -> None:
-        """Publish what is in a grave; messages for the same queues leave as one batch."""
+    # Room
+
+    def block(self, lane: Lane) -> None:
+        self.blocked[lane] = None
+        lane.since = self.core.now
+        self.count_blocked(lane)
+        log.info("dead letters wait for room", queue=lane.queue.name, vhost=lane.queue.vhost, messages=lane.count,
+                 full=str(lane.behind))  # fmt: skip
+
+    def count_blocked(self, lane: Lane) -> None:
+        """What waits counts where it died."""
+        queue = lane.queue
+        queue.unburied, queue.unburied_bytes = (lane.count, lane.octets) if lane.behind is not None else (0, 0)
+        queue.keeps_back = queue.unburied_bytes + MESSAGE_WEIGHT * queue.unburied > KEPT_BACK
+        if queue.id in self.core.queues:
+            self.core.touch(queue)
+
+    def look(self) -> None:
+        """Go on with letters for which there is room by now."""
+        for lane in list(self.blocked):
+            behind = lane.behind
+            there = None if behind is None else self.core.topology.queue_by_id(behind.queue_id)
+            if there is None or self.room.is_for(there, lane.size):
+                lane.behind = None
+                del self.blocked[lane]
+                self.open[lane] = None
+                self.count_blocked(lane)
+                log.info("dead letters go on", queue=lane.queue.name, vhost=lane.queue.vhost, messages=lane.count,
+                         seconds=(self.core.now - lane.since) / 1e6)  # fmt: skip
+
+    # Letters
+
+    def bury(self, lane: Lane, reason: int, grave: Grave) -> None:
+        """Publish what is in a grave, up to a letter without room; messages for the same queues leave as one batch."""
+        queue = lane.queue
         exchange, key = queue.features.dead_letter_exchange, queue.features.dead_letter_routing_key
         if exchange is None or self.core.topology.exchange(queue.vhost, exchange) is None:
             return
@@ -99,15 +195,24 @@ class Burial:
         flags = HAS_HEADERS
         if item.redelivered and grave.contents.is_recovered(item.sequence):
             flags |= SENT_AGAIN  # in an earlier life, perhaps
-        for row in range(item.first + grave.first, item.first + grave.first + grave.count):
+        octets, start = 0, item.first + grave.first
+        for row in range(start, start + grave.count):
             letter = dead_letter(item.batch.record(row), death)
             targets = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
+            size = len(letter.record[2])
+            lane.behind = next((target for target in targets if not self.room.is_for(target, size)), None)
+            if lane.behind is not None:
+                lane.size, grave.count = size, row - start
+                break
             if targets != last:
-                self.publish(last, builder, grave)
-                builder, last = BatchBuilder(), targets
+                self.publish(last, builder, octets, grave)
+                builder, last, octets = BatchBuilder(), targets, 0
             if targets:
                 builder.add(*letter.record, item.batch.flags(row) & ~HAS_EXPIRATION | flags)
-        self.publish(last, builder, grave)
+                octets += size
+                for target in targets:
+                    self.room.taken(target, size)
+        self.publish(last, builder, octets, grave)
 
     def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> Targets:
         """Where a dead letter goes by all its keys; `cut`: not where it would go round in circles."""
@@ -118,17 +223,26 @@ class Burial:
                 found[queue.queue_id] = queue
         return tuple(queue for queue in found.values() if not cut or not letter.would_cycle(_octets(queue.name)))
 
-    def publish(self, targets: Targets, builder: BatchBuilder, grave: Grave) -> None:
+    def publish(self, targets: Targets, builder: BatchBuilder, octets: int, grave: Grave) -> None:
         if not targets or not len(builder):
             return
         batch = builder.finish()
         for shard, ids in by_shard(targets).items():
+            arrived = partial(self.room.arrived, ids, len(batch), octets)
             if shard != self.core.index:
                 grave.awaited += 1
-                self.peers[shard].publish(ids, batch, grave.one_safe)
+                self.peers[shard].publish(ids, batch, partial(_safe, grave, arrived))
                 continue
             for id in ids:
+                self.core.excuse(id, batch, 0, len(batch))
                 self.core.enqueue(id, batch, 0, len(batch))
+            arrived()
+
+
+def _safe(grave: Grave, arrived: Callable[[], None]) -> None:
+    """Another shard has letters."""
+    arrived()
+    grave.one_safe()
 
 
 def _weight(item: Range) -> int:

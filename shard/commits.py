@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shard.journal import Commit
@@ -26,14 +27,24 @@ class Commits:
         self._making_safe: list[tuple[Link, int]] | None = None
         self._unflushed: dict[Link, int] = {}
         self._flushing: dict[Link, int] = {}
+        self._keeping: list[Callable[[], None]] = []
+        self._being_kept: list[Callable[[], None]] = []
+        self._kept_unflushed: list[Callable[[], None]] = []
+        self._being_flushed: list[Callable[[], None]] = []
 
     @property
     def under_way(self) -> bool:
         return self._making_safe is not None
 
+    def when_kept(self, action: Callable[[], None]) -> None:
+        """To be done once all that gathered until now is on the disk, as far as it is ever to be there."""
+        self._keeping.append(action)
+
     def make_safe(self) -> None:
         """Where nothing is to be written what was taken in is safe, and is reported."""
         if not self.core.journal and not self.under_way:
+            self.are_kept(self._keeping)
+            self._keeping = []
             for link in self.core.links.values():
                 if link.safe != link.taken:
                     self.are_written(link, link.taken)
@@ -44,6 +55,14 @@ class Commits:
             self.note_safe(link, turn)
         elif self._flushing.get(link, link.safe) < turn:
             self._unflushed[link] = turn
+
+    def are_kept(self, actions: list[Callable[[], None]]) -> None:
+        """What these wait for is in the store."""
+        if self.flushed_later:
+            self._kept_unflushed += actions
+        else:
+            for action in actions:
+                action()
 
     def note_safe(self, link: Link, turn: int) -> None:
         """Turns of a link are safe up to that one. A later life must know it though it may find nothing of them."""
@@ -57,6 +76,7 @@ class Commits:
         if not journal or self.under_way:
             return None
         self._making_safe = []
+        self._being_kept, self._keeping = self._keeping, []
         for identity, link in self.core.links.items():
             if link.safe != link.taken:
                 journal.link(identity, link.record())
@@ -67,21 +87,27 @@ class Commits:
         """What was handed over is in the store."""
         self.core.gate.store_works(UNWRITTEN, self.core.now)
         making_safe, self._making_safe = self._making_safe or [], None
+        being_kept, self._being_kept = self._being_kept, []
+        self.are_kept(being_kept)
         for link, turn in making_safe:
             self.are_written(link, turn)
 
     @property
     def awaited(self) -> bool:
         """Whether somebody waits for a flush that has not begun."""
-        return bool(self._unflushed)
+        return bool(self._unflushed or self._kept_unflushed)
 
     def flush_begins(self) -> None:
         """What is written by now is being flushed to the disk."""
         self._flushing, self._unflushed = self._unflushed, {}
+        self._being_flushed, self._kept_unflushed = self._kept_unflushed, []
 
     def flushed(self) -> None:
         """That is done."""
         flushing, self._flushing = self._flushing, {}
+        being_flushed, self._being_flushed = self._being_flushed, []
+        for action in being_flushed:
+            action()
         for link, turn in flushing.items():
             self.note_safe(link, turn)
 
@@ -89,6 +115,8 @@ class Commits:
         """That could not be done."""
         self._unflushed = {**self._flushing, **self._unflushed}
         self._flushing = {}
+        self._kept_unflushed = self._being_flushed + self._kept_unflushed
+        self._being_flushed = []
 
     def failed(self, commit: Commit, reason: str) -> None:
         """What was handed over could not be written, for that reason: publishers wait until it can be."""
@@ -99,6 +127,8 @@ class Commits:
         """What was handed over is not in the store: it gathers with the rest."""
         assert self.core.journal is not None
         self._making_safe = None
+        self._keeping = self._being_kept + self._keeping
+        self._being_kept = []
         self.core.journal.take_back(commit)
 
     def note_positions(self) -> None:

@@ -39,6 +39,7 @@ cdef class Consumer:
     cdef public bint again
     cdef public bint elected
     cdef public int64_t settled_at
+    cdef public object lease
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)
@@ -48,6 +49,10 @@ cdef class Consumer:
     cpdef list take(self, int64_t count)
     @cython.locals(claimed=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t claim(self, int64_t sequence, int64_t count, bint returned)
+    @cython.locals(total=int64_t, low=int64_t, high=int64_t)
+    cpdef int64_t leave_to(self, RangeSet held)
+    @cython.locals(low=int64_t, high=int64_t)
+    cpdef hold_all(self, RangeSet held)
     @cython.locals(settled=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
 

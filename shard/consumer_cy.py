@@ -47,7 +47,8 @@ class Consumer:
     the group it belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` are the
     dispatch's. `age` counts consumers from the first that the shard had, over all of its lives; one that came `again`
     was there in the last one. `elected` is who was told to be the active one of its queue. `settled_at` is when
-    something of it was settled last, microseconds since 1970; 0 if never.
+    something of it was settled last, microseconds since 1970; 0 if never. `lease` is whom it leaves to what it has in
+    hand (shard/leases.py), if not to the queue.
     """
 
     def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
@@ -68,6 +69,7 @@ class Consumer:
         self.again = False
         self.elected = False
         self.settled_at = 0
+        self.lease: Any = None
 
     def credit(self) -> int:
         """How many messages it may be sent now.
@@ -146,6 +148,29 @@ class Consumer:
         self.outstanding.clear()
         self.group.outstanding -= requeued
         return requeued
+
+    def give_back_all(self) -> None:
+        """Put everything outstanding back as if it had not been taken: it is known who has it in hand."""
+        for low, high in self.outstanding.ranges():
+            self.queue.give_back(low, high - low)
+        self.group.outstanding -= self.outstanding.total
+        self.outstanding.clear()
+
+    def leave_to(self, held: RangeSet) -> int:
+        """Have a lease hold everything outstanding; how many messages."""
+        total = self.outstanding.total
+        for low, high in self.outstanding.ranges():
+            held.add(low, high - low)
+        self.outstanding.clear()
+        self.group.outstanding -= total
+        return total
+
+    def hold_all(self, held: RangeSet) -> None:
+        """What a lease held is outstanding with this consumer, and the lease holds nothing."""
+        for low, high in held.ranges():
+            self.outstanding.add(low, high - low)
+        self.group.outstanding += held.total
+        held.clear()
 
 
 def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:

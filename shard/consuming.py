@@ -7,10 +7,12 @@ Consumers and gets belong to the link of their acceptor (shard/link.py); who is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
 from shard.consumer_cy import Consumer, Group, hold_rows, settle_rows
+from shard.leases import Lease, Leases
 from shard.link import Link
 from shard.queues import QueueState
 from shard.segment_cy import Range
@@ -27,6 +29,7 @@ class Consuming:
         self.core = core
         self.window = window
         self.last_age = 0
+        self.leases = Leases(core)
         self.grants: list[tuple[Link, Group, int]] = []
         self.operations: dict[int, Callable[..., None]] = {
             bus.WINDOW: self.open_window,
@@ -42,12 +45,27 @@ class Consuming:
     def consume(
         self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
         group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
+        lease: tuple[str, int, str] | None = None,
     ) -> None:  # fmt: skip
         queue = self.core.queues.get(queue_id)
         if queue is None or queue.fenced:
             link.refuse(request, 404, "no such queue")
             return
         again = age > 0
+        if not again and self.core.moving.waits(queue, link, partial(
+            self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
+            elected, lease,
+        ), group):  # fmt: skip
+            return
+        known = None
+        if lease is not None:
+            self.core.settle_now(queue)
+            if lease[2]:
+                self.leases.end(link, request, queue, lease[0], lease[2])
+                return
+            known = self.leases.take_over(queue, lease[0])
+            if again and known is None:
+                known = Lease(lease[0], lease[1])
         rivals = self.rivals(queue, exclusive)
         if (exclusive and queue.ring.single) or (rivals and not (again and all(not rival.again for rival in rivals))):
             link.refuse(request, 403, f"{queue} in exclusive use")
@@ -63,10 +81,15 @@ class Consuming:
         consumer.age = age or self.last_age
         consumer.again = again
         consumer.elected = elected
+        if known is not None:
+            self.leases.attach(link, request, queue, consumer, known)
+            return
+        if lease is not None:
+            self.leases.begin(queue, consumer, lease[0], lease[1])
         link.remember(consumer, consumer.group)
         queue.ring.add(consumer)
         self.elect(queue)
-        queue.had_consumers = True
+        queue.had_consumers = queue.consumed = True
         if exclusive:
             queue.exclusive_consumer = consumer
         for rival in rivals:
@@ -78,7 +101,7 @@ class Consuming:
     def elect(self, queue: QueueState) -> None:
         """Tell who is the single active consumer of a queue. While the shard recovers, who was may still come."""
         active = queue.ring.active
-        if active is not None and not active.elected and self.core.recovery is None:
+        if active is not None and not active.elected and self.core.recovery is None and not queue.frozen:
             active.elected = True
             active.link.turn.operations.append([bus.ELECTED, active.id])
 
@@ -94,11 +117,20 @@ class Consuming:
     def cancel(self, link: Link, request: int, id: int) -> None:
         """Answered when a queue that goes with its last consumer is gone."""
         consumer = link.consumers.get(id)
+        if consumer is not None and self.core.moving.waits(
+            consumer.queue.owner, link, partial(self.cancel, link, request, id)
+        ):
+            return
         queue: QueueState | None = None
-        if consumer is not None and not consumer.cancelled:
+        leased = consumer is not None and consumer.lease is not None
+        if consumer is not None and (leased or not consumer.cancelled):
             self.core.settle_now(consumer.queue.owner)  # what was published before is still its own
+            if leased:
+                self.leases.cancelled(consumer)
             queue = self.remove_consumer(link, consumer, requeue=False)
-        if queue is None:
+        if leased and queue is None:
+            link.reply_when_safe(request, None)
+        elif queue is None:
             link.reply(request, None)
         else:
             self.core.requests.ask_to_delete(queue, lambda error: link.reply(request, None))
@@ -108,8 +140,11 @@ class Consuming:
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
+        if self.core.moving.waits(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
+            return
         self.core.settle_now(queue)
         queue.used = self.core.now
+        queue.consumed = True
         getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
         taken = self.take_one(queue, no_ack)
         if not taken:
@@ -166,7 +201,7 @@ class Consuming:
             if consumer.group.limit:
                 self.wake_group(consumer.group)
             self.wake(consumer)
-            if consumer.cancelled and not consumer.outstanding:
+            if consumer.cancelled and consumer.lease is None and not consumer.outstanding:
                 link.forget(consumer)
 
     def wake(self, consumer: Consumer) -> None:
@@ -232,6 +267,7 @@ class Consuming:
 
     def gone(self, link: Link, id: int) -> None:
         release(link, id)
+        self.core.moving.gone(link, id)
         group = link.groups.pop(id, None)
         if group is not None:
             for consumer in list(group.members):
@@ -245,7 +281,7 @@ class Consuming:
             link.forget(consumer)
             consumer.group.sleepers.pop(consumer, None)
             groups[consumer.group] = None
-            if not consumer.cancelled:
+            if consumer.lease is not None or not consumer.cancelled:
                 queue.bereft.append(consumer)
         for group in groups:
             self.wake_group(group)
@@ -268,7 +304,9 @@ class Consuming:
         Returns its queue if that is to be deleted now, for having had its last consumer.
         """
         queue: QueueState = consumer.queue.owner
-        if requeue:
+        if consumer.lease is not None:
+            self.leases.leave(queue, consumer)
+        elif requeue:
             consumer.requeue_all()
         self.core.touch(queue)
         if requeue or not consumer.outstanding:

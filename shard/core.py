@@ -22,16 +22,20 @@ from penstock.watermarks import QueueLimits
 from router.records import Queue
 from router.topology import Topology
 from shard.admission import Refused, admit, take_all
-from shard.burial import SLICE, Burial
+from shard.burial import RECHECK, SLICE, Burial
 from shard.commits import Commits
 from shard.consuming import Consuming
 from shard.events import Events
 from shard.expiry import Alarms
-from shard.gate import Gate
+from shard.flow import Flow
+from shard.gate import Gate, marks_of, memory_of
 from shard.journal import Journal
+from shard.leases import first_held
 from shard.link import Link, life_of, safe_record, safe_turn
+from shard.moving import Moving
 from shard.paging import Paging
 from shard.peers import Peers
+from shard.queue_cy import NEVER
 from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.recovery import Life, Recovery
@@ -39,6 +43,7 @@ from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.requests import Requests
 from shard.stalls import Stalls
 from shard.transactions import release, reserve, take_in
+from shard.waiters import Waiters
 
 log = get_logger()
 
@@ -77,36 +82,58 @@ class ShardCore:
         self.peers = Peers()
         self.burial = Burial(self, self.peers)
         self.events = Events(self)
-        self.near_percent = settings.flow.near_percent
+        self.flow = Flow(gauges, self.events, settings.flow, self.broadcast)
+        self.stranger_limit = settings.flow.stranger_limit
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.weight = 0
         self.held = 0
         self.gate = Gate(index, gauges, settings, now, self.broadcast)
-        self.paging = Paging(self, settings.memory_limit // settings.shards)
+        self.paging = Paging(self)
+        self.paging.limit(*memory_of(settings, settings.shards))
         self.commits = Commits(self)
         self.requests = Requests(self)
+        self.moving = Moving(self)
+        self.waiters = Waiters(self)
         self.consuming = Consuming(self, settings.flow.consumer_window_bytes)
         self.operations: dict[int, Callable[..., None]] = {
             bus.REPLIES: reply_consumer,
             bus.REPLIES_TO: self.reply_consumer_lives,
             bus.RESERVE: partial(reserve, self),
+            bus.LEFT: self.leave_behind,
+            bus.WAITERS: self.waiters.hear,
+            bus.FENCE: self.moving.fence,
+            bus.PARTED: self.moving.has_parted,
+            bus.HOMED: self.moving.is_homed,
             **self.requests.operations,
             **self.consuming.operations,
         }
 
+    def share_limits(self, settings: Settings, shards: int) -> None:
+        """The limits of the node are shared by so many shards."""
+        self.paging.limit(*memory_of(settings, shards))
+        self.gate.limit(marks_of(settings, shards), self.now)
+
     # Topology
 
     def load(self, version: int, changes: list[list[Any]]) -> None:
-        """Start from a snapshot: queues that are there already keep their contents."""
-        present = {change[3] for change in changes if change[0] == "queue"}
-        for id in [id for id in self.queues if id not in present]:
-            self.close_queue(id)
+        """Start from a snapshot: queues that are there already keep their contents.
+
+        First go those that are here no longer: others may have their slots now.
+        """
+        homes = {change[3]: Queue(*change[1:]).shard for change in changes if change[0] == "queue"}
+        for queue in list(self.queues.values()):
+            if queue.id not in homes:
+                self.close_queue(queue.id)
+            elif homes[queue.id] != self.index:
+                self.release_queue(queue)
         self.topology.reset()
         for change in changes:
             self.change(change)
+        self.moving.keep_only(self.topology.moves)
         if self.recovered is not None:
             self.recovered.forget_others()
             self.recovered = None
+        self.flow.earlier.clear()
         self.advance(version)
 
     def apply(self, version: int, changes: list[list[Any]]) -> None:
@@ -122,27 +149,38 @@ class ShardCore:
             self.change_queue(Queue(*change[1:]))
         elif change[0] == "queue_gone":
             self.close_queue(change[3])
+        elif change[0] == "move":
+            self.moving.follow(self.topology.moves[change[1]])
+        elif change[0] == "move_gone":
+            self.moving.over(change[1])
 
     def change_queue(self, record: Queue) -> None:
         """A queue is new, or a policy has changed what it may hold or does."""
-        if record.shard != self.index:
-            return
         queue = self.queues.get(record.queue_id)
+        if record.shard != self.index:
+            if queue is not None:
+                self.release_queue(queue)
+            return
+        if queue is None and (queue := self.moving.arrived(record)) is not None:
+            self.queues[record.queue_id] = queue
+            self.flow.take_over(queue, self.now)
+            self.moving.freeze(queue.id)
+            self.touch(queue)
         if queue is None:
             queue = self.queues[record.queue_id] = QueueState(record, self.now, self.base, self.journal)
             if self.recovered is not None:
-                self.recovered.give(queue)
-            before = self.gauges.queue_read(queue.slot)
-            queue.had_consumers = before is not None and before.queue_id == queue.id and before.consumers > 0
-            self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, self.now)
-            queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
+                self.recovered.give(queue, self.consuming.leases)
+                queue.saturation.govern(queue.limits.marks, self.now)
+            self.flow.begin(queue, self.now)
             self.touch(queue)
             return
         limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
         if (limits, features) != (queue.limits, queue.features):
-            marks = queue.limits.marks
-            queue.govern(limits, features)
+            marks, reserve = queue.limits.marks, queue.features.reserve
+            queue.govern(limits, features, self.now)
             self.touch(queue)
+            if (limits.marks, features.reserve) != (marks, reserve):
+                self.gauges.queue_note_over(queue.slot, 0, 0)
             if limits.marks != marks:
                 self.events.note("limits", queue)
 
@@ -157,12 +195,31 @@ class ShardCore:
             for turn in waiting:
                 self.receive_on(link, *turn)
 
+    def release_queue(self, queue: QueueState) -> None:
+        """It has moved to another shard, where all of it is; whoever consumes from it has been told."""
+        del self.queues[queue.id]
+        self.waiters.forget_queue(queue.id)
+        self.touched.pop(queue.id, None)
+        self.stalls.forget(queue.id)
+        self.flow.forget(queue.id)
+        self.weigh(queue, 0)
+        self.gauges.queue_close(queue.slot)
+        queue.contents.close()
+        self.consuming.leases.forget(queue)
+        self.paging.forget(queue)
+        queue.fenced = True
+        for link in self.links.values():
+            self.moving.drop_consumers(link, queue)
+        self.touched.pop(queue.id, None)
+
     def close_queue(self, id: int) -> None:
         queue = self.queues.pop(id, None)
         if queue is None:
             return
+        self.waiters.forget_queue(id)
         self.touched.pop(id, None)
         self.stalls.forget(id)
+        self.flow.forget(id)
         self.weigh(queue, 0)
         self.gauges.queue_close(queue.slot)
         queue.contents.close()
@@ -230,11 +287,16 @@ class ShardCore:
         self.now = now
         if self.recovery is not None and self.recovery.is_over(now):
             self.recovery.end(self)
+        if self.topology.moves:
+            self.moving.look()
         for id in self.alarms.due(now):
             if id in self.queues:
                 self.touch(self.queues[id])
+        self.flow.lines.tell_more(now / 1e6)
         self.burial.budget = SLICE
         self.finish_touched()
+        if self.burial.blocked:
+            self.burial.look()
         while self.burial.budget and self.burial.has_work():
             self.burial.work()
             self.finish_touched()
@@ -256,39 +318,23 @@ class ShardCore:
                 self.burial.add(queue, queue.contents.take_dead())
             if queue.id not in self.stalls.stalled:
                 self.paging.look_ahead(queue)
+            if queue.exceeds_window():
+                self.paging.watch(queue)
             self.weigh(queue, queue.weight)
-            if queue.limits.marks and queue.saturation.comes_near(queue.depth, queue.depth_bytes, self.near_percent):
-                self.events.note("near", queue)
-            since = queue.saturation.since
-            if queue.saturation.update(queue.depth, queue.depth_bytes, self.now):
-                self.note_flow(queue, since)
-                self.write_gauge(queue)
-                self.broadcast(queue.id, queue.saturation.saturated, queue.saturation.epoch)
-                log.debug("queue saturated" if queue.saturation.saturated else "queue has room", queue=queue.name,
-                          vhost=queue.vhost, depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
-            else:
-                self.write_gauge(queue)
-            if queue.contents.expiring or queue.features.expires is not None or queue.auto_delete:
+            self.flow.decide(queue, self.now)
+            if queue.contents.expiring or queue.features.expires is not None or queue.auto_delete or queue.leases:
                 gone = queue.is_left() or queue.is_forgotten(self.now)
-                if gone and not queue.fenced and self.recovery is None:
+                if gone and not queue.fenced and not queue.frozen and self.recovery is None:
                     self.requests.ask_to_delete(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
-
-    def note_flow(self, queue: QueueState, since: int) -> None:
-        """Its flow has just changed; it had been as it was since then."""
-        state = queue.saturation
-        if state.saturated:
-            self.events.note("stop", queue)
-        else:
-            seconds = max(self.now - since, 0) / 1e6
-            peaks = {"peak_count": state.peak_count, "peak_bytes": state.peak_bytes}
-            self.events.note("resume", queue, seconds=seconds, **peaks)
 
     def next_wake(self) -> int:
         """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
         if self.burial.has_work() or self.events.waiting:
             return self.now
-        return min(self.alarms.next() if self.recovery is None else self.recovery.deadline, self.paging.wake)
+        recheck = self.now + RECHECK if self.burial.blocked else NEVER
+        alarm = self.alarms.next() if self.recovery is None else self.recovery.deadline
+        return min(alarm, self.paging.wake, recheck, self.moving.next_wake())
 
     def weigh_all(self, now: int) -> None:
         """Decide whether the shard has room for more. A queue that goes makes room as well."""
@@ -315,15 +361,18 @@ class ShardCore:
 
     def hand_out_and_drop(self, queue: QueueState) -> None:
         self.hand_out(queue)
-        if self.recovery is None:
-            queue.drop_excess()
+        if self.recovery is None and not queue.keeps_back and not queue.frozen:
+            queue.drop_excess(self.stranger_limit)
 
     def hand_out(self, queue: QueueState) -> None:
         """Hand out what is ready; what has expired goes before, and what nobody takes may go after."""
         contents = queue.contents
-        if self.recovery is not None:
+        if self.recovery is not None or queue.frozen:
             return
-        if contents.expiring:
+        expires = contents.expiring and not (queue.keeps_back and not queue.ring.consumers)
+        if queue.leases:
+            self.consuming.leases.expire(queue)
+        if expires:
             contents.expire(self.now)
         if contents.ready and queue.ring.consumers:
             for consumer, item in queue.ring.deliver(contents):
@@ -332,6 +381,7 @@ class ShardCore:
                 self.consuming.tell_hungry(queue)
         if contents.expiring:
             contents.offered()
+        if expires:
             contents.expire(self.now)
 
     def broadcast(self, id: int, saturated: bool, epoch: int) -> None:
@@ -343,16 +393,6 @@ class ShardCore:
         self.weight += weight - queue.weighed
         queue.weighed = weight
 
-    def write_gauge(self, queue: QueueState) -> None:
-        contents, state, marks = queue.contents, queue.saturation, queue.limits.marks
-        consumers = len(queue.ring) or queue.is_left()  # the next life has to know that it had some
-        self.gauges.queue_write(
-            queue.slot, contents.ready, contents.unacked, contents.ready_bytes, contents.unacked_bytes,
-            contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
-            consumers, state.epoch, state.saturated, state.since,
-            marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes,
-        )  # fmt: skip
-
     # Operations of an acceptor
 
     def publish(
@@ -363,12 +403,14 @@ class ShardCore:
         batch = bus.batch_at(parts, part)
         if again:
             batch = batch.flagged(SENT_AGAIN)
-        if any(self.queues[id].lingers for id in ids if id in self.queues):
+        if bus.loan_of(batch.contents) is not None and any(self.queues[id].lingers for id in ids if id in self.queues):
             batch = bus.taken_home(batch)
         for id in ids:
             if isinstance(id, str):
                 pass_on(self, id, batch, first, count)
                 continue
+            if firm or not link.is_acceptor:
+                self.excuse(id, batch, first, count)
             for refused, size in self.enqueue(id, batch, first, count, firm):
                 if link.is_acceptor:
                     link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])
@@ -382,15 +424,32 @@ class ShardCore:
         if not queue.rejects:
             queue.enqueue(batch, first, count, self.now)
             return []
+        if queue.contents.expiring:
+            self.deliver(queue)  # what has expired is in nobody's way
         if not firm:
             return admit(queue, batch, first, count, self.now, self.deliver, self.oldest_unacked)
         take_all(queue, batch, first, count, self.now, self.deliver, self.oldest_unacked)
         return []
 
+    def excuse(self, id: int, batch: Batch, first: int, count: int) -> None:
+        """These come whatever the marks of the queue."""
+        queue = self.queues.get(id)
+        if queue is not None and queue.has_marks:
+            queue.saturation.excuse(count, batch.body_bytes(first, count))
+
     def oldest_unacked(self, queue: QueueState) -> int | None:
         """The lowest sequence number that anybody has in hand; None if nobody has any."""
         holders = (c for link in self.links.values() for c in link.consumers.values() if c.queue is queue.contents)
-        return min((holder.outstanding.first() for holder in holders if holder.outstanding), default=None)
+        in_hand = [holder.outstanding.first() for holder in holders if holder.outstanding]
+        return min(in_hand + first_held(queue.leases), default=None)
+
+    def leave_behind(self, link: Link, id: int) -> None:
+        """Those who publish to several queues do not wait for this one."""
+        queue = self.queues.get(id)
+        if queue is not None and not queue.left:
+            queue.left = True
+            self.events.note("left", queue)
+            self.touch(queue)
 
     def reply_consumer_lives(self, link: Link, request: int, name: str) -> None:
         link.reply(request, has_reply_consumer(self, name))
@@ -402,6 +461,7 @@ class ShardCore:
                 del self.records[identity]
         if self.recovery is not None:
             self.recovery.died(role, index, incarnation)
+        self.moving.died(role, index, incarnation)
         self.dead[role, index] = max(incarnation, self.dead.get((role, index), 0))
         for identity in list(self.links):
             life = life_of(identity)
@@ -409,6 +469,7 @@ class ShardCore:
                 link = self.links.pop(identity)
                 if self.journal is not None:
                     self.journal.link(identity, None)
+                self.waiters.forget_link(link)
                 for group in list(link.reserved):
                     release(link, group)
                 consumers = list(link.consumers.values())

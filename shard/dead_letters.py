@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.amqp.properties import PROPERTIES_AT
 from penstock.amqp.splice import (
     array,
     items,
@@ -25,8 +26,6 @@ from penstock.amqp.splice import (
 REASONS = (b"expired", b"rejected", b"maxlen", b"delivery_limit")
 """By the numbers of `shard.queue_cy`."""
 
-# Class, weight and body size stand before the properties.
-PROPERTIES_AT = 12
 
 Record = tuple[bytes, bytes, bytes]
 """Address, header and body of a message, as in `penstock.batch_cy`."""

@@ -52,7 +52,8 @@ class Environment:
     def __init__(self, path: Path, names: Sequence[str], limit: int, synced: bool) -> None:
         self.path = path
         self._names = names
-        self._map_size = 2 * limit + SLACK
+        self._map_size = 0
+        self.limit(limit)
         self._synced = synced
         self._lock = threading.RLock()
         self._writing = threading.Lock()
@@ -62,6 +63,16 @@ class Environment:
             if is_unfinished(path):
                 (path / FILE_NAME).unlink(missing_ok=True)
             self._open()
+
+    def limit(self, octets: int) -> None:
+        """What its contents may come to from now on: the file may have more, and never has less."""
+        self._most = 2 * octets + SLACK
+        self._map_size = self._map_size or self._most
+
+    def entries(self, name: str) -> int:
+        """How many records a database has. StoreError if it cannot be read."""
+        with translated(self.path), self._lock, self._env.begin() as txn:
+            return int(txn.stat(self._dbs[name])["entries"])
 
     def _open(self) -> None:
         self._env = lmdb.open(
@@ -116,9 +127,10 @@ class Environment:
 
     def _grow(self) -> None:
         """What is to go needs room as well, or nothing could ever go."""
-        self._overflowed = True
         with self._lock:
-            self._map_size = int(self._env.info()["map_size"]) + SLACK
+            size = int(self._env.info()["map_size"])
+            self._overflowed |= size >= self._most
+            self._map_size = max(size + SLACK, self._most)
             self._env.set_mapsize(self._map_size)
 
     def sync(self) -> None:

@@ -6,6 +6,10 @@
     near      it has come to flow.near_percent of a stop mark: once, until both
               count and bytes have been at or below their resume marks
     limits    its marks are others
+    deadlock  it is one of a circle of queues that wait for each other (ops/deadlocks.py)
+    left      it is saturated, and publishes to several queues go on without its room (acceptor/fan.py)
+    spills    it is above a stop mark and holds nobody: it may not (router/strangers.py)
+    drops     it is at the limit of those that may not: its oldest messages go
 
 The routing key is EVENT.VHOST.QUEUE; headers are event, vhost, queue, count, bytes, stop_count, resume_count,
 stop_bytes, resume_bytes, epoch; the body is the same as JSON. `seconds` is how long it was saturated, the peaks are of
@@ -18,23 +22,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from penstock.amqp.properties import encode_properties
-from penstock.amqp.spec import BASIC_CLASS
-from penstock.amqp.values import Timestamp
-from penstock.batch_cy import HAS_HEADERS, BatchBuilder
+from penstock.flow_events import EXCHANGE, event_batch
+from router.event_targets import event_targets
+from router.placement import by_shard
 from router.topology import Queue
-from shard.peers import by_shard
 
 if TYPE_CHECKING:
     from shard.core import ShardCore
     from shard.queues import QueueState
 
-EXCHANGE = "amq.flow"
 # In one turn; what is beyond is dropped, and counted in the next one that is told.
 EVENTS_MAX = 1024
-SHORT_STRING_MAX = 255
+# In one second; there may be as many stops as turns of the loop, and a file is to tell of more than the last minute.
+RECORDS_MAX = 20
 
 
 class Events:
@@ -44,13 +44,14 @@ class Events:
         self.core = core
         self.waiting: list[dict[str, Any]] = []
         self.dropped = 0
+        self.records: list[dict[str, Any]] = []
+        self._recorded = (0, 0)
+        self._left_out = 0
 
-    def note(self, event: str, queue: QueueState, **more: int | float) -> None:
+    def note(self, event: str, queue: QueueState, **more: float | str) -> None:
         """Something happened; it is told at the end of the turn."""
-        if not self.has_listeners(queue.vhost):
-            return
-        if len(self.waiting) >= EVENTS_MAX:
-            self.dropped += 1
+        told, recorded = self.has_listeners(queue.vhost), self.has_space()
+        if not told and not recorded:
             return
         marks = queue.limits.marks
         facts = {
@@ -58,7 +59,23 @@ class Events:
             "stop_count": marks.stop_count, "resume_count": marks.resume_count, "stop_bytes": marks.stop_bytes,
             "resume_bytes": marks.resume_bytes, "epoch": queue.saturation.epoch, **more,
         }  # fmt: skip
-        self.waiting.append(facts)
+        if recorded:
+            left_out, self._left_out = self._left_out, 0
+            self.records.append({"at": self.core.now / 1e6, **facts, **({"left_out": left_out} if left_out else {})})
+        if told and len(self.waiting) >= EVENTS_MAX:
+            self.dropped += 1
+        elif told:
+            self.waiting.append(facts)
+
+    def has_space(self) -> bool:
+        """Whether another event is to be recorded within this second."""
+        second, count = self._recorded
+        now = self.core.now // 1_000_000
+        if now == second and count >= RECORDS_MAX:
+            self._left_out += 1
+            return False
+        self._recorded = (now, count + 1 if now == second else 1)
+        return True
 
     def has_listeners(self, vhost: str) -> bool:
         topology = self.core.topology
@@ -70,44 +87,18 @@ class Events:
         for facts in waiting:
             if self.dropped:
                 facts["dropped"], self.dropped = self.dropped, 0
-            key = f"{facts['event']}.{facts['vhost']}.{facts['queue']}"
-            found = self.core.topology.route(facts["vhost"], EXCHANGE, key, facts)
-            targets = [target for target in found if not self.core.gauges.saturated(target.slot)]
+            targets = event_targets(self.core.topology, self.core.gauges, facts)
             if targets:
-                self.publish(targets, key, facts)
+                self.publish(targets, facts)
 
-    def publish(self, targets: list[Queue], key: str, facts: dict[str, Any]) -> None:
-        builder = BatchBuilder()
-        builder.add(*_message(key, facts, self.core.now // 1_000_000), HAS_HEADERS)
-        batch = builder.finish()
+    def publish(self, targets: list[Queue], facts: dict[str, Any]) -> None:
+        batch = event_batch(facts, self.core.now // 1_000_000)
         for shard, ids in by_shard(targets).items():
             if shard == self.core.index:
                 for id in ids:
+                    self.core.excuse(id, batch, 0, 1)
                     self.core.enqueue(id, batch, 0, 1)
             elif not self.core.peers.full():
                 self.core.peers[shard].publish(ids, batch, lambda: None)
             else:
                 self.dropped += 1
-
-
-def _message(key: str, facts: dict[str, Any], seconds: int) -> tuple[bytes, bytes, bytes]:
-    """Address, header and body."""
-    body = orjson.dumps({name: _readable(value) for name, value in facts.items()})
-    properties = encode_properties(
-        {
-            "content_type": "application/json",
-            "headers": facts,
-            "timestamp": Timestamp(seconds),
-            "type": f"flow.{facts['event']}",
-            "app_id": "penstock",
-        }
-    )
-    header = BASIC_CLASS.to_bytes(2, "big") + bytes(2) + len(body).to_bytes(8, "big") + properties
-    routing_key = key.encode("utf-8", "surrogateescape")[:SHORT_STRING_MAX]
-    address = bytes([len(EXCHANGE)]) + EXCHANGE.encode() + bytes([len(routing_key)]) + routing_key
-    return address, header, body
-
-
-def _readable(value: object) -> object:
-    """JSON has no text that is not UTF-8."""
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if isinstance(value, str) else value

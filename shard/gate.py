@@ -36,12 +36,16 @@ class Gate:
         self.gauges = gauges
         self.broadcast = broadcast
         gauges.queue_open(index, 0, "", "", now)
-        self.room = Room(marks_of(settings), now, gauges.flow_epoch(index))
+        self.room = Room(marks_of(settings, settings.shards), now, gauges.flow_epoch(index))
         self.weight = 0
         self.stored = 0
         self.spilled = 0
         self.told = ""
         self.write()
+
+    def limit(self, marks: dict[str, Marks], now: int) -> None:
+        """The shard has another share of the node's limits."""
+        self.tell(self.room.limit(marks, now))
 
     def hold(self, weight: int, stored: int, spilled: int, now: int) -> None:
         """At the end of a turn: the octets that the shard has in memory, those in its store, and in its spill."""
@@ -106,9 +110,15 @@ class Gate:
             self.gauges.gate_explain(self.index, self.told)
 
 
-def marks_of(settings: Settings) -> dict[str, Marks]:
-    """The marks of one shard: its share of the node's limits. Memory of processes is the node's."""
-    memory, store, shards = settings.memory, settings.store, settings.shards
+def memory_of(settings: Settings, shards: int) -> tuple[int, int]:
+    """The memory that one of so many shards has for contents, and its resume mark, in octets."""
+    limit = settings.memory_limit // shards
+    return limit, limit * settings.memory.resume_percent // 100
+
+
+def marks_of(settings: Settings, shards: int) -> dict[str, Marks]:
+    """The marks of one of so many shards: its share of the node's limits. Memory of processes is the node's."""
+    memory, store = settings.memory, settings.store
     return {
         MEMORY: _marks(settings.memory_limit // shards, memory.stop_percent, memory.resume_percent),
         PROCESSES: _marks(memory.process_limit, memory.stop_percent, memory.resume_percent),

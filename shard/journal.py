@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.batch_cy import PERSISTENT, Batch
 from shard.segment_cy import Segment
-from shard.stored import KEY, NUMBER, pack_segment
+from shard.stored import KEY, NUMBER, held_key, pack_segment
 
 Key = tuple[int, int]
 """Queue id and sequence number (of a message, or a segment's first), or queue id and priority."""
@@ -22,17 +22,22 @@ Records = dict[bytes, bytes | None]
 
 @dataclass(slots=True)
 class Gathered:
-    """Changes as they gather: what is to be written of which segments, the latest numbers, by key."""
+    """Changes as they gather: what is to be written of which segments, the latest numbers, by key.
+
+    What is `removed` may be `added` again: if that goes before it is written, what the store has must go all the same.
+    """
 
     added: dict[Key, tuple[Segment, Batch, int]] = field(default_factory=dict)
     marked: dict[Key, Segment] = field(default_factory=dict)
     removed: dict[tuple[Key, bool], None] = field(default_factory=dict)
     leases: dict[Key, int | None] = field(default_factory=dict)
     counts: dict[Key, int | None] = field(default_factory=dict)
+    held: Records = field(default_factory=dict)
     links: Records = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.marked or self.removed or self.leases or self.counts or self.links)
+        segments = self.added or self.marked or self.removed
+        return bool(segments or self.leases or self.counts or self.held or self.links)
 
 
 @dataclass(slots=True)
@@ -52,12 +57,13 @@ class Commit:
     spilled: Segments = field(default_factory=Segments)
     leases: Records = field(default_factory=dict)
     counts: Records = field(default_factory=dict)
+    held: Records = field(default_factory=dict)
     links: Records = field(default_factory=dict)
 
     @property
     def promises(self) -> bool:
         """Whether there is anything to write that is not spilled."""
-        return bool(self.kept.index or self.leases or self.counts or self.links)
+        return bool(self.kept.index or self.leases or self.counts or self.held or self.links)
 
 
 class Journal:
@@ -82,9 +88,7 @@ class Journal:
     def add(self, queue_id: int, segment: Segment) -> None:
         """A segment is new, or has new contents."""
         assert segment.batch is not None
-        key = queue_id, segment.sequence
-        self._gathered.added[key] = segment, segment.batch, segment.first
-        self._gathered.removed.pop((key, segment.spilled), None)
+        self._gathered.added[queue_id, segment.sequence] = segment, segment.batch, segment.first
 
     def mark(self, queue_id: int, segment: Segment) -> None:
         """Some messages of a segment are done with."""
@@ -108,6 +112,10 @@ class Journal:
     def count(self, queue_id: int, sequence: int, deliveries: int) -> None:
         """A message came back so often; 0 when it is gone."""
         self._gathered.counts[queue_id, sequence] = deliveries or None
+
+    def hold(self, queue_id: int, id: str, record: bytes | None) -> None:
+        """What a lease of consumers holds (shard/leases.py); None when it is no more."""
+        self._gathered.held[held_key(queue_id, id)] = record
 
     def waits(self, queue_id: int, segment: Segment) -> bool:
         """Whether the contents of a segment are still to be written."""
@@ -148,6 +156,7 @@ class Journal:
             (commit.spilled if segment.spilled else commit.kept).index[KEY.pack(*key)] = pack_segment(segment)
         commit.leases = _pack(gathered.leases)
         commit.counts = _pack(gathered.counts)
+        commit.held = gathered.held
         commit.links = gathered.links
         return commit
 
@@ -161,11 +170,10 @@ class Journal:
         for key, segment in before.marked.items():
             if key not in gone:
                 now.marked.setdefault(key, segment)
-        for key, spilled in before.removed:
-            if key not in now.added or now.added[key][0].spilled != spilled:
-                now.removed[key, spilled] = None
+        now.removed = {**before.removed, **now.removed}
         now.leases = {**before.leases, **now.leases}
         now.counts = {**before.counts, **now.counts}
+        now.held = {**before.held, **now.held}
         now.links = {**before.links, **now.links}
 
 

@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t
 from penstock.batch_cy cimport Batch, BatchBuilder
-from shard.segment_cy cimport Range, Segment
+from shard.segment_cy cimport MESSAGE_WEIGHT, Range, Segment
 
 cdef enum:
     # Segments are made one up to so many octets of bodies.
@@ -33,16 +33,18 @@ cdef class Line:
     cdef int trim(self) except -1
     cpdef buried(self, Range item, Py_ssize_t offset, Py_ssize_t count)
     cdef int unstore(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
+    @cython.locals(batch=Batch)
+    cpdef Batch load(self, Segment segment)
     cdef int fetch(self, Segment segment) except -1
     cdef bint fetched(self, Segment segment) except -1
     cpdef install(self, Segment segment, Batch batch)
+    cdef int lessen(self, Segment segment, Py_ssize_t count, int64_t octets) except -1
     cdef int let_go(self, Segment segment) except -1
     @cython.locals(gone=int64_t, index=Py_ssize_t, at=Py_ssize_t, segment=Segment)
     cdef int64_t page_out_above(self, int64_t below, int64_t octets) except -1
     @cython.locals(last=Segment, segment=Segment, merged=Segment, first=Py_ssize_t, i=Py_ssize_t, octets=int64_t,
                    total=int64_t, stored=bint, builder=BatchBuilder)
     cdef Py_ssize_t merge(self, Py_ssize_t index, int64_t below) except -1
+    cdef int64_t drop_contents(self, Segment segment) except -1
     @cython.locals(index=Py_ssize_t, segment=Segment, last=Segment, number=int64_t)
     cdef int64_t reach(self, int64_t sequence, int64_t octets) except? -1
-    @cython.locals(wanted=list, index=Py_ssize_t, segment=Segment)
-    cpdef list ahead(self, int64_t sequence, int64_t octets)

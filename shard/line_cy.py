@@ -135,6 +135,11 @@ class Line:
 
     # Paging
 
+    def load(self, segment: Segment) -> Batch:
+        """What only the store has of a segment, which stays as it is. StoreError if it cannot be read."""
+        batch: Batch = self.journal.load(self.id, segment)
+        return batch
+
     def fetch(self, segment: Segment) -> int:
         """Have the store give back what only it has."""
         self.install(segment, self.journal.load(self.id, segment))
@@ -154,6 +159,14 @@ class Line:
             segment.batch = batch
             segment.first = 0
             self.paged -= segment.weight()
+
+    def lessen(self, segment: Segment, count: int, octets: int) -> int:
+        """So many of its messages, with so many octets, are settled."""
+        segment.live -= count
+        segment.live_bytes -= octets
+        if segment.batch is None:
+            self.paged -= octets + MESSAGE_WEIGHT * count
+        return 0
 
     def let_go(self, segment: Segment) -> int:
         """All its messages are settled."""
@@ -228,7 +241,7 @@ class Line:
                 self.journal.remove(self.id, segment)
         segment = self.segments[first]
         merged = Segment(builder.finish(), 0, last.sequence + last.count - segment.sequence, segment.sequence)
-        merged.body_bytes = total
+        merged.hold(total)
         merged.expiry = last.expiry
         merged.again = last.again
         if stored:
@@ -236,6 +249,21 @@ class Line:
             self.journal.add(self.id, merged)
         self.segments[first : index + 1] = [merged]
         return first
+
+    def drop_contents(self, segment: Segment) -> int:
+        """Let the contents of one segment go, or have them spilled; how much went, or will. 0 where neither can be: of
+        what the store does not have it must know which messages are settled.
+        """
+        if segment.octets and not self.journal.waits(self.id, segment):
+            self.paged += segment.weight()
+            segment.batch = None
+        elif not segment.stored and segment.live == segment.count:
+            segment.stored = True
+            segment.spilled = True
+            self.journal.add(self.id, segment)
+        else:
+            return 0
+        return segment.weight()
 
     def reach(self, sequence: int, octets: int) -> int:
         """The first number of the segment that ends so many octets from a message on; -1 if there is nothing."""
@@ -250,18 +278,3 @@ class Line:
         last = self.segments[index]
         number: int = last.sequence
         return number
-
-    def ahead(self, sequence: int, octets: int) -> list[Segment]:
-        """Segments without contents among those of so many octets from a message on."""
-        wanted: list[Segment] = []
-        if self.head >= len(self.segments):
-            return wanted
-        index = self.find(sequence)
-        while index < len(self.segments) and octets > 0:
-            segment = self.segments[index]
-            if segment is not None and segment.live > 0:
-                if segment.batch is None:
-                    wanted.append(segment)
-                octets -= segment.weight()
-            index += 1
-        return wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from shard.queues import QueueState
 
 
+@lru_cache(maxsize=1024)
 def life_of(identity: bytes) -> tuple[str, int, int]:
     """Role, index and incarnation in `acceptor.INDEX.INCARNATION` or `shard.INDEX.INCARNATION`."""
     role, index, incarnation = identity.split(b".")
@@ -38,13 +40,14 @@ class Link:
     order of their turns; each leaves with the report of its turn and is kept until that is heard.
 
     `reserved` is the room, messages and octets, that is kept in queues for the transactions of channels, by group.
+    `promised` are operations that leave when their turn is safe, each with that; a later life is asked again.
     `greeted` is set from the other's hello until it is answered; `waiting` holds turns that are ahead of the shard's
     topology; `receiver` is the acceptor's index.
     """
 
     __slots__ = (
-        "consumers", "greeted", "groups", "identity", "incarnation", "receiver", "replies", "reported", "reserved",
-        "safe", "taken", "turn", "verdicts", "waiting",
+        "consumers", "greeted", "groups", "identity", "incarnation", "promised", "receiver", "replies", "reported",
+        "reserved", "safe", "taken", "turn", "verdicts", "waiting",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, record: bytes | None = None) -> None:
@@ -63,6 +66,7 @@ class Link:
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[int, Group] = {}
         self.replies: set[str] = set()
+        self.promised: deque[tuple[int, list[Any]]] = deque()
         self.reserved: dict[int, list[tuple[QueueState, int, int]]] = {}
 
     @property
@@ -94,6 +98,14 @@ class Link:
     def reply(self, request: int, result: Any, error: Any = None) -> None:
         self.turn.operations.append([bus.REPLY, request, result, error])
 
+    def reply_when_safe(self, request: int, result: Any) -> None:
+        """Answer once the turn that is being taken in is safe."""
+        self.tell_when_safe(bus.REPLY, request, result, None)
+
+    def tell_when_safe(self, *operation: Any) -> None:
+        """Say this behind the report that the turn which is being taken in is safe, and what was refused of it."""
+        self.promised.append((self.taken, list(operation)))
+
     def refuse(self, request: int, code: int, text: str) -> None:
         self.reply(request, None, [code, text])
 
@@ -114,6 +126,8 @@ class Link:
             if self.safe < verdict[1] <= turn:
                 self.turn.operations.append(verdict)
         self.safe = turn
+        while self.promised and self.promised[0][0] <= turn:
+            self.turn.operations.append(self.promised.popleft()[1])
 
     def hear(self, heard: int) -> None:
         """The other has heard that report."""

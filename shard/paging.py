@@ -1,7 +1,9 @@
 """What of a shard's contents is in memory: the heads of its queues, and the rest as long as there is room.
 
-From half of the shard's memory on, contents go: from the ends of the heaviest queues first. What a consumer will want
-soon is read ahead of it.
+From half of the shard's memory on, contents go: from the ends of the heaviest queues first, then what consumers have in
+hand. If the shard would hold its producers all the same, even the heads go: whatever consumers wait for before they go
+on, it must not be room that they themselves take up. What a consumer will want soon is read ahead of it. Of a queue
+with a window what is beyond that goes, whatever room there is.
 """
 
 from __future__ import annotations
@@ -22,29 +24,39 @@ ABOVE, LEFT = 50, 40
 HEAD = 512 * 1024
 # At most so many octets are spilled with one commit.
 SLICE = 16 * 1024 * 1024
+# So much comes in beyond a window before it goes: pieces of that size are worth writing.
+PIECE = 128 * 1024
 # Where all that is left is at heads or in hand, it is looked through again after so many microseconds.
 REST = 100_000
 
 
 class Paging:
-    """Decides what goes out of memory and what comes back. `limit` is the shard's memory, in octets.
+    """Decides what goes out of memory and what comes back. `limit` is the shard's memory, in octets, `resume` what it
+    may hold and let its producers go on.
 
     `head` is how many octets stay at the head of a queue with consumers. `wake` is when there may be more to do though
     nothing happens, in microseconds since 1970. `reads` are segments to be read, for whoever drives the core.
     """
 
-    def __init__(self, core: ShardCore, limit: int) -> None:
+    def __init__(self, core: ShardCore) -> None:
         self.core = core
-        self.above = limit * ABOVE // 100
-        self.left = limit * LEFT // 100
         self.head = HEAD
         self.begun = False
         self.wake = NEVER
         self.reads: list[tuple[QueueState, list[Segment]]] = []
+        self.beyond: dict[int, QueueState] = {}
+
+    def limit(self, limit: int, resume: int) -> None:
+        """The memory of the shard, in octets, and the mark at which its gate opens again."""
+        self.resume = resume
+        self.above = min(limit * ABOVE // 100, resume)
+        self.left = min(limit * LEFT // 100, resume)
 
     def page_out(self) -> None:
         """Let contents go if there are too many. What is being written can only go once it is."""
         core = self.core
+        if self.beyond and core.journal is not None and not core.commits.under_way:
+            self.page_out_beyond()
         if core.weight <= (self.left if self.begun else self.above):
             self.begun = False
             self.wake = NEVER
@@ -52,23 +64,63 @@ class Paging:
         self.begun = True
         if core.journal is None or core.commits.under_way or (self.wake != NEVER and core.now < self.wake):
             return
-        # All heads together take no more than half of what is to be left.
-        heads = sum(1 for queue in core.queues.values() if queue.ring.consumers)
-        self.head = min(HEAD, self.left // (2 * max(heads, 1)))
-        excess = min(core.weight - self.left, SLICE)
-        before = excess
-        for queue in sorted(core.queues.values(), key=lambda queue: queue.weighed, reverse=True):
-            excess -= queue.contents.page_out(excess, self.head if queue.ring.consumers else 0)
-            core.weigh(queue, queue.weight)
+        self.share_heads()
+        before = min(core.weight - self.left, SLICE)
+        queues = sorted(core.queues.values(), key=lambda queue: queue.weighed, reverse=True)
+        excess = before
+        for front, head in (False, self.head), (True, self.head), (False, 0), (True, 0):
+            if head or self.left + excess > self.resume:
+                excess = self.page_out_of(queues, front, excess, head)
+        self.wake = core.now + REST if excess == before and not core.journal else NEVER
+
+    def page_out_of(self, queues: list[QueueState], front: bool, excess: int, head: int) -> int:
+        """Let so much go of the ends of queues, or their front, but heads of those that have consumers; how much more
+        is to go.
+        """
+        for queue in queues:
             if excess <= 0:
                 break
-        self.wake = core.now + REST if excess == before and not core.journal else NEVER
+            let_go = queue.contents.page_out_front if front else queue.contents.page_out
+            excess -= let_go(excess, head if queue.ring.consumers else 0)
+            self.core.weigh(queue, queue.weight)
+        return excess
+
+    def share_heads(self) -> None:
+        """All heads together take no more than half of what is to be left."""
+        heads = sum(1 for queue in self.core.queues.values() if queue.ring.consumers)
+        self.head = min(HEAD, self.left // (2 * max(heads, 1)))
+
+    def watch(self, queue: QueueState) -> None:
+        """A queue has more than its window: that goes once it is a piece."""
+        weight = queue.weight
+        if weight > queue.kept_weight + PIECE:
+            self.beyond[queue.id] = queue
+        else:
+            queue.kept_weight = min(queue.kept_weight, weight)
+
+    def forget(self, queue: QueueState) -> None:
+        """A queue lives elsewhere now; it may come back as another one with its id."""
+        self.beyond.pop(queue.id, None)
+
+    def page_out_beyond(self) -> None:
+        """Let go what is beyond the windows of queues; who has nothing more to let go is done."""
+        self.share_heads()
+        for queue in list(self.beyond.values()):
+            gone, window = 0, queue.window
+            if window is not None and queue.id in self.core.queues:
+                gone = queue.contents.page_out_beyond(*window, 2 * self.head if queue.ring.consumers else 0)
+                self.core.weigh(queue, queue.weight)
+            if not gone:
+                queue.kept_weight = queue.weight
+                del self.beyond[queue.id]
 
     def look_ahead(self, queue: QueueState) -> None:
         """Have read what the consumers of a queue will want next."""
         contents = queue.contents
         if not contents.paged or contents.reading or not contents.ready or not queue.ring.consumers:
             return
+        if self.core.weight > self.resume:
+            return  # it would have to go again
         if queue.last_values is not None:
             return  # what is read may be replaced meanwhile
         wanted = contents.ahead(contents.first_ready(), 2 * self.head)

@@ -7,23 +7,14 @@ is sent to its next life, which says so itself when it is greeted. So a dead let
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock import bus
 from penstock.batch_cy import Batch
-from router.records import Queue
 
 # What may be under way to a shard before dead-lettering waits for it, octets.
 HELD_MAX = 8 * 1024 * 1024
-
-
-def by_shard(queues: Iterable[Queue]) -> dict[int, tuple[int, ...]]:
-    """The ids of queues by the shard they live on."""
-    found: dict[int, tuple[int, ...]] = {}
-    for queue in queues:
-        found[queue.shard] = (*found.get(queue.shard, ()), queue.queue_id)
-    return found
 
 
 class Publish(NamedTuple):
@@ -37,7 +28,7 @@ class Publish(NamedTuple):
 
 
 class Peer:
-    """One other shard. `held` is how many octets are not safe with it.
+    """One other shard. `held` is how many octets are not safe with it, `notes` what else it is to be told.
 
     A new life of it is first sent a hello (`greets` until then, `awaits` until that is answered); then it is `up`.
     """
@@ -49,6 +40,7 @@ class Peer:
         self.number = 0
         self.held = 0
         self.next: list[Publish] = []
+        self.notes: list[list[Any]] = []
         self.sent: deque[tuple[int, list[Publish]]] = deque()
 
     def publish(self, queues: tuple[int, ...], batch: Batch, safe: Callable[[], None]) -> None:
@@ -61,12 +53,14 @@ class Peer:
         if self.greets:
             self.greets = False
             return bus.Turn().frames(bus.HELLO, version)
-        if not self.up or not self.next:
+        if not self.up or not (self.next or self.notes):
             return None
         turn = bus.Turn()
         for publish in self.next:
             part = turn.place_batch(publish.batch, 0, len(publish.batch))
             turn.operations.append([bus.PUBLISH, publish.queues, part, 0, len(publish.batch), *publish.again])
+        turn.operations += self.notes
+        self.notes = []
         self.number += 1
         self.sent.append((self.number, self.next))
         self.next = []
@@ -85,8 +79,23 @@ class Peer:
             self.awaits = False
             self.up = True
 
+    def tell(self, *operation: Any) -> None:
+        """An operation that comes after what was published before, and need not reach another life."""
+        self.notes.append(list(operation))
+
     def died(self) -> None:
+        self.notes = []
         self.up = self.greets = self.awaits = False
+
+    def end(self) -> None:
+        """It is gone for good, and so are the queues that this was for."""
+        self.died()
+        publishes = [publish for _, turn in self.sent for publish in turn] + self.next
+        self.sent.clear()
+        self.next = []
+        for publish in publishes:
+            self.held -= publish.octets
+            publish.safe()
 
     def started(self) -> None:
         """A new life is to be greeted."""

@@ -55,7 +55,9 @@ class PriorityQueue(Queue):
         self.unacked += sign * line.unacked
         self.unacked_bytes += sign * line.unacked_bytes
         self.published += sign * line.published
+        self.published_bytes += sign * line.published_bytes
         self.delivered += sign * line.delivered
+        self.delivered_bytes += sign * line.delivered_bytes
         self.acked += sign * line.acked
         self.redelivered += sign * line.redelivered
         self.dropped += sign * line.dropped
@@ -196,6 +198,43 @@ class PriorityQueue(Queue):
             if line.expiring:
                 self.expiring = True
 
+    def give_back(self, sequence: int, count: int) -> None:
+        line = self.line_of(sequence)
+        self.count(line, -1)
+        line.give_back(sequence, count)
+        self.count(line, 1)
+
+    def survivors(self) -> list[tuple[Segment, int, int]]:
+        """Line by line."""
+        found: list[tuple[Segment, int, int]] = []
+        for line in self.order:
+            found += line.survivors()
+        return found
+
+    def positions(self) -> list[tuple[int, int, int, int]]:
+        found: list[tuple[int, int, int, int]] = []
+        for line in self.order:
+            found += line.positions()
+        return found
+
+    def delivery_counts(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for line in self.order:
+            found += line.delivery_counts()
+        return found
+
+    def adopt(self, sequence: int, batch: Batch, again: bool, expiry: int, expiries: bytearray | None) -> None:
+        line = self.line(sequence >> LINE_BITS)
+        self.count(line, -1)
+        line.adopt(sequence, batch, again, expiry, expiries)
+        self.count(line, 1)
+        if line.expiring:
+            self.expiring = True
+
+    def go_on_from(self, priority: int, position: int, next_sequence: int, own_from: int) -> None:
+        line = self.line(priority)
+        line.go_on_from(priority, position, next_sequence, own_from)
+
     def is_recovered(self, sequence: int) -> bool:
         return self.line_of(sequence).is_recovered(sequence)
 
@@ -225,6 +264,29 @@ class PriorityQueue(Queue):
                 self.count(line, -1)
                 gone += line.page_out(octets - gone, keep)
                 self.count(line, 1)
+        return gone
+
+    def page_out_front(self, octets: int, keep: int) -> int:
+        """Likewise."""
+        gone = 0
+        for line in reversed(self.order):
+            if gone < octets:
+                self.count(line, -1)
+                gone += line.page_out_front(octets - gone, keep)
+                self.count(line, 1)
+        return gone
+
+    def page_out_beyond(self, count: int, octets: int, least: int) -> int:
+        """What is served first stays; each line keeps `least`."""
+        gone = 0
+        for line in self.order:
+            self.count(line, -1)
+            gone += line.page_out_beyond(count, octets, least)
+            self.count(line, 1)
+            if count < 1 << 62:
+                count = max(count - line.ready, 0)
+            if octets < 1 << 62:
+                octets = max(octets - line.ready_bytes, 0)
         return gone
 
     def ahead(self, sequence: int, octets: int) -> list[Segment]:

@@ -17,20 +17,29 @@ import zmq
 from penstock import bus, logs, process
 from penstock.arena import Borrower
 from penstock.batch_cy import Batch
+from penstock.clock import now_us
 from penstock.control_server import ControlServer
-from penstock.endpoint import Endpoint, open_socket
+from penstock.endpoint import subscribe
+from penstock.flow_events import INCIDENT_SECONDS
+from penstock.flow_records import FlowRecords
 from penstock.gauges import READY, STARTING, Gauges
+from penstock.lately import Lately, LoopLag
 from penstock.node import Node
 from penstock.process_memory import own_memory
 from penstock.questions import answer
 from penstock.router_client import RouterClient
-from penstock.turn_sockets import TurnDialer, TurnListener, TurnSockets
+from penstock.shard_dialers import ShardDialers, started
+from penstock.turn_sockets import TurnListener, TurnSockets
+from router.records import LEAVING
 from shard import told
+from shard.carrying import Carrier
+from shard.copying import remove_all
 from shard.core import ShardCore
 from shard.environment import StoreError
 from shard.flushes import Flushes
 from shard.journal import Commit, Journal
 from shard.link import life_of
+from shard.open_stops import OpenStops
 from shard.queue_cy import NEVER
 from shard.queues import QueueState
 from shard.recovered import Recovered
@@ -58,7 +67,7 @@ class Shard:
         self.index = index
         self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges)
-        path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.shards
+        path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.settings.shards
         flush_ms = node.settings.store.flush_ms
         self.store = Store(path, limit, flush_ms == 0, node.epoch, index)
         self.flushes = Flushes(loop, flush_ms / 1000, self.sync)
@@ -67,46 +76,45 @@ class Shard:
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
         self.core.commits.flushed_later = flush_ms > 0
         self.core.recover_links(self.store.links())
+        self.core.moving.life = incarnation
+        self.carrier = Carrier(self.core.moving, path.parent, self.carry)
+        remove_all(path)
         self.writer = ThreadPoolExecutor(1, "writer")
         self.reader = ThreadPoolExecutor(1, "reader")
         self.flusher = ThreadPoolExecutor(1, "flusher")
         self.writing: tuple[Commit, Future[None]] | None = None
         self.resting = False
         self.ending = False
-        if incarnation > 1:
-            places = ((place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors))
-            self.core.await_acceptors((place, life.incarnation) for place, life in places if life.state in LIVING)
+        self.commit_us = Lately()
+        self.lag = LoopLag(loop)
+        # Of a first life those that serve already: they have not met a shard that is added to their node.
+        awaited = LIVING if incarnation > 1 else (READY,)
+        places = [(place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors)]
+        lives = [(place, life.incarnation) for place, life in places if life.state in awaited]
+        if lives or incarnation > 1:
+            self.core.await_acceptors(lives)
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"shard.{index}.{incarnation}"
-        self.identity = identity.encode()
-        self.peers: list[TurnDialer | None] = [None] * node.shards
-        self.met = [0] * node.shards
         self.timer: asyncio.TimerHandle | None = None
         self.wake = NEVER
         self.router = RouterClient(loop, self.context, node, identity, self.load, self.apply)
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
+        self.peers = ShardDialers(self.turn_sockets, node, identity.encode())
         self.acceptors = TurnListener(self.turn_sockets, node.shard(index, incarnation), self.on_turn)
-        events = open_socket(self.context, zmq.SUB)
-        events.setsockopt(zmq.SUBSCRIBE, b"")
-        events.connect(node.process_events)
-        self.events = Endpoint(loop, events, self.on_process_event)
-        for peer in range(node.shards):
-            started = self.gauges.process_read("shard", peer)
-            if started.incarnation:
-                self.connect_peer(peer, started.incarnation)
+        self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
+        for peer, life in started(self.gauges, node):
+            self.connect_peer(peer, life)
         self.ready = False
+        self.flow_records = FlowRecords(node.settings.data, "shard", index)
+        self.open_stops = OpenStops(node.settings.data, index)
+        self.core.flow.earlier = self.open_stops.read()
         loop.call_later(WEIGH_SECONDS, self.weigh_processes)
         self.questions = told.questions(self.core)
         self.control = ControlServer(node.control_of("shard", index, incarnation), self.on_question)
 
     def connect_peer(self, peer: int, incarnation: int) -> None:
-        """Meet a life of another shard."""
-        if peer == self.index or self.met[peer] == incarnation:
-            return
-        self.met[peer] = incarnation
-        dialer = self.peers[peer]
-        if dialer is not None:
-            dialer.close()
+        """Meet a life of another shard. Events may pass before this process is subscribed to them: see `look_again`."""
+        self.lose_peer(peer, incarnation - 1)
 
         def on_turn(
             identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
@@ -114,13 +122,32 @@ class Shard:
         ) -> None:  # fmt: skip
             self.core.peers[peer].made_safe(turn)
 
-        path = self.node.shard(peer, incarnation)
-        self.peers[peer] = TurnDialer(self.turn_sockets, path, self.identity, on_turn)
-        self.core.peers[peer].started()
+        if peer != self.index and self.peers.meet(peer, incarnation, on_turn):
+            self.core.peers[peer].started()
+
+    def lose_peer(self, peer: int, incarnation: int) -> None:
+        if self.peers.lose(peer, incarnation):
+            self.core.peers[peer].died()
+
+    def look_again(self) -> None:
+        """Take in what the gauges say of other processes, in case it was not heard."""
+        self.core.now = now_us()
+        for peer, life in started(self.gauges, self.node):
+            self.connect_peer(peer, life)
+        for index in range(self.node.acceptors):
+            before = self.gauges.process_read("acceptor", index).incarnation - 1
+            if before > self.core.dead.get(("acceptor", index), 0):
+                self.core.died("acceptor", index, before)
+
+    def leave_peer(self, peer: int) -> None:
+        """Another shard was removed from the node."""
+        self.peers.leave(peer)
+        self.core.peers[peer].end()
 
     def load(self, version: int, changes: list[Any]) -> None:
         self.core.now = now_us()
         self.core.load(version, changes)
+        self.share_limits()
         self.finish_turn()
         if not self.ready:
             self.ready = True
@@ -129,7 +156,15 @@ class Shard:
     def apply(self, version: int, changes: list[Any]) -> None:
         self.core.now = now_us()
         self.core.apply(version, changes)
+        if any(change[0] in ("shard", "shard_gone") for change in changes):
+            self.share_limits()
         self.finish_turn()
+
+    def share_limits(self) -> None:
+        """The node's limits are shared by the shards that there are."""
+        shards = len(self.core.topology.shards)
+        self.core.share_limits(self.node.settings, shards)
+        self.store.limit(self.node.settings.store.limit // shards)
 
     def on_turn(
         self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
@@ -142,7 +177,14 @@ class Shard:
             self.gauges.pair_add_taken(index, self.index, octets)
 
     def weigh_processes(self) -> None:
+        self.look_again()
         self.core.gate.processes_hold(own_memory(self.gauges), now_us())
+        self.gauges.measures_write(
+            "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
+            self.commit_us.percentile(99), self.core.gate.stored,
+        )  # fmt: skip
+        self.write_records(self.core.flow.short_stops.take(now_us() / 1e6))
+        self.keep_open_stops(INCIDENT_SECONDS)
         self.finish_turn()
         self.loop.call_later(WEIGH_SECONDS, self.weigh_processes)
 
@@ -152,7 +194,10 @@ class Shard:
         if event == "died" and role in ("acceptor", "shard"):
             self.core.died(role, index, incarnation)
             if role == "shard":
-                self.core.peers[index].died()
+                self.lose_peer(index, incarnation)
+            self.finish_turn()
+        elif event == "gone" and role == "shard":
+            self.leave_peer(index)
             self.finish_turn()
         elif event == "started" and role == "shard":
             self.connect_peer(index, incarnation)
@@ -163,6 +208,7 @@ class Shard:
     def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
         self.core.now = now_us()
         answered(answer(self.questions, name, arguments))
+        self.finish_turn()  # what was asked for may have consequences
 
     def finish_turn(self) -> None:
         if self.ending:
@@ -174,13 +220,16 @@ class Shard:
             dialer = self.peers[index]
             if dialer is not None:
                 dialer.send(frames)
+        if self.core.flow.incidents or self.core.events.records:
+            self.write_records([])
+        self.carrier.begin()
         requests, self.core.router_requests = self.core.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
         commit = None if self.resting else self.core.commits.hand_over()
         if commit is not None:
             writing = self.in_background(
-                self.writer, lambda: self.store.write(commit), lambda error: self.written(commit, error)
+                self.writer, lambda: self.write(commit), lambda error: self.written(commit, error)
             )
             self.writing = commit, writing
         if self.core.commits.awaited:
@@ -189,6 +238,17 @@ class Shard:
         for queue, segments in reads:
             self.read_ahead(queue, segments)
         self.set_timer()
+
+    def write_records(self, short_stops: list[dict[str, Any]]) -> None:
+        """Keep what was noted of flow control, and of short stops these sums."""
+        flow, noted = self.core.flow, self.core.events
+        self.flow_records.write(noted.records, flow.incidents, short_stops)
+        flow.incidents, noted.records = [], []
+
+    def keep_open_stops(self, seconds: float) -> None:
+        """Note the stops that have lasted so long; the file is the last run's until all queues are known."""
+        if self.ready:
+            self.open_stops.keep(self.core.flow.open_stops(now_us(), seconds))
 
     # The store
 
@@ -207,6 +267,12 @@ class Shard:
         future = thread.submit(work)
         future.add_done_callback(lambda future: self.loop.call_soon_threadsafe(finish, future))
         return future
+
+    def write(self, commit: Commit) -> None:
+        """In the thread."""
+        began = time.monotonic_ns()
+        self.store.write(commit)
+        self.commit_us.add((time.monotonic_ns() - began) // 1000)
 
     def written(self, commit: Commit, error: StoreError | None) -> None:
         """A commit is in the store, or is to be tried again, with what gathers until then."""
@@ -240,6 +306,17 @@ class Shard:
 
         self.in_background(self.reader, read, done)
 
+    def carry(self, work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+        """A piece of the copy of a queue that moves."""
+        if self.ending:
+            return
+
+        def finish(error: StoreError | None) -> None:
+            done(error)
+            self.finish_turn()
+
+        self.in_background(self.reader, work, finish)
+
     def sync(self) -> None:
         """Have what was written since the last time on the disk."""
         self.core.commits.flush_begins()
@@ -256,10 +333,15 @@ class Shard:
         self.finish_turn()
 
     async def close(self) -> None:
-        """Take in and write down what is left. StoreError if that cannot be done."""
+        """Take in and write down what is left; an empty store goes with a shard that is removed.
+
+        StoreError if that cannot be done.
+        """
         await self.control.close()
         await self.acceptors.take_rest()
         self.ending = True
+        self.write_records(self.core.flow.short_stops.take_all())
+        self.keep_open_stops(0)
         self.flushes.stop()
         self.reader.shutdown(wait=True)
         self.writer.shutdown(wait=True)
@@ -274,7 +356,10 @@ class Shard:
         last = self.core.commits.hand_over()
         if last is not None:
             self.store.write(last)
-        self.store.end()
+        if self.core.topology.shards.get(self.index) == LEAVING and self.store.is_empty():
+            self.store.discard()
+        else:
+            self.store.end()
 
     def set_timer(self) -> None:
         """Be there when the core wants to finish a turn though nothing came."""
@@ -312,10 +397,6 @@ class Progress:
             log.info("store is being read", messages=messages, seconds=round(now - self.began, 1))
 
 
-def now_us() -> int:
-    return time.time_ns() // 1000
-
-
 async def serve(runtime: Path, index: int, incarnation: int) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -339,8 +420,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     shard.context.destroy(linger=0)
 
 
-def main() -> None:
-    runtime, index, incarnation = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+def main(runtime: Path, index: int, incarnation: int) -> None:
     process.enter(runtime, "shard", index)
     process.keep_buffers()
     uvloop.run(serve(runtime, index, incarnation))

@@ -5,7 +5,7 @@ from penstock.octets cimport address_of_bytearray, get64, put64
 from penstock.ranges_cy cimport RangeSet
 from shard.line_cy cimport Line
 from shard.properties_cy cimport expiration_ms
-from shard.segment_cy cimport Range, Segment
+from shard.segment_cy cimport MESSAGE_WEIGHT, Range, Segment
 
 cdef enum:
     C_EXPIRED = 0
@@ -42,7 +42,9 @@ cdef class Queue(Line):
     cdef readonly int64_t unacked
     cdef readonly int64_t unacked_bytes
     cdef public int64_t published
+    cdef public int64_t published_bytes
     cdef public int64_t delivered
+    cdef public int64_t delivered_bytes
     cdef public int64_t acked
     cdef public int64_t redelivered
     cdef public int64_t dropped
@@ -84,13 +86,32 @@ cdef class Queue(Line):
     cdef int put_next(self, bint requeued, int64_t sequence, int64_t count) except -1
     cpdef int64_t position(self)
     cdef int extend_lease(self) except -1
-    @cython.locals(claimed=list, low=int64_t, part=int64_t, body_bytes=int64_t)
+    @cython.locals(claimed=list, stored=bint, segment=Segment, low=int64_t, part=int64_t, body_bytes=int64_t)
     cpdef list claim(self, int64_t sequence, int64_t count)
     @cython.locals(rejected=list, offset=Py_ssize_t, count=Py_ssize_t)
     cdef int bury_again(self, Segment segment) except -1
+    cpdef give_back(self, int64_t sequence, int64_t count)
+    @cython.locals(found=list, ready=list, at=Py_ssize_t, index=Py_ssize_t, segment=Segment, start=int64_t,
+                   end=int64_t, low=int64_t, high=int64_t)
+    cpdef list survivors(self)
+    cpdef list positions(self)
+    cpdef list delivery_counts(self)
+    @cython.locals(segment=Segment, body_bytes=int64_t, flags=uint32_t)
+    cpdef adopt(self, int64_t sequence, Batch batch, bint again, int64_t expiry, bytearray expiries)
+    cpdef go_on_from(self, int64_t priority, int64_t position, int64_t next_sequence, int64_t own_from)
+    @cython.locals(found=list, segment=Segment, offset=int64_t, part=int64_t, body_bytes=int64_t)
+    cpdef list again(self, int64_t sequence, int64_t count)
     cpdef bint is_recovered(self, int64_t sequence)
     @cython.locals(below=int64_t)
     cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
+    @cython.locals(first=int64_t, below=int64_t)
+    cpdef int64_t page_out_beyond(self, int64_t count, int64_t octets, int64_t least) except -1
+    @cython.locals(gone=int64_t, index=Py_ssize_t, below=int64_t, there=int64_t, segment=Segment)
+    cpdef int64_t page_out_front(self, int64_t octets, int64_t keep) except -1
+    @cython.locals(end=int64_t)
+    cdef bint has_ready(self, Segment segment)
+    @cython.locals(wanted=list, index=Py_ssize_t, segment=Segment)
+    cpdef list ahead(self, int64_t sequence, int64_t octets)
     @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t)
     cpdef recover(self, list segments, dict delivered_to)
     cpdef note_position(self)
@@ -106,7 +127,8 @@ cdef class Queue(Line):
     cpdef int64_t next_expiry(self)
     @cython.locals(sequence=int64_t, count=int64_t)
     cdef tuple next_ready(self, int64_t limit)
-    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, total=int64_t, i=int64_t)
+    @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, octets=int64_t, total=int64_t,
+                   i=int64_t)
     cdef int64_t forget(self, int64_t sequence, int64_t count, int fate) except -1
     cpdef settle(self, int64_t sequence, int64_t count)
     @cython.locals(body_bytes=int64_t)
@@ -121,7 +143,7 @@ cdef class Queue(Line):
     cdef int requeue_counted(self, int64_t sequence) except -1
     @cython.locals(body_bytes=int64_t)
     cdef int put_back(self, int64_t sequence, int64_t count) except -1
-    @cython.locals(taken=list, dropped=int64_t, item=Range)
+    @cython.locals(taken=list, dropped=int64_t, octets=int64_t, item=Range)
     cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)
     @cython.locals(dropped=int64_t, excess=int64_t, octets=int64_t)
     cpdef int64_t drop_head(self, int64_t max_count, int64_t max_bytes)

@@ -28,6 +28,7 @@ if not cython.compiled:
     from shard.properties_cy import expiration_ms
     from shard.segment_cy import Range, Segment
 
+    MESSAGE_WEIGHT = 64
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
     C_SENT_AGAIN = 256
@@ -74,8 +75,8 @@ class Queue(Line):
         self.ready_bytes = 0
         self.unacked = 0
         self.unacked_bytes = 0
-        self.published = 0
-        self.delivered = 0
+        self.published = self.published_bytes = 0
+        self.delivered = self.delivered_bytes = 0
         self.acked = 0
         self.redelivered = 0
         self.dropped = 0
@@ -116,7 +117,7 @@ class Queue(Line):
         self.segments.append(segment)
         self.next_sequence += count
         body_bytes, flags = batch.survey(first, count)
-        segment.body_bytes = body_bytes
+        segment.hold(body_bytes)
         segment.again = flags & C_SENT_AGAIN > 0
         if self.durable and flags & C_PERSISTENT:
             segment.stored = True
@@ -126,6 +127,7 @@ class Queue(Line):
         self.ready += count
         self.ready_bytes += body_bytes
         self.published += count
+        self.published_bytes += body_bytes
         return segment.sequence
 
     def stamp(self, segment: Segment, flags: int, now: int) -> int:
@@ -158,7 +160,7 @@ class Queue(Line):
         body_bytes, flags = batch.survey(0, 1)
         segment.batch = batch
         segment.first = 0
-        segment.body_bytes = body_bytes
+        segment.hold(body_bytes)
         segment.again = flags & C_SENT_AGAIN > 0
         if segment.stored:
             self.journal.remove(self.id, segment)
@@ -172,6 +174,7 @@ class Queue(Line):
             self.stamp(segment, flags, now)
         self.ready_bytes += body_bytes - before
         self.published += 1
+        self.published_bytes += body_bytes
         self.dropped += 1
         return True
 
@@ -267,6 +270,7 @@ class Queue(Line):
             self.ready -= fitting
             self.ready_bytes -= body_bytes
             self.delivered += fitting
+            self.delivered_bytes += body_bytes
             if redelivered and fate < DEAD:
                 self.redelivered += fitting
             if fate != KEPT:
@@ -275,7 +279,7 @@ class Queue(Line):
             else:
                 self.unacked += fitting
                 self.unacked_bytes += body_bytes
-            if segment.stored and not segment.spilled:
+            if segment.stored:
                 self.extend_lease()
         return total, total_bytes
 
@@ -326,6 +330,60 @@ class Queue(Line):
             below = max(below, self.reach(self.first_ready(), keep))
         return self.page_out_above(below, octets)
 
+    def page_out_beyond(self, count: int, octets: int, least: int) -> int:
+        """Let go out of memory what is beyond so many ready messages, or so many octets, from the head on; not what is
+        within `least` octets. How much went, or will (`page_out_above`).
+        """
+        if self.ready == 0:
+            return 0
+        first = self.first_ready()
+        below = first + count - 1 if count < 1 << 62 else 1 << 62
+        if octets < 1 << 62:
+            below = min(below, self.reach(first, octets))
+        if least > 0:
+            below = max(below, self.reach(first, least))
+        return self.page_out_above(max(below, self.cursor - 1), 1 << 62)
+
+    def page_out_front(self, octets: int, keep: int) -> int:
+        """Let so much go that is no end of the line: what consumers have in hand, what came back, what was read ahead;
+        but keep so many octets of what is ready from the head on. How much went, or will.
+        """
+        gone = 0
+        index = self.head
+        below = self.reach(self.first_ready(), keep) if keep > 0 and self.ready > 0 else -1
+        there = self.ready_bytes + self.unacked_bytes + MESSAGE_WEIGHT * (self.ready + self.unacked) - self.paged
+        while index < len(self.segments) and gone < octets and there > 0:
+            segment = self.segments[index]
+            index += 1
+            if segment is None or segment.batch is None or segment.live == 0:
+                continue
+            there -= segment.weight()
+            if segment.sequence > below or not self.has_ready(segment):
+                gone += self.drop_contents(segment)
+                if segment.spilled:
+                    self.extend_lease()
+        return gone
+
+    def has_ready(self, segment: Segment) -> bool:
+        """Whether any of its messages is ready."""
+        end: int = segment.sequence + segment.count
+        return end > self.cursor or (self.requeued.total > 0 and self.requeued.meets(segment.sequence, end))
+
+    def ahead(self, sequence: int, octets: int) -> list[Segment]:
+        """Segments without contents that have something ready, among those of so many octets from a message on."""
+        wanted: list[Segment] = []
+        if self.head >= len(self.segments):
+            return wanted
+        index = self.find(sequence)
+        while index < len(self.segments) and octets > 0:
+            segment = self.segments[index]
+            if segment is not None and segment.live > 0 and self.has_ready(segment):
+                if segment.batch is None:
+                    wanted.append(segment)
+                octets -= segment.weight()
+            index += 1
+        return wanted
+
     def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:
         """Take segments of an earlier life, in order, into an empty queue; `kept` messages of each are ready.
 
@@ -335,6 +393,7 @@ class Queue(Line):
             self.segments.append(segment)
             self.next_sequence = max(self.next_sequence, segment.sequence + segment.count)
             segment.live = segment.kept
+            segment.live_bytes = segment.body_bytes
             self.paged += segment.weight()
             body_bytes = 0
             if segment.unwanted is not None:
@@ -343,6 +402,8 @@ class Queue(Line):
                 self.requeued.add(segment.sequence + offset, count)
                 self.unseen_to = segment.sequence + offset + count
                 body_bytes += self.segment_bytes(segment, offset, count)
+            if segment.live_bytes != body_bytes:
+                self.lessen(segment, 0, segment.live_bytes - body_bytes)
             self.ready += segment.live
             self.ready_bytes += body_bytes
             if segment.expiries is not None or segment.expiry < NEVER:
@@ -358,7 +419,7 @@ class Queue(Line):
             segment.unwanted = None
             return 0
         for offset, count in rejected:
-            segment.live -= count
+            self.lessen(segment, count, self.segment_bytes(segment, offset, count))
             if self.keeps_dead:
                 self.bury(segment.sequence + offset, count, C_REJECTED)
             else:
@@ -367,6 +428,74 @@ class Queue(Line):
             self.let_go(segment)
         return 0
 
+    # Moving to another shard
+
+    def give_back(self, sequence: int, count: int) -> None:
+        """Unacked messages are ready again, in their original place, and that does not count as their coming back."""
+        self.put_back(sequence, count)
+
+    def survivors(self) -> list[tuple[Segment, int, int]]:
+        """All that is ready, in order: (segment, first message in it, count)."""
+        found: list[tuple[Segment, int, int]] = []
+        ready = self.requeued.ranges()
+        if self.cursor < self.next_sequence:
+            ready.append((self.cursor, self.next_sequence))
+        at = 0
+        for index in range(self.head, len(self.segments)):
+            segment = self.segments[index]
+            if segment is None or segment.live == 0:
+                continue
+            start = segment.sequence
+            end = start + segment.count
+            while at < len(ready):
+                low, high = ready[at]
+                if low >= end:
+                    break
+                if high > start:
+                    low = max(low, start)
+                    found.append((segment, low - start, min(high, end) - low))
+                if high > end:
+                    break
+                at += 1
+        return found
+
+    def positions(self) -> list[tuple[int, int, int, int]]:
+        """(priority, first message that was never delivered, next number, first of this life), of each line."""
+        return [(self.base >> LINE_BITS, self.position(), self.next_sequence, self.own_from)]
+
+    def delivery_counts(self) -> list[tuple[int, int]]:
+        """How often which messages came back, by sequence, where there is a delivery limit."""
+        return list(self.deliveries.items())
+
+    def adopt(self, sequence: int, batch: Batch, again: bool, expiry: int, expiries: bytearray | None) -> None:
+        """Append messages that another shard has numbered. They are ready, and published there."""
+        segment = Segment(batch, 0, batch.count, sequence)
+        body_bytes, flags = batch.survey(0, batch.count)
+        segment.hold(body_bytes)
+        segment.again = again
+        segment.expiry = expiry
+        segment.expiries = expiries
+        if expiries is not None or expiry < NEVER:
+            self.expiring = True
+        if self.durable and flags & C_PERSISTENT:
+            segment.stored = True
+            self.journal.add(self.id, segment)
+        self.segments.append(segment)
+        self.requeued.add(sequence, segment.count)
+        self.ready += segment.count
+        self.ready_bytes += body_bytes
+        self.unseen_to = sequence + segment.count
+
+    def go_on_from(self, priority: int, position: int, next_sequence: int, own_from: int) -> None:
+        """All is adopted; `positions` of the line where it was."""
+        self.next_sequence = max(self.base, next_sequence)
+        self.cursor = self.fresh = self.next_sequence
+        self.own_from = own_from
+        self.unseen_from = min(position, self.unseen_to) if self.requeued.total else self.unseen_to
+        self.leased = position
+        if self.segments and (self.durable or self.paged > 0):
+            self.journal.lease(self.id, priority, position)
+
     def is_recovered(self, sequence: int) -> bool:
         """Whether a message is from an earlier life."""
         return sequence < self.own_from
@@ -374,14 +503,36 @@ class Queue(Line):
     def claim(self, sequence: int, count: int) -> list[tuple[int, int]]:
         """Take messages off the queue that are in somebody's hand already; (start, count) of those that are there."""
         claimed = self.requeued.remove(sequence, count)
+        stored = self.durable and len(claimed) > 0
         for low, part in claimed:
+            segment: Segment = self.segments[self.find(low)]
+            stored |= segment.stored
             body_bytes = self.range_bytes(low, part)
             self.ready -= part
             self.ready_bytes -= body_bytes
             self.unacked += part
             self.unacked_bytes += body_bytes
             self.unseen_from = max(self.unseen_from, low + part)
+        if stored:
+            self.extend_lease()  # the life that delivered it may have died before it had
         return claimed
+
+    def again(self, sequence: int, count: int) -> list[Range]:
+        """Unacked messages, to be sent once more to who has them in hand. StoreError if they cannot be read."""
+        found: list[Range] = []
+        while count > 0:
+            segment = self.segments[self.find(sequence)]
+            if segment.batch is None:
+                self.fetch(segment)
+            offset = sequence - segment.sequence
+            part = min(count, segment.count - offset)
+            body_bytes = self.segment_bytes(segment, offset, part)
+            found.append(Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes))
+            self.delivered += part
+            self.redelivered += part
+            sequence += part
+            count -= part
+        return found
 
     def close(self) -> None:
         """The queue is gone: nothing of it is to be stored any more."""
@@ -455,8 +606,9 @@ class Queue(Line):
             segment = self.segments[index]
             offset = sequence - segment.sequence
             part = min(count, segment.count - offset)
-            total += self.segment_bytes(segment, offset, part)
-            segment.live -= part
+            octets = self.segment_bytes(segment, offset, part)
+            total += octets
+            self.lessen(segment, part, octets)
             if segment.stored and fate != DEAD:
                 self.unstore(segment, offset, part)
             if self.deliveries:
@@ -549,8 +701,9 @@ class Queue(Line):
     def drop(self, count: int, limit: int, reason: int) -> int:
         """Drop up to `count` ready messages of at most `limit` octets (but always one) from the head; how many."""
         taken: list[Range] = []
-        dropped, _ = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
+        dropped, octets = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
         self.delivered -= dropped
+        self.delivered_bytes -= octets
         self.acked -= dropped
         self.dropped += dropped
         for item in taken:

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.bus import MESSAGE_WEIGHT
-from penstock.features import QueueFeatures
+from penstock.features import UNCONSUMED, QueueFeatures
 from penstock.logs import get_logger
 from penstock.watermarks import REJECTING, QueueLimits
 from router.records import Queue as Record
@@ -17,6 +17,7 @@ from shard.dispatch import Ring
 from shard.environment import StoreError
 from shard.journal import Journal
 from shard.last_value import LastValues
+from shard.leases import Lease, next_expiry
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import NEVER, UNLIMITED, Queue
 from shard.saturation import Saturation
@@ -33,13 +34,21 @@ class QueueState:
 
     `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue, and `deleters` are
     those who wait for its answer; `bereft` are consumers that are still to be told that the queue has gone; `used` is
-    when anybody last used it, in microseconds since 1970.
+    when anybody last used it, in microseconds since 1970. What is beyond its `window`, messages and octets, is not to
+    be in memory; `kept_weight` is what was left there when that was last seen to. `consumed`: somebody has taken
+    something from it, or wanted to. A stranger `drops` what is beyond the limit of strangers until it is well below.
+    `unburied` messages died in it and find no room where they are to go; if these are many it `keeps_back` others.
+    `left`: it is saturated, and publishes to several queues go on without its room. It `yields` if it is to let
+    a deadlock go: it stops nobody until it is down to its resume marks. While it is `frozen` nothing of it is
+    delivered, expires or is dropped: it moves, or its home does not know yet what is in hand. `burying` counts graves
+    of its dead that are not safe yet. It `rejects` publishes beyond its limit if that is to be so.
     """
 
     __slots__ = (
-        "auto_delete", "bereft", "contents", "deleters", "exclusive_consumer", "features", "fenced", "had_consumers",
-        "id", "last_values", "limits", "name", "reserved", "reserved_bytes", "ring", "saturation", "slot", "used",
-        "vhost", "weighed",
+        "auto_delete", "bereft", "burying", "consumed", "contents", "deleters", "drops", "exclusive_consumer",
+        "features", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back", "kept_weight", "last_values",
+        "leases", "left", "limits", "name", "owner", "rejects", "reserved", "reserved_bytes", "ring", "saturation",
+        "slot", "told_drops", "unburied", "unburied_bytes", "used", "vhost", "weighed", "window", "yields",
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
@@ -50,6 +59,7 @@ class QueueState:
         self.vhost = record.vhost
         self.name = record.name
         self.auto_delete = record.auto_delete
+        self.owner = record.owner
         features = QueueFeatures.from_wire(record.features)
         limits = QueueLimits.from_wire(record.limits)
         self.last_values: LastValues | None = None
@@ -61,26 +71,40 @@ class QueueState:
         self.saturation = Saturation(limits.marks, now)
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
-        self.fenced = False
+        self.consumed = False
+        self.drops = self.told_drops = False
+        self.unburied = self.unburied_bytes = 0
+        self.keeps_back = False
+        self.left = False
+        self.yields = False
+        self.fenced = self.frozen = False
+        self.burying = 0
         self.deleters: list[Callable[[Any], None]] = []
         self.bereft: list[Consumer] = []
+        self.leases: dict[str, Lease] = {}
         self.weighed = 0
+        self.kept_weight = 0
         self.reserved = 0
         self.reserved_bytes = 0
         self.used = now
-        self.govern(limits, features)
+        self.govern(limits, features, now)
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
-    def govern(self, limits: QueueLimits, features: QueueFeatures) -> None:
+    def govern(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
         """Take up limits and features, at first and when a policy changes them; `max_priority` stays what it was.
 
         What is in the queue already is judged anew at the end of the turn, but messages keep the expiry that they have.
         """
+        if (limits.marks, features.reserve) != (self.saturation.marks, self.saturation.reserve):
+            self.saturation.reserve = features.reserve
+            self.saturation.govern(limits.marks, now)
         self.limits = limits
+        self.has_marks = bool(limits.marks)
+        self.rejects = limits.overflow in REJECTING
         self.features = features
-        self.saturation.marks = limits.marks
+        self.window = window_of(limits)
         ttl = -1 if features.message_ttl is None else features.message_ttl * 1000
         delivery_limit = -1 if features.delivery_limit is None else features.delivery_limit
         self.contents.configure(ttl, features.dead_letter_exchange is not None, delivery_limit)
@@ -126,7 +150,11 @@ class QueueState:
 
     def next_event(self) -> int:
         """When there is something to do here if nothing happens before: what is at the head, or the queue, expires."""
-        when = self.contents.next_expiry() if self.contents.expiring else NEVER
+        if self.frozen:
+            return NEVER
+        when = self.contents.next_expiry() if self.contents.expiring and not self.keeps_back else NEVER
+        if self.leases:
+            when = min(when, next_expiry(self.leases))
         if self.features.expires is not None and not self.ring.consumers and not self.fenced:
             when = min(when, self.used + self.features.expires * 1000)
         return when
@@ -140,29 +168,30 @@ class QueueState:
         expires = self.features.expires
         return expires is not None and not self.ring.consumers and now >= self.used + expires * 1000
 
+    def exceeds_window(self) -> bool:
+        """Whether it has more than may be in memory."""
+        return self.window is not None and (self.depth > self.window[0] or self.depth_bytes > self.window[1])
+
     @property
     def depth(self) -> int:
-        """Messages that count against the marks: ready and unacked."""
-        return self.contents.ready + self.contents.unacked
+        """Messages that count against the marks: ready and unacked, and dead ones whose letters find no room."""
+        return self.contents.ready + self.contents.unacked + self.unburied
 
     @property
     def depth_bytes(self) -> int:
-        return self.contents.ready_bytes + self.contents.unacked_bytes
+        return self.contents.ready_bytes + self.contents.unacked_bytes + self.unburied_bytes
 
     @property
     def weight(self) -> int:
-        """What its contents count in memory."""
-        return self.depth_bytes + MESSAGE_WEIGHT * self.depth - self.contents.paged
+        """What its contents count in memory; not what is dead."""
+        contents = self.contents
+        count = contents.ready + contents.unacked
+        return contents.ready_bytes + contents.unacked_bytes + MESSAGE_WEIGHT * count - contents.paged
 
     @property
     def lingers(self) -> bool:
         """Whether what comes now will wait: then it must not occupy an acceptor's arena."""
         return not self.ring.consumers or self.contents.ready_bytes > LINGER_BYTES
-
-    @property
-    def rejects(self) -> bool:
-        """Whether publishes beyond the limit are refused."""
-        return self.limits.overflow in REJECTING
 
     @property
     def counted(self) -> tuple[int, int]:
@@ -187,10 +216,56 @@ class QueueState:
             count = batch.fit(first, count, max(self.limits.max_bytes - octets, 0))
         return count
 
-    def drop_excess(self) -> None:
-        """Keep a queue that drops within its limit."""
-        if self.limits.overflow in ("drop-head", "ring", "last-value"):
+    @property
+    def stands_aside(self) -> bool:
+        """Whether it stops nobody though it has marks."""
+        return self.yields or (self.features.stranger is not None and self.is_stranger)
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether it may stop nobody (router/strangers.py)."""
+        stranger = self.features.stranger
+        return stranger is not None and not (stranger == UNCONSUMED and self.consumed)
+
+    def drop_excess(self, stranger_limit: int) -> None:
+        """Keep a queue that drops within its limit, and a stranger within that of strangers (octets; 0: none)."""
+        overflow = self.limits.overflow
+        if overflow in ("drop-head", "ring", "last-value"):
             max_count = UNLIMITED if self.limits.max_count is None else self.limits.max_count
             max_bytes = UNLIMITED if self.limits.max_bytes is None else self.limits.max_bytes
             if self.contents.ready > max_count or self.contents.ready_bytes > max_bytes:
                 self.contents.drop_head(max_count, max_bytes)
+        elif overflow == "flow" and stranger_limit and self.features.stranger is not None and self.is_stranger:
+            self.drop_oldest(stranger_limit)
+
+    def drop_oldest(self, limit: int) -> None:
+        """Have it hold no more octets than that, MESSAGE_WEIGHT for each message among them."""
+        contents = self.contents
+        held = self.depth_bytes + MESSAGE_WEIGHT * self.depth
+        if held <= limit:
+            if 2 * held < limit:
+                self.drops = self.told_drops = False
+            return
+        self.drops = True
+        while held > limit and contents.ready:
+            share = max((held - limit) * self.depth // held, 1)
+            contents.drop_head(max(contents.ready - share, 0), UNLIMITED)
+            held = self.depth_bytes + MESSAGE_WEIGHT * self.depth
+
+
+def window_of(limits: QueueLimits) -> tuple[int, int] | None:
+    """The messages and octets that a queue may have in memory; None: as many as there is room for.
+
+    Under flow they are what its depth is held within; it is deeper only where it does not hold its producers.
+    """
+    if limits.overflow == "spill":
+        count, octets = limits.max_count, limits.max_bytes
+    elif limits.marks:
+        marks = limits.marks
+        count = marks.stop_count + 2 * marks.overshoot_count if marks.stop_count else None
+        octets = marks.stop_bytes + 2 * marks.overshoot_bytes if marks.stop_bytes else None
+    else:
+        count = octets = None
+    if count is None and octets is None:
+        return None
+    return UNLIMITED if count is None else count, UNLIMITED if octets is None else octets

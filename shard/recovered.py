@@ -9,9 +9,11 @@ from penstock.batch_cy import PERSISTENT
 from penstock.logs import get_logger
 from shard.environment import StoreError
 from shard.journal import Journal
+from shard.leases import Leases
 from shard.queues import QueueState
 from shard.segment_cy import Segment
 from shard.store import Store
+from shard.stored import Held
 
 log = get_logger()
 
@@ -27,6 +29,7 @@ class Recovered:
         self._segments: dict[int, list[Segment]] = defaultdict(list)
         self._leases: dict[int, dict[int, int]] = defaultdict(dict)
         self._counts: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._held: dict[int, list[tuple[str, Held]]] = defaultdict(list)
         messages = 0
         for queue_id, segment in store.segments():
             self._segments[queue_id].append(segment)
@@ -39,13 +42,17 @@ class Recovered:
             self._leases[queue_id][priority] = number
         for queue_id, sequence, number in store.numbers("counts"):
             self._counts[queue_id].append((sequence, number))
+        for queue_id, id, held in store.held():
+            self._held[queue_id].append((id, held))
 
-    def give(self, queue: QueueState) -> None:
-        """Give a queue back what it had."""
+    def give(self, queue: QueueState, leases: Leases) -> None:
+        """Give a queue, and its leases, back what they had."""
         segments = self._segments.pop(queue.id, [])
         if self._restarted:
             segments = [segment for segment in segments if self._keep_persistent(queue.id, segment)]
         queue.recover(segments, self._leases.pop(queue.id, {}), self._counts.pop(queue.id, []))
+        for id, held in self._held.pop(queue.id, []):
+            leases.recover(queue, id, held)
 
     def _keep_persistent(self, queue_id: int, segment: Segment) -> bool:
         """Have the store forget the other messages; whether any is left."""
@@ -75,6 +82,10 @@ class Recovered:
         for queue_id, counts in self._counts.items():
             for sequence, _ in counts:
                 self._journal.count(queue_id, sequence, 0)
+        for queue_id, leases_held in self._held.items():
+            for id, _ in leases_held:
+                self._journal.hold(queue_id, id, None)
         self._segments.clear()
         self._leases.clear()
         self._counts.clear()
+        self._held.clear()

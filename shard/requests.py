@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
@@ -33,6 +34,8 @@ class Requests:
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
+        if self.core.moving.waits(queue, link, partial(self.purge, link, request, queue_id)):
+            return
         self.core.settle_now(queue)
         try:
             link.reply(request, queue.contents.purge())
@@ -44,6 +47,8 @@ class Requests:
         queue = self.core.queues.get(queue_id)
         if queue is None:
             link.reply(request, 0)
+            return
+        if self.core.moving.waits(queue, link, partial(self.delete, link, request, queue_id, if_unused, if_empty)):
             return
         self.core.settle_now(queue)
         if if_unused and queue.ring.consumers:
@@ -58,6 +63,8 @@ class Requests:
         queue = self.core.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
+            return
+        if self.core.moving.waits(queue, link, partial(self.stat, link, request, queue_id)):
             return
         self.core.settle_now(queue)
         queue.used = self.core.now

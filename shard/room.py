@@ -76,6 +76,17 @@ class Room:
         """Why the gate is closed, "" while it is open."""
         return "; ".join(text for text, _ in self.causes.values())
 
+    def limit(self, marks: Mapping[str, Marks], now: int) -> bool:
+        """Other marks from now on; whether the gate changed. What is more than they allow holds everybody until less is
+        left.
+        """
+        self.limits = dict(marks)
+        self.marks = dict(marks)
+        was = self.saturated
+        for resource, octets in list(self.held.items()):
+            self.holds(resource, octets, now)
+        return self.saturated != was
+
     def holds(self, resource: str, octets: int, now: int) -> bool:
         """So much is used of a resource, or is about to be; whether the gate changed."""
         self.held[resource] = octets

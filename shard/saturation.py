@@ -4,49 +4,208 @@
       ok ◀──(count and bytes at or below their resume marks)── saturated
 
 Every change begins a new flow epoch, so that a late or repeated broadcast can be told from a new one.
+
+A queue that stands aside holds nobody: it is `over` its marks without ever being saturated.
 """
 
 from __future__ import annotations
 
+import sys
+from typing import NamedTuple
+
 from penstock.watermarks import Marks
+
+# Of a stop mark so large a part is lent at a time.
+LENT_SHARE = 10
+SETTLING = 5_000_000
+"""Microseconds after which acceptors are sure to know new marks, and what is in a queue."""
+LOOK = 1_000_000
+"""Microseconds between two looks at how fast a queue grows."""
+
+
+class Stop(NamedTuple):
+    """A stop that is not over: since when, in microseconds since 1970, and how deep the queue got."""
+
+    since: int
+    peak_count: int
+    peak_bytes: int
 
 
 class Saturation:
     """The flow state of one queue. `since` is when it changed last, in microseconds since 1970.
 
-    `peak_count` and `peak_bytes` are the deepest of the last time that it was saturated; it is `near` from
-    `comes_near` on until it is at or below its resume marks.
+    It is `over` from its stop mark on until it is down to its resume marks; `peak_count` and `peak_bytes` are the
+    deepest of the last such time; it is `near` from `comes_near` on until it is at or below its resume marks.
+
+    `over_count` and `over_bytes` are the furthest that the depth has been above its stop marks because of publishes
+    that were to be held. What was there before the marks, came within `SETTLING` of them, or is never held (dead
+    letters, transactions) is not in them; nor are the first `reserve` messages, which may be those of a priority lane.
+    `growth` is in messages a second, as of the last look.
     """
 
-    __slots__ = ("epoch", "marks", "near", "peak_bytes", "peak_count", "saturated", "since")
+    __slots__ = (
+        "_calm_bytes",
+        "_calm_count",
+        "_floor_bytes",
+        "_floor_count",
+        "_looked",
+        "_looked_count",
+        "_settled",
+        "epoch",
+        "growth",
+        "lent",
+        "marks",
+        "near",
+        "over",
+        "over_bytes",
+        "over_count",
+        "peak_bytes",
+        "peak_count",
+        "reserve",
+        "saturated",
+        "since",
+    )  # fmt: skip
 
     def __init__(self, marks: Marks, now: int, epoch: int = 0) -> None:
         self.marks = marks
+        self.reserve = 0
+        self.growth = 0.0
+        self._looked = now
+        self._looked_count = 0
+        self._settled = now
+        self._calm_count = self._calm_bytes = -1
+        self._floor_count = self._floor_bytes = 0
+        self.over_count = self.over_bytes = 0
+        self.lent: tuple[int, int] | None = None
         self.saturated = False
+        self.over = False
         self.near = False
         self.epoch = epoch
         self.since = now
         self.peak_count = self.peak_bytes = 0
 
+    def govern(self, marks: Marks, now: int) -> None:
+        """Other marks, or what an earlier life has left: acceptors have to learn of it before they can keep to it."""
+        self.marks = marks
+        self._calm_count = self._calm_bytes = -1
+        self.over_count = self.over_bytes = 0
+        self._settled = now + SETTLING
+
+    def stop(self) -> Stop | None:
+        """The stop that is not over, if there is one."""
+        return Stop(self.since, self.peak_count, self.peak_bytes) if self.saturated else None
+
+    def go_on(self, stop: Stop) -> None:
+        """It was saturated in an earlier life, or where it was: it is until it is down to its resume marks."""
+        self.saturated = self.over = self.near = True
+        self.since, self.peak_count, self.peak_bytes = stop
+
+    def disregard(self, now: int) -> None:
+        """Its depth is nobody's doing who keeps to the marks."""
+        self._settled = now + SETTLING
+
+    def excuse(self, count: int, octets: int) -> None:
+        """So much comes whatever the marks."""
+        self._floor_count = max(self._floor_count, self.marks.stop_count) + count
+        self._floor_bytes = max(self._floor_bytes, self.marks.stop_bytes) + octets
+
+    def lend(self, count: int, octets: int, now: int) -> None:
+        """Let so much more in than is there, whatever the marks: somebody could not go on for want of that."""
+        marks = self.marks
+        more_count, more_octets = max(marks.stop_count // LENT_SHARE, 1), max(marks.stop_bytes // LENT_SHARE, 1)
+        self.lent = max(count, marks.stop_count) + more_count, max(octets, marks.stop_bytes) + more_octets
+        self.disregard(now)
+
+    def lends(self, count: int, octets: int) -> bool:
+        """Whether something is left of what was lent; once it is used up it is over with."""
+        assert self.lent is not None
+        marks, (most_count, most_octets) = self.marks, self.lent
+        left = (not marks.stop_count or count < most_count) and (not marks.stop_bytes or octets < most_octets)
+        if not left:
+            self.lent = None
+        return left
+
+    def exceeds(self, count: int, octets: int, now: int) -> bool:
+        """Take in a new depth; whether it is further above a stop mark than ever."""
+        if now < self._settled:
+            self._floor_count, self._floor_bytes = count, octets
+            return False
+        self._floor_count = min(self._floor_count, count)
+        self._floor_bytes = min(self._floor_bytes, octets)
+        marks = self.marks
+        stop_count = marks.stop_count + self.reserve
+        stop_bytes = marks.stop_bytes + (marks.reserve_bytes if self.reserve else 0)
+        over = count - max(stop_count, self._floor_count) if marks.stop_count else 0
+        over_bytes = octets - max(stop_bytes, self._floor_bytes) if marks.stop_bytes else 0
+        if over <= self.over_count and over_bytes <= self.over_bytes:
+            return False
+        self.over_count = max(self.over_count, over)
+        self.over_bytes = max(self.over_bytes, over_bytes)
+        return True
+
+    def look(self, count: int, now: int) -> None:
+        """Once in a while, see how fast it grows."""
+        if now >= self._looked + LOOK:
+            self.growth = (count - self._looked_count) * 1e6 / (now - self._looked)
+            self._looked, self._looked_count = now, count
+
+    def full_in(self, count: int) -> float | None:
+        """Seconds until the stop mark in messages is reached, at the growth of the last look; None if it never is."""
+        if not self.marks.stop_count or self.growth <= 0:
+            return None
+        return max(self.marks.stop_count - count, 0) / self.growth
+
+    def is_free(self) -> bool:
+        """Whether it holds nobody, is not over its marks, and was lent nothing."""
+        return not (self.over or self.saturated) and self.lent is None
+
+    def is_calm(self, count: int, octets: int, now: int) -> bool:
+        """Whether it is so far below its marks, and has been before, that at this depth nothing changes."""
+        return (
+            count <= self._calm_count
+            and octets <= self._calm_bytes
+            and not self.near
+            and self.lent is None
+            and now >= self._settled
+            and self._floor_count <= self._calm_count
+            and self._floor_bytes <= self._calm_bytes
+            and not (self.over or self.saturated)
+        )
+
     def comes_near(self, count: int, octets: int, percent: int) -> bool:
         """Take in a new depth; whether it has now come to so much of a stop mark."""
         marks = self.marks
         was = self.near
+        if self._calm_count < 0:
+            self._calm_count = _below(marks.stop_count, marks.resume_count, percent)
+            self._calm_bytes = _below(marks.stop_bytes, marks.resume_bytes, percent)
         self.near = marks.saturated(was, count, octets) or (
             (marks.stop_count > 0 and 100 * count >= percent * marks.stop_count)
             or (marks.stop_bytes > 0 and 100 * octets >= percent * marks.stop_bytes)
         )
         return self.near and not was
 
-    def update(self, count: int, octets: int, now: int) -> bool:
-        """Take in a new depth; whether the state changed."""
-        saturated = self.marks.saturated(self.saturated, count, octets)
-        if saturated:
-            self.peak_count = max(self.peak_count, count) if self.saturated else count
-            self.peak_bytes = max(self.peak_bytes, octets) if self.saturated else octets
+    def update(self, count: int, octets: int, now: int, aside: bool = False) -> bool:
+        """Take in a new depth, and whether it stands aside; whether `saturated` changed."""
+        over = self.marks.saturated(self.over, count, octets)
+        if self.lent is not None:
+            if not self.marks.saturated(True, count, octets):
+                self.lent = None
+            elif self.lends(count, octets):
+                over = False
+        if over:
+            self.peak_count = max(self.peak_count, count) if self.over else count
+            self.peak_bytes = max(self.peak_bytes, octets) if self.over else octets
+        self.over = over
+        saturated = over and not aside
         if saturated == self.saturated:
             return False
         self.saturated = saturated
         self.epoch += 1
         self.since = now
         return True
+
+
+def _below(stop: int, resume: int, percent: int) -> int:
+    """The most at which a queue neither holds nor is near to it; any depth where there is no mark."""
+    return min(resume, (percent * stop - 1) // 100) if stop else sys.maxsize

@@ -15,6 +15,7 @@ cdef class Segment:
     cdef public int64_t expiry
     cdef public bytearray expiries
     cdef public int64_t body_bytes
+    cdef public int64_t live_bytes
     cdef public bint stored
     cdef public Py_ssize_t kept
     cdef public bytearray done
@@ -24,6 +25,7 @@ cdef class Segment:
     cdef public bint again
     cdef public bytearray unwanted
     cpdef int64_t weight(self)
+    cdef int hold(self, int64_t octets) except -1
     cdef bint joins(self, Segment other)
 
     cpdef bint finish(self, Py_ssize_t offset, Py_ssize_t count) except -1

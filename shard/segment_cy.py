@@ -17,7 +17,8 @@ if not cython.compiled:
 class Segment:
     """Messages of one batch that entered a queue together, the first with the given sequence number.
 
-    `live` counts those not settled yet; at 0 the segment lets go of its batch (`batch` is None). All expire at
+    `live` counts those not settled yet, `live_bytes` the octets of their bodies, of `body_bytes` of all; when nothing
+    is live the segment lets go of its batch (`batch` is None). All expire at
     `expiry`, or each at its own of `expiries` (8 octets a message) if that is not None.
 
     A `stored` segment is in the store, or will be with the next commit, until `kept` is 0: it counts the messages that
@@ -37,6 +38,7 @@ class Segment:
         self.expiry = 1 << 62
         self.expiries: bytearray | None = None
         self.body_bytes = 0
+        self.live_bytes = 0
         self.stored = False
         self.kept = count
         self.done: bytearray | None = None
@@ -47,8 +49,14 @@ class Segment:
         self.unwanted: bytearray | None = None
 
     def weight(self) -> int:
-        """What its contents count in memory."""
-        return self.body_bytes + MESSAGE_WEIGHT * self.count
+        """What its contents count in memory: those of messages that are not settled."""
+        return self.live_bytes + MESSAGE_WEIGHT * self.live
+
+    def hold(self, octets: int) -> int:
+        """Bodies of so many octets, none of which is settled."""
+        self.body_bytes = octets
+        self.live_bytes = octets
+        return 0
 
     def joins(self, other: Segment) -> bool:
         """Whether it can be one with the next, the store having both, or neither."""

@@ -19,7 +19,18 @@ from shard.checkpointed import Checkpointed
 from shard.environment import Environment, StoreError, sync_directories, translated
 from shard.journal import Commit, Records, Segments
 from shard.segment_cy import Segment
-from shard.stored import DATABASES, FORMAT, KEY, NUMBER, SPILL_DATABASES, unpack_contents, unpack_segment
+from shard.stored import (
+    DATABASES,
+    FORMAT,
+    KEY,
+    NUMBER,
+    SPILL_DATABASES,
+    Held,
+    unpack_contents,
+    unpack_held,
+    unpack_held_key,
+    unpack_segment,
+)
 
 Value = bytes | memoryview | None
 
@@ -86,6 +97,12 @@ class Store:
             for key, record in txn.cursor(self._kept[name]):
                 yield *KEY.unpack(key), _number(record)
 
+    def held(self) -> Iterator[tuple[int, str, Held]]:
+        """Queue id and id of each lease, and what it holds. StoreError if they cannot be read."""
+        with self._kept.reading("held") as txn:
+            for key, record in txn.cursor(self._kept["held"]):
+                yield *unpack_held_key(bytes(key)), unpack_held(bytes(record))
+
     def links(self) -> dict[bytes, bytes]:
         """What was noted of each acceptor and other shard. StoreError if it cannot be read."""
         with self._kept.reading("links") as txn:
@@ -114,6 +131,7 @@ class Store:
         _put_segments(txn, self._kept, commit.kept)
         _put_records(txn, self._kept["leases"], commit.leases)
         _put_records(txn, self._kept["counts"], commit.counts)
+        _put_records(txn, self._kept["held"], commit.held)
         _put_records(txn, self._kept["links"], commit.links)
 
     def overflowed(self) -> bool:
@@ -123,6 +141,22 @@ class Store:
     def sync(self) -> None:
         """Have everything written on the disk but what is spilled. StoreError if that fails."""
         self._kept.sync()
+
+    def limit(self, octets: int) -> None:
+        """What it may have from now on."""
+        self._kept.limit(octets)
+        self._spilled.limit(octets)
+
+    def is_empty(self) -> bool:
+        """Whether it has no message, and no lease. StoreError if it cannot be read."""
+        return not any(self._kept.entries(name) for name in ("index", "contents", "held"))
+
+    def discard(self) -> None:
+        """Close it and have it gone. StoreError if that fails."""
+        self.close()
+        with translated(self.path):
+            shutil.rmtree(self.path)
+            sync_directories(self.path.parent)
 
     def end(self) -> None:
         """Close it with everything on the disk. StoreError if that fails."""

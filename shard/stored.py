@@ -11,6 +11,8 @@ little-endian.
     contents   the same key                                     -> rows, then contents, of a batch (penstock/batch_cy)
     leases     queue id (8), priority (8)                       -> lower numbers may have been delivered (8)
     counts     queue id (8), sequence (8)                       -> how often a message came back (8)
+    held       queue id (8), id of a lease of consumers         -> what a lease holds, and how long:
+                   how long it outlives a consumer (8), until when (8), then ranges of sequence (8), count (8)
     links      identity of an acceptor or another shard         -> what it need not send again (shard/link.py)
     facts      format, shard, life, epoch                       -> number (8)
 
@@ -23,22 +25,51 @@ wrote last. A new format gets a new number, and `shard/store.py` a step that mak
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 
 from penstock.batch_cy import Batch
 from shard.segment_cy import Segment
 
 FORMAT = 1
-DATABASES = ("index", "contents", "leases", "counts", "links", "facts")
+DATABASES = ("index", "contents", "leases", "counts", "held", "links", "facts")
 SPILL_DATABASES = ("index", "contents")
 
 KEY = Struct(">QQ")
+QUEUE = Struct(">Q")
+PAIR = Struct("<QQ")
 NUMBER = Struct("<Q")
 _INDEX = Struct("<IIQQq")
+
+Held = tuple[int, int, list[tuple[int, int]]]
+"""How long a lease outlives its consumer, until when it is held (microseconds), what it holds as (sequence, count)."""
 
 DONE, EXPIRIES, MIXED, AGAIN, REJECTED = 1, 2, 4, 8, 16
 """Flags of a segment: what follows the fixed part of its record; some of its messages are not persistent; some may have
 been delivered before they came."""
+
+
+def held_key(queue_id: int, id: str) -> bytes:
+    """The key of a lease."""
+    return QUEUE.pack(queue_id) + id.encode("utf-8", "surrogateescape")
+
+
+def unpack_held_key(key: bytes) -> tuple[int, str]:
+    """Queue id, id of the lease. struct.error if it is none."""
+    return QUEUE.unpack_from(key)[0], key[QUEUE.size :].decode("utf-8", "surrogateescape")
+
+
+def pack_held(lasts: int, until: int, ranges: Iterable[tuple[int, int]]) -> bytes:
+    """The record of a lease; ranges are (start, end), end exclusive."""
+    return b"".join((PAIR.pack(lasts, until), *(PAIR.pack(low, high - low) for low, high in ranges)))
+
+
+def unpack_held(record: bytes) -> Held:
+    """What `pack_held` was given, ranges as (start, count). ValueError if it is no such record."""
+    if not record or len(record) % PAIR.size:
+        raise ValueError(f"a lease's record of {len(record)} octets")
+    (lasts, until), *ranges = PAIR.iter_unpack(record)
+    return lasts, until, ranges
 
 
 def pack_segment(segment: Segment) -> bytes:

@@ -3,14 +3,22 @@
     question    arguments          answer
     consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, active, window_open, settled_seconds | None}]
 
+    queues                         [id of each queue that it has]
+
+    deadlock    id, circle, told   what the queue does in a deadlock: "report"; "credit" or "spill", which is done;
+                                   or "nack", which is to be done by an acceptor
+
 Gets that have something in hand are among them. `active`: its client has not stopped deliveries with channel.flow;
-`window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it never did.
+`window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it never did. Of a
+deadlock (`circle` says which, in words) an event and an incident tell, unless it was `told` before and nothing is done.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.features import CREDIT, REPORT, SPILL
 from penstock.questions import Question
 
 if TYPE_CHECKING:
@@ -19,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def questions(core: ShardCore) -> dict[str, Question]:
-    return {"consumers": (lambda id: consumers(core, id), {"id": int})}
+    return {
+        "consumers": (lambda id: consumers(core, id), {"id": int}),
+        "queues": (lambda: list(core.queues), {}),
+        "deadlock": (partial(deadlock, core), {"id": int, "circle": str, "told": bool}),
+    }
 
 
 def consumers(core: ShardCore, id: int) -> list[dict[str, Any]]:
@@ -30,6 +42,21 @@ def consumers(core: ShardCore, id: int) -> list[dict[str, Any]]:
         for consumer in link.consumers.values()
         if queue is not None and consumer.queue is queue.contents
     ]
+
+
+def deadlock(core: ShardCore, id: int, circle: str, told: bool) -> str:
+    queue = core.queues.get(id)
+    if queue is None:
+        return REPORT
+    action = queue.features.deadlock
+    if action == CREDIT:
+        queue.saturation.lend(queue.depth, queue.depth_bytes, core.now)
+    elif action == SPILL:
+        queue.yields = True
+    if action != REPORT or not told:
+        core.flow.deadlocked(queue, circle, action, core.now)
+    core.touch(queue)
+    return action
 
 
 def _told(core: ShardCore, consumer: Consumer) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,9 +22,14 @@ from tests.raw import Address, Channel, Client, Closed
 
 Names = Callable[[str], str]
 
+# There is little for Spark to do in a test: what the JVM would compile better costs more than it gains.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile("penstock", deadline=None)
-hypothesis.settings.load_profile("penstock")
+# A test run says what a change did: the same cases every time. `make search` draws others each time.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,12 +80,20 @@ def names(address: Address, request: pytest.FixtureRequest) -> Iterator[Names]:
 
     yield name
     if made:
-        with Client.connect(address) as client:
-            for each in made:
-                channel = client.channel()
-                with suppress(Closed):  # an exclusive queue whose connection is not closed yet
-                    channel.call("queue.delete", queue=each)
-                    channel.call("exchange.delete", exchange=each)
+        try:
+            if "broker" in request.fixturenames:
+                request.getfixturevalue("broker").check_overshoot()
+        finally:
+            _delete(address, made)
+
+
+def _delete(address: Address, names: list[str]) -> None:
+    with Client.connect(address) as client:
+        for each in names:
+            channel = client.channel()
+            with suppress(Closed):  # an exclusive queue whose connection is not closed yet
+                channel.call("queue.delete", queue=each)
+                channel.call("exchange.delete", exchange=each)
 
 
 @pytest.fixture

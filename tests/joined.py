@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,15 +21,28 @@ from acceptor.channel import Channel
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from acceptor.parked import ParkedRun
+from acceptor.settling import SETTLING_SECONDS
 from penstock import bus
-from penstock.gauges import Gauges
-from penstock.settings import FlowSettings, Settings
+from penstock.gauges import DEAD, READY, Gauges
+from penstock.node import Role
+from penstock.router_client import Follower
+from penstock.settings import Settings
+from penstock.settings.sections import FlowSettings
+from penstock.telemetry.schema import VERSION, Table
+from penstock.texts import readable
+from router.core import SNAPSHOT
 from router.governing import delete_policy, set_policy
+from router.ledger import Step
+from router.operations import Outcome
 from router.topology import Policy, Queue
+from shard.carrying import Carrier
+from shard.copying import remove_all
 from shard.core import ShardCore
+from shard.environment import StoreError
 from shard.journal import Commit, Journal
 from shard.queues import QueueState
 from shard.recovered import Recovered
+from shard.saturation import Stop
 from shard.store import Store
 from tests.frames import (
     BODY,
@@ -43,6 +56,7 @@ from tests.frames import (
     parse_method,
     publish_frames,
 )
+from tests.penstock.telemetry.reading import check
 from tests.raw import CAPABILITIES
 from tests.router.making import Asked
 
@@ -228,44 +242,63 @@ class Acceptor:
         self.core = AcceptorCore(index, incarnation, node.gauges, node.settings, "penstock@here")
         self.core.now = node.now
         self.core.flush = node.flush
+        self.core.record = node.record
         self.incarnation = incarnation
         self.identity = b"acceptor.%d.%d" % (index, incarnation)
         self.meets = [0] * node.settings.shards
         self.events: deque[tuple[str, int, int]] = deque()
-        self.changes: deque[tuple[int, list[Any]]] = deque()
-        self.replies: deque[tuple[Callable[[Any, Any], None], Any, Any]] = deque()
+        self.changes: deque[bytes] = deque()
+        self.replies: deque[bytes] = deque()
+        self.asked: list[bytes] = []
+        self.router = Follower(self.core.load, self.core.apply, self.asked.append)
+
+
+class Book:
+    """What a queue took in, and a shard told of having refused, in one life of its home, or in several homes' lives
+    that it moved through.
+
+    The first `safe` of `entered` outlive its home. Of the first `written` the next life knows that they were there;
+    others were gone before they would have been. It had `recovered` messages from the start.
+    """
+
+    def __init__(self) -> None:
+        self.entered: list[bytes] = []
+        self.safe = 0
+        self.written = 0
+        self.rejected = 0
+        self.recovered = 0
 
 
 class Shard:
-    """One life of a shard. `entered` has the bodies that it took in, by queue id; the first `safe` of them outlive it.
-
-    Of the first `written` the next life knows that they were there; others were gone before they would have been.
-
-    `recovered` is how many messages a queue had from the start, `known` the last turn of each link that was safe then.
+    """One life of a shard. `books` are those of the queues whose home it is, by queue id; `handed_on` those of queues
+    that have moved from it. `known` is the last turn of each link that was safe from the start.
     """
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
         self.store: Store | None = None
-        self.writing: tuple[Commit, dict[int, int]] | None = None
+        self.writing: tuple[Commit, list[tuple[Book, int]]] | None = None
         self.known: dict[bytes, int] = {}
         self.core = self.make_core(node, index, incarnation)
+        self.core.moving.life = incarnation
+        (node.stored / str(index)).mkdir(parents=True, exist_ok=True)
+        remove_all(node.stored / str(index))
+        self.carrier = Carrier(self.core.moving, node.stored, at_once)
         if incarnation > 1:
             self.core.await_acceptors((place, other.incarnation) for place, other in node.running_acceptors())
         self.incarnation = incarnation
         self.events: deque[tuple[str, int, int]] = deque()
-        self.changes: deque[tuple[int, list[Any]]] = deque()
-        self.replies: deque[tuple[Callable[[Any, Any], None], Any, Any]] = deque()
-        self.entered: dict[int, list[bytes]] = defaultdict(list)
-        self.read: dict[bytes, deque[tuple[int, list[tuple[int, bytes]]]]] = defaultdict(deque)
-        self.rejected: dict[int, int] = defaultdict(int)
-        self.safe: dict[int, int] = {}
-        self.written: dict[int, int] = {}
-        self.recovered: dict[int, int] = {}
+        self.changes: deque[bytes] = deque()
+        self.replies: deque[bytes] = deque()
+        self.asked: list[bytes] = []
+        self.router = Follower(self.core.load, self.core.apply, self.asked.append)
+        self.books: dict[int, Book] = defaultdict(Book)
+        self.handed_on: dict[int, Book] = {}
+        self.read: dict[bytes, deque[tuple[int, list[tuple[int, int, bytes]]]]] = defaultdict(deque)
 
     def make_core(self, node: Node, index: int, incarnation: int) -> ShardCore:
         if not node.stores:
             return ShardCore(index, node.gauges, node.settings, node.microseconds(), incarnation)
-        self.store = Store(node.settings.data / "shards" / str(index), STORE_OCTETS, durable=False, epoch=1)
+        self.store = Store(node.stored / str(index), STORE_OCTETS, durable=False, epoch=1)
         journal = Journal(self.store.read)
         recovered = Recovered(self.store, journal)
         core = ShardCore(
@@ -284,8 +317,12 @@ class Shard:
             batches = [self.core.journal.load(queue.id, segment) for segment in segments]
             self.core.paging.were_read(queue, segments, batches)
 
-    def sizes(self) -> dict[int, int]:
-        return {id: len(bodies) for id, bodies in self.entered.items()}
+    def entered(self, id: int) -> list[bytes]:
+        """The bodies that a queue took in."""
+        return self.books[id].entered
+
+    def sizes(self) -> list[tuple[Book, int]]:
+        return [(book, len(book.entered)) for book in self.books.values()]
 
     def commit(self) -> bool:
         """What was handed over is written, or what gathered is handed over; whether there was any."""
@@ -295,10 +332,10 @@ class Shard:
                 self.writing = commit, self.sizes()
             return commit is not None
         assert self.store is not None
-        commit, self.written = self.writing
-        self.safe = self.written
+        commit, sizes = self.writing
         self.writing = None
         self.store.write(commit)
+        were_written(sizes)
         self.core.commits.written()
         return True
 
@@ -307,28 +344,48 @@ class Shard:
         if self.store is None:
             return
         if self.writing is not None and written:
-            commit, self.written = self.writing
-            self.safe = self.written
+            commit, sizes = self.writing
             self.store.write(commit)
+            were_written(sizes)
         self.store.close()
+
+    def hand_on(self, id: int, other: Shard) -> None:
+        """A queue has moved to another shard, which has all of it in its store."""
+        book = self.handed_on[id] = other.books[id] = self.books.pop(id, None) or Book()
+        book.safe = book.written = len(book.entered)
+
+    def queue(self, id: int) -> QueueState | None:
+        """A queue whose home this is, also while nobody knows that but the router."""
+        arriving = self.core.moving.arriving.get(id)
+        return self.core.queues.get(id) if arriving is None else arriving.queue
 
     def unsafe(self) -> set[tuple[int, bytes]]:
         """(queue id, body) of what it took in and the next life does not know."""
-        return {(id, body) for id, bodies in self.entered.items() for body in bodies[self.safe.get(id, 0) :]}
+        return {(id, body) for id, book in self.books.items() for body in book.entered[book.safe :]}
 
     def note_safe(self) -> None:
         """A turn has ended: where there was nothing to write all of it is safe."""
-        if all(link.safe == link.taken and not link.waiting for link in self.core.links.values()):
-            self.safe = self.sizes()
+        if all(link.safe == link.taken for link in self.core.links.values()):
+            for book, size in self.sizes():
+                book.safe = size
+
+    def note_rejected(self, id: int, count: int) -> None:
+        """It tells of having refused so many messages for a queue, which may have moved meanwhile."""
+        book = self.books[id] if id in self.books else self.handed_on[id]
+        book.rejected += count
 
     def note(self, identity: bytes, turn: int, operations: list[list[Any]], parts: list[Any]) -> None:
-        """Remember what a turn brings, until it is taken in."""
-        bodies = []
-        for kind, *operation in operations:
-            if kind == bus.PUBLISH:
+        """Remember what a turn brings, until it is taken in; of a transaction, which, as it may be refused."""
+        bodies: list[tuple[int, int, bytes]] = []
+        commit, ends = -1, 0
+        for index, (kind, *operation) in enumerate(operations):
+            if kind == bus.COMMIT:
+                commit, ends = index, index + operation[0]
+            elif kind == bus.PUBLISH:
                 ids, part, first, count, *_ = operation
                 batch = bus.batch_at(parts, part)
-                bodies += [(id, batch.record(first + i)[2]) for i in range(count) for id in ids]
+                of = commit if index <= ends else -1
+                bodies += [(of, id, batch.record(first + i)[2]) for i in range(count) for id in ids]
         self.read[identity].append((turn, bodies))
         self.look()
 
@@ -336,8 +393,27 @@ class Shard:
         for identity, turns in self.read.items():
             link = self.core.links.get(identity)
             while turns and link is not None and link.taken >= turns[0][0]:
-                for id, body in turns.popleft()[1]:
-                    self.entered[id].append(body)
+                turn, bodies = turns.popleft()
+                refused = {verdict[2] for verdict in link.verdicts if verdict[:2] == [bus.REFUSED, turn]}
+                for commit, id, body in bodies:
+                    if commit not in refused and id in self.core.queues:
+                        self.books[id].entered.append(body)
+
+
+def were_written(sizes: list[tuple[Book, int]]) -> None:
+    for book, size in sizes:
+        book.written = max(book.written, size)
+        book.safe = max(book.safe, book.written)
+
+
+def at_once(work: Callable[[], None], done: Callable[[StoreError | None], None]) -> None:
+    """Without a thread."""
+    try:
+        work()
+    except StoreError as error:
+        done(error)
+    else:
+        done(None)
 
 
 Frames = list[Any]
@@ -367,9 +443,11 @@ class Node:
                 directory / "gauges", epoch=1, acceptors=acceptors, shards=shards, queues=QUEUES, pid=os.getpid()
             )
         )
+        self.stored = directory / "shards"
         self.now = 100.0
+        self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.router = Asked(shards, QUEUES)
-        self.requests = 0
+        self.router_lives = True
         self.version = 1
         self.gauges.set_topology_version(1)
         self.clients: dict[Connection, Client] = {}
@@ -378,8 +456,11 @@ class Node:
         self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
         self.strayed: dict[int, list[tuple[int, list[Any]]]] = defaultdict(list)
         self.shards: list[Shard | None] = [None] * shards
+        self.homes: dict[int, int] = {}
+        self.show_router_the_shards()
         self.acceptors: list[Acceptor | None] = [None] * acceptors
         self.lives: dict[tuple[str, int], int] = defaultdict(int)
+        self.shown = False
         for index in range(shards):
             self.start_shard(index)
         for index in range(acceptors):
@@ -392,6 +473,12 @@ class Node:
         for _, shard in self.running_shards():
             shard.end(written=False)
         self.exits.close()
+
+    def record(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
+        """A row of telemetry; AssertionError if it is not as declared."""
+        common = {"v": VERSION, "ts": ts, "node": "n", "epoch": 1, "writer": "w", "seq": 1, "rows_lost": 0}
+        check(table.name, {**common, **readable(facts)})
+        self.rows[table.name].append({"ts": ts, **facts})
 
     def microseconds(self) -> int:
         return int(self.now * 1_000_000)
@@ -418,7 +505,7 @@ class Node:
         """How many messages a queue had when the present life of its shard began."""
         life = self.shards[shard]
         assert life is not None
-        return life.recovered.get(queue_id, 0)
+        return life.books[queue_id].recovered
 
     def connect(
         self, acceptor: int = 0, properties: dict[str, Any] | None = None,
@@ -493,26 +580,130 @@ class Node:
     def publish_changes(self) -> None:
         """As the router does: published, then the version in the gauges, then whoever asked is answered."""
         steps, self.router.recorded = self.router.recorded, []
-        if not steps:
-            return
+        if steps:
+            self.publish_steps(steps)
+        for ended, result in self.router.authority.moves.take_answers():
+            ended(result)
+
+    def publish_steps(self, steps: list[Step]) -> None:
         self.version += 1
         self.router.topology.version = self.version
-        for _, life in (*self.running_acceptors(), *self.running_shards()):
-            life.changes.append((self.version, bus.unpack(bus.pack([step.change for step in steps]))))
+        for step in steps:
+            if step.change[0] == "queue":
+                self.note_home(Queue(*step.change[1:]))
+        published = bus.pack([self.version, [step.change for step in steps]])
+        for life in self.lives_now():
+            life.changes.append(published)
         self.gauges.set_topology_version(self.version)
+
+    def note_home(self, queue: Queue) -> None:
+        """Where it is decided that a queue lives: its book goes with it, unless its old home has just died."""
+        home = self.homes.get(queue.queue_id, queue.shard)
+        source, target = self.shards[home], self.shards[queue.shard]
+        if home != queue.shard and source is not None and target is not None:
+            source.hand_on(queue.queue_id, target)
+        self.homes[queue.queue_id] = queue.shard
+
+    def lives_now(self) -> list[Acceptor | Shard]:
+        return [life for _, life in (*self.running_acceptors(), *self.running_shards())]
+
+    def kill_router(self, heard: int = 1 << 30) -> None:
+        """The router dies; of what it published and answered each may still hear that many."""
+        self.router_lives = False
+        for life in self.lives_now():
+            life.asked.clear()
+            for line in (life.changes, life.replies):
+                while len(line) > heard:
+                    line.pop()
+
+    def start_router(self) -> None:
+        """A new life of the router, from what it stored; who follows it hears of that."""
+        self.router_lives = True
+        self.router.start_again(self.version)
+        self.show_router_the_shards()
+        self.look_at_moves()
+        for index, life in enumerate(self.acceptors):
+            self.router.acceptor_died(index, self.lives["acceptor", index] - (life is not None))
+        self.publish_changes()
+        for life in self.lives_now():
+            life.router.router_started()
+            self.ask_router(life)
+
+    # Moves
+
+    def show_router_the_shards(self) -> None:
+        self.router.authority.moves.life_of = self.life_of
+        self.router.authority.moves.is_full = self.gauges.saturated
+
+    def life_of(self, shard: int) -> int:
+        life = self.shards[shard]
+        return 0 if life is None else life.incarnation
+
+    def move(self, name: str, shard: int) -> list[dict[str, Any]]:
+        """A queue is to go to a shard; the result will be in the list."""
+        self.show_lives()
+        results: list[dict[str, Any]] = []
+        self.router.authority.moves.start("/", name, shard, None, None, results.append)
+        self.router.recorded += self.router.authority.ledger.take_steps()
+        self.publish_changes()
+        return results
+
+    def abort_move(self, name: str) -> bool:
+        """A queue that moves is to stay; whether it can."""
+        aborted = self.router.authority.moves.abort("/", name)
+        self.router.recorded += self.router.authority.ledger.take_steps()
+        self.publish_changes()
+        return aborted
+
+    def look_at_moves(self) -> None:
+        """The router learns who lives."""
+        self.router.authority.moves.look()
+        self.router.recorded += self.router.authority.ledger.take_steps()
+        self.publish_changes()
+
+    def show_lives(self) -> None:
+        """The gauges say who lives, as the supervisor has it; from the first move on."""
+        self.shown = True
+        places: list[tuple[Role, int, Acceptor | Shard | None]] = [
+            *(("acceptor", index, life) for index, life in enumerate(self.acceptors)),
+            *(("shard", index, life) for index, life in enumerate(self.shards)),
+        ]
+        for role, index, life in places:
+            state, incarnation = (DEAD, self.lives[role, index]) if life is None else (READY, life.incarnation)
+            self.gauges.process_write(
+                role, index, pid=1, incarnation=incarnation, state=state, started_us=0, restarts=0
+            )  # fmt: skip
 
     def snapshot(self) -> list[Any]:
         self.publish_changes()
         changes: list[Any] = bus.unpack(bus.pack(list(self.router.topology.changes())))
         return changes
 
+    def load(self, life: Acceptor | Shard) -> None:
+        """It begins with what the router knows."""
+        life.router.ask_for_snapshot()
+        self.ask_router(life)
+        self.reply(life)
+
     def carry_out(self, life: Acceptor | Shard) -> None:
-        """The requests that a core has for the router: done at once, answered when `reply` takes it on."""
+        """The requests that a core has for the router: done at once if it lives, answered when `reply` takes it on."""
         requests, life.core.router_requests = life.core.router_requests, []
         for name, arguments, done in requests:
-            outcome = self.router.ask(name, **bus.unpack(bus.pack(arguments)))
+            life.router.request(name, arguments, done)
+        if self.router_lives:
+            self.ask_router(life)
+
+    def ask_router(self, life: Acceptor | Shard) -> None:
+        """Have it carry out what a core has sent."""
+        asked = list(life.asked)
+        life.asked.clear()
+        for frame in asked:
+            number, name, arguments = bus.unpack(frame)
+            outcome = Outcome() if name == SNAPSHOT else self.router.ask(name, **arguments)
             self.publish_changes()
-            life.replies.append((done, *bus.unpack(bus.pack([outcome.result, outcome.error]))))
+            if name == SNAPSHOT:
+                outcome = Outcome({"changes": list(self.router.topology.changes())})
+            life.replies.append(bus.pack([number, self.version, outcome.result, outcome.error]))
 
     # One step of something
 
@@ -526,7 +717,10 @@ class Node:
             running = self.shards[shard]
             if running is not None and life.meets[shard] == running.incarnation:
                 self.up[index, shard].append((life.identity, [bytes(frame) for frame in frames]))
-        said = bool(turns or life.core.router_requests or life.core.dirty)
+        waits = life.core.waits()
+        if waits:
+            life.core.now = self.now = self.now + SETTLING_SECONDS
+        said = bool(turns or waits or life.core.router_requests or life.core.dirty)
         self.carry_out(life)
         dirty, life.core.dirty = life.core.dirty, {}
         for connection in dirty:
@@ -548,10 +742,11 @@ class Node:
         life.look()
         life.note_safe()
         life.read_ahead()
+        life.carrier.begin()
         for identity, frames in turns:
             for kind, *operation in unpacked(frames)[3]:
                 if kind == bus.REJECTED and operation[0] > life.known.get(identity, 0):
-                    life.rejected[operation[2]] += operation[4]
+                    life.note_rejected(operation[2], operation[4])
             for acceptor, running in self.running_acceptors():
                 if running.identity == identity and running.meets[index] == life.incarnation:
                     self.down[index, acceptor].append([bytes(frame) for frame in frames])
@@ -614,25 +809,25 @@ class Node:
         line = self.strayed[acceptor]
         if line:
             _, operation = line[which % len(line)] if keep else line.pop(which % len(line))
-            self.core(acceptor).flow(operation[1])
+            self.core(acceptor).gates.hear(operation[1], operation[3])
 
     def change(self, life: Acceptor | Shard) -> bool:
         """A follower hears the next change of the topology."""
-        if not life.changes:
-            return False
-        if isinstance(life, Shard):
-            life.core.now = self.microseconds()
-        life.core.apply(*life.changes.popleft())
-        if isinstance(life, Shard):
-            life.look()
-        return True
+        return self.hear_router(life, life.router.on_change, life.changes)
 
     def reply(self, life: Acceptor | Shard) -> bool:
         """A follower gets the next answer of the router."""
-        if not life.replies:
+        return self.hear_router(life, life.router.on_reply, life.replies)
+
+    def hear_router(self, life: Acceptor | Shard, hear: Callable[[bytes], None], line: deque[bytes]) -> bool:
+        """Whatever the router says, a shard may take in turns then that were ahead of its topology."""
+        if not line:
             return False
-        done, result, error = life.replies.popleft()
-        done(result, error)
+        if isinstance(life, Shard):
+            life.core.now = self.microseconds()
+        hear(line.popleft())
+        if isinstance(life, Shard):
+            life.look()
         return True
 
     def meet(self, acceptor: int) -> bool:
@@ -706,17 +901,40 @@ class Node:
                 for index, _ in self.running_acceptors():
                     self.recheck(index)
 
+    def meter(self, acceptor: int) -> None:
+        """An acceptor looks whether time has opened the gates that it opens."""
+        life = self.acceptors[acceptor]
+        if life is not None:
+            life.core.now = self.now
+            life.core.gates.metered.serve()
+
+    def come_to_rest(self) -> None:
+        """Take on everything that can go on now, and look at what has to be looked at."""
+        for _ in range(1000):
+            self.settle()
+            for index, _ in self.running_acceptors():
+                self.recheck(index)
+            if not self.step():
+                return
+        raise AssertionError("it never comes to rest")
+
     # Life and death
 
-    def start_shard(self, index: int) -> None:
+    def start_shard(self, index: int, earlier: Mapping[int, Stop] | None = None) -> None:
+        """`earlier`: the stops that were not over when an earlier run of the node ended, by queue id."""
         assert self.shards[index] is None
         self.lives["shard", index] += 1
         incarnation = self.lives["shard", index]
+        self.router.authority.moves.shard_lives(index, incarnation)
+        self.router.recorded += self.router.authority.ledger.take_steps()
         life = Shard(self, index, incarnation)
-        changes = self.snapshot()
-        life.core.load(self.version, changes)
-        life.recovered = {id: queue.contents.ready for id, queue in life.core.queues.items()}
+        life.core.flow.earlier.update(earlier or {})
+        self.load(life)
+        for id, queue in life.core.queues.items():
+            life.books[id].recovered = queue.contents.ready
         self.shards[index] = life
+        if self.shown:
+            self.show_lives()
         for peer, running in self.running_shards():
             if peer != index:
                 self.across[peer, index].clear()
@@ -725,10 +943,10 @@ class Node:
         for _, acceptor in self.running_acceptors():
             acceptor.events.append(("started", index, incarnation))
 
-    def kill_shard(self, index: int, heard: int = 1 << 30, written: bool = True) -> Shard:
+    def kill_shard(self, index: int, heard: int = 1 << 30, written: bool = True, noticed: bool = True) -> Shard:
         """A shard dies; of what it said each acceptor may still hear that many turns. The life that ended.
 
-        A commit that it has handed over is `written`, or not.
+        A commit that it has handed over is `written`, or not; the router has `noticed` its death at once, or has not.
         """
         life = self.shards[index]
         assert life is not None
@@ -745,15 +963,20 @@ class Node:
             while len(line) > heard:
                 line.pop()
             running.events.append(("died", index, life.incarnation))
+        if self.shown:
+            self.show_lives()
+        if self.router_lives and noticed:
+            self.look_at_moves()
         return life
 
     def start_acceptor(self, index: int) -> None:
         assert self.acceptors[index] is None
         self.lives["acceptor", index] += 1
         life = Acceptor(self, index, self.lives["acceptor", index])
-        changes = self.snapshot()
-        life.core.load(self.version, changes)
+        self.load(life)
         self.acceptors[index] = life
+        if self.shown:
+            self.show_lives()
         for shard, running in self.running_shards():
             life.meets[shard] = running.incarnation
             life.core.shard_started(shard)
@@ -770,8 +993,11 @@ class Node:
             self.down[shard, index].clear()
             running.events.append(("acceptor", index, life.incarnation))
         self.strayed[index].clear()
-        self.router.acceptor_died(index, life.incarnation)
-        self.publish_changes()
+        if self.shown:
+            self.show_lives()
+        if self.router_lives:
+            self.router.acceptor_died(index, life.incarnation)
+            self.publish_changes()
 
     # What is true now
 
@@ -798,3 +1024,10 @@ def parked(channel: Channel) -> list[tuple[bytes, bytes]]:
         if isinstance(item, ParkedRun):
             found += [(item.address, item.batch.record(item.first + i)[2]) for i in range(item.count)]
     return found
+
+
+def open_channel(node: Node, acceptor: int = 0, number: int = 1, **options: Any) -> Client:
+    """A client of one of its acceptors, with a channel."""
+    client = node.connect(acceptor, **options)
+    client.call("channel.open", number)
+    return client

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tests.frames import Event
 from tests.raw import Channel
 from tests.waiting import PATIENCE, wait_for
@@ -66,3 +68,9 @@ def bodies(channel: Channel, queue: str) -> list[bytes]:
     while event := channel.get(queue):
         found.append(event.body)
     return found
+
+
+def jain(shares: Iterable[float]) -> float:
+    """Jain's index of fairness: 1 where all have the same, 1/n where one of n has everything."""
+    found = list(shares)
+    return sum(found) ** 2 / (len(found) * sum(share * share for share in found))

@@ -31,6 +31,8 @@ class Producer:
         """Messages handed to the socket, the last of them perhaps in part."""
         self.flow_stops = 0
         self.held = False
+        self.blocked = False
+        """The broker has said connection.blocked, and not yet the opposite."""
         self.ended: Exception | None = None
         options = {"delivery_mode": 2} if persistent else {}
         self._message = publish_frames(1, bytes(size), routing_key=routing_key, **options)
@@ -68,6 +70,10 @@ class Producer:
     def read(self, honour: bool) -> None:
         """Take in what the broker says; `honour`: answer Channel.Flow and obey it."""
         self.client.receive()
+        control = self.client.line(0)
+        for event in [event for event in control if event.name in ("connection.blocked", "connection.unblocked")]:
+            control.remove(event)
+            self.blocked = event.name == "connection.blocked"
         line = self.client.line(self.channel.number)
         for event in [event for event in line if event.name == "channel.flow"]:
             line.remove(event)
@@ -91,15 +97,18 @@ class Producers:
         honour: bool = False,
         persistent: bool = False,
         properties: Mapping[str, str] | None = None,
+        clients: Sequence[Client] = (),
     ) -> None:
         """One producer for each routing key, `count` messages each; connected when this returns.
 
-        `honour`: stop for Channel.Flow, as the client named by `properties` would.
+        `honour`: stop for Channel.Flow, as the client named by `properties` would. `clients`: those that they are,
+        where it matters which.
         """
         self.honour = honour
+        clients = clients or [Client.connect(address, properties=properties) for _ in routing_keys]
         self.producers = [
-            Producer(Client.connect(address, properties=properties), number, key, size, count, batch, persistent)
-            for number, key in enumerate(routing_keys)
+            Producer(client, number, key, size, count, batch, persistent)
+            for number, (client, key) in enumerate(zip(clients, routing_keys, strict=True))
         ]
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="producers")
@@ -125,6 +134,11 @@ class Producers:
     @property
     def done(self) -> bool:
         return all(producer.done for producer in self.producers)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether all of them have been told that they are held."""
+        return all(producer.blocked for producer in self.producers)
 
     @property
     def alive(self) -> int:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 20.0
+PATIENCE = 50.0
 """Seconds a test waits for what should be immediate. Generous, because test machines are busy."""
 
 

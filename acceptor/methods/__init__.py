@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from acceptor.asking import Handling
 from acceptor.methods import access, basic, channel, confirm, exchange, queue, tx
-from acceptor.methods.asking import Handling
 
 Handler = Callable[[Any, dict[str, Any]], Handling | None]
 

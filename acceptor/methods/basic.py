@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from acceptor import replies
-from acceptor.consumer_arguments import consumer_priority
+from acceptor.asking import Answer, Handling, ToShard, ask_shard
+from acceptor.consumer_arguments import consumer_priority, lease_of
 from acceptor.consumers import Consumer
-from acceptor.methods.asking import Answer, Handling, ToShard, ask_shard
 from acceptor.methods.queue import find, named
 from penstock import bus
 from penstock.amqp.encode_cy import GET_OK
@@ -50,13 +50,14 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     consumer = Consumer(
         channel.core.delivery.next_consumer(queue.shard), channel, queue, tag,
         arguments["no_ack"], arguments["exclusive"], channel.prefetch,
-        consumer_priority(queue, arguments["arguments"]),
+        consumer_priority(queue, arguments["arguments"]), lease_of(queue, arguments["arguments"], arguments["no_ack"]),
     )  # fmt: skip
     channel.shards.add(queue.shard)
     yield from channel.shared_prefetch.join(queue.shard)
     # It is known before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
     channel.core.delivery.consumers[consumer.id] = consumer
+    channel.core.throttle.look_for_acks(channel.connection)
     answer: Answer = yield ToShard(queue.shard, consumer.operation())
     if answer.error is not None:
         del channel.consumers[tag]
@@ -106,7 +107,9 @@ def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
         channel.send("basic_get_empty")
         return
     sequence, part, redelivered, left = answer.result
+    getter = channel.getters[queue.queue_id]  # the queue may have moved meanwhile
     tag = channel.unacked.skip(1) if no_ack else channel.unacked.deliver(getter, sequence, 1, int(channel.core.now))
+    channel.core.throttle.look_for_acks(channel.connection)
     batch = bus.batch_at(answer.parts, part)
     suffix = left.to_bytes(4, "big")
     channel.connection.write_contents(channel.number, GET_OK, tag, redelivered, suffix, batch, 0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acceptor.methods.asking import Handling, ask_shard
+from acceptor.asking import Handling, ask_shard
 from penstock import bus
 
 if TYPE_CHECKING:
@@ -17,16 +17,18 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
     From php-amqplib this is how it answers our own channel.flow: then it is taken for the flow-ok that is due.
     """
     if channel.told_flow and not arguments["active"] and channel.delivers:
+        channel.obedience.answered()
         return
     channel.delivers = arguments["active"]
-    for shard in {consumer.queue.shard for consumer in channel.consumers.values()}:
-        ids = [consumer.id for consumer in channel.consumers.values() if consumer.queue.shard == shard]
+    for shard in {consumer.shard for consumer in channel.consumers.values()} - {channel.core.moves.nowhere}:
+        ids = [consumer.id for consumer in channel.consumers.values() if consumer.shard == shard]
         yield from ask_shard(shard, bus.ACTIVE, ids, channel.delivers)
     channel.send("channel_flow_ok", active=channel.delivers)
 
 
 def flow_ok(channel: Channel, arguments: dict[str, Any]) -> None:
     """The client heard our channel.flow; whether it obeys shows in what it publishes."""
+    channel.obedience.answered()
 
 
 def close(channel: Channel, arguments: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acceptor.methods.asking import Handling, ask_router
+from acceptor.asking import Handling, ask_router
 from acceptor.methods.queue import check_source
 
 if TYPE_CHECKING:

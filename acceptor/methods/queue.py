@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from acceptor import replies
-from acceptor.methods.asking import Asking, Handling, ask_router, ask_shard
+from acceptor.asking import Asking, Handling, ask_router, ask_shard
 from penstock import bus
 from penstock.amqp.errors import amqp_error
 from penstock.replies import PSEUDO_QUEUE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from acceptor.asking import Answer, AtGates, Handling, ToRouter, ToShard, Until
 from acceptor.inlet import Gate, Inlet
-from acceptor.methods.asking import Answer, AtGates, Handling, ToRouter, ToShard, Until
 from acceptor.transaction import Committing, Piece, Transaction
 from penstock.amqp.errors import amqp_error
 from penstock.features import QueueFeatures
@@ -65,7 +65,7 @@ def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
         full = gate.is_saturated() or (isinstance(gate, Inlet) and not gate.in_flight)
         queue = core.topology.queue_by_id(gate.id) if isinstance(gate, Inlet) else None
         own = QueueFeatures.from_wire(queue.features).tx_when_full if queue else None
-        if full and (own or core.settings.flow.tx_when_full) == "reject":
+        if channel.refusing is gate or (full and (own or core.settings.flow.tx_when_full) == "reject"):
             raise amqp_error(406, f"transaction rolled back, no room: {gate}")
 
 

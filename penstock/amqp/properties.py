@@ -13,6 +13,9 @@ from penstock.amqp.errors import FrameSyntaxError
 from penstock.amqp.tables_cy import decode_table, encode_table, table_spans, table_types
 from penstock.amqp.values import Timestamp
 
+# In the payload of a content header, after class, weight and body size.
+PROPERTIES_AT = 12
+
 PROPERTIES: tuple[tuple[str, str], ...] = (
     ("content_type", "shortstr"),
     ("content_encoding", "shortstr"),

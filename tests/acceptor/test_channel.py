@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node
+from acceptor.inlet import SHARE
+from tests.joined import Client, Node, open_channel
 
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 
@@ -133,3 +134,19 @@ def test_nothing_is_delivered_after_flow_ok_has_said_so() -> None:
         assert client.names(1) == ["basic.deliver", "channel.flow-ok"]
         client.call("channel.flow", 1, active=True)
         assert client.names(1) == ["basic.deliver", "channel.flow-ok", "basic.deliver"]
+
+
+def test_more_than_its_share_goes_where_no_room_is_needed(node: Node) -> None:
+    """What no queue takes needs no room, however much it is: what follows it does not wait at an open gate."""
+    node.declare("open", **FLOW)
+    client, consumer = open_channel(node), open_channel(node)
+    for _ in range(6):
+        client.publish(1, b"", routing_key="full")
+    for _ in range(SHARE * 2):
+        client.publish(1, b"", routing_key="nowhere")
+    client.publish(1, b"", routing_key="open")
+    node.settle()
+    for _ in range(5):
+        consumer.send("basic.get", 1, queue="full", no_ack=True)
+    node.settle()
+    assert (node.state("full").depth, node.state("open").depth) == (1, 1)

@@ -69,6 +69,9 @@ class Session:
     def confirmed(self) -> None:
         self.woken += 1
 
+    def withholds(self, inlet: Inlet) -> bool:
+        return True
+
     def withheld_at(self, gate: Inlet) -> None:
         self.held.append(gate)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.methods.asking import Answer
+from acceptor.asking import Answer
 from penstock import bus
-from tests.joined import Client, Node
+from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
 
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
@@ -18,12 +18,6 @@ FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 def node() -> Iterator[Node]:
     with Node() as node:
         yield node
-
-
-def open_channel(node: Node, acceptor: int = 0, number: int = 1, **options: object) -> Client:
-    client = node.connect(acceptor, **options)  # type: ignore[arg-type]
-    client.call("channel.open", number)
-    return client
 
 
 def publish(client: Client, queue: str, count: int, channel: int = 1) -> None:
@@ -46,7 +40,7 @@ def test_a_late_stop_stops_nobody(node: Node) -> None:
     publish(client, "q", 4)
     client.read()
     node.finish(0)
-    assert node.core(0).inlets[record.queue_id].room()[0] < 4
+    assert node.core(0).gates.inlets[record.queue_id].room()[0] < 4
     publish(client, "q", 4)
     client.read()
     assert client.connection.channels[1].inbox
@@ -88,6 +82,30 @@ def test_who_waits_is_told_though_the_stop_was_lost(node: Node) -> None:
     node.finish(0)
     assert client.take("channel.flow", 1).active is False
     assert client.take("connection.blocked")
+
+
+@pytest.mark.parametrize(("flow", "lost"), [("keep", 0), ("late", 0), ("lost", 1)])
+def test_a_lost_wake_up_is_counted(node: Node, flow: str, lost: int) -> None:
+    """What heals it does not hide it."""
+    node.declare("q", **FLOW)
+    client, taker = open_channel(node), open_channel(node)
+    publish(client, "q", 16)
+    node.settle()
+    node.recheck(0)
+    drain(taker, "q", 4)
+    taker.read()
+    while node.gauges.flow_epoch(node.queue("q").slot) < 2:
+        node.finish(0)
+        while node.send_up(0, 0):
+            node.finish_shard(0)
+            node.send_down(0, 0, flow=flow)
+    node.recheck(0)
+    if flow == "late":
+        node.stray(0, 0)
+    node.recheck(0)
+    assert node.core(0).gates.wakeups.lost == lost
+    node.settle()
+    assert node.state("q").contents.published > 5
 
 
 # Queues that go, connections that end
@@ -330,7 +348,7 @@ def test_what_was_not_taken_in_goes_to_the_next_life_in_order(node: Node) -> Non
     node.settle(1)
     shard = node.shards[0]
     assert shard is not None
-    assert shard.entered[node.queue("q").queue_id] == [b"%d" % number for number in range(40)]
+    assert shard.entered(node.queue("q").queue_id) == [b"%d" % number for number in range(40)]
     assert client.events[1][-1].delivery_tag == 40
 
 
@@ -390,7 +408,7 @@ def test_a_newcomer_overtakes_nobody_with_what_comes_second(node: Node) -> None:
     publish(second, "free", 1)
     publish(second, "q", 1)
     second.read()
-    inlet = node.core(0).inlets[node.queue("q").queue_id]
+    inlet = node.core(0).gates.inlets[node.queue("q").queue_id]
     inlet.in_flight = 0
     second.connection.channels[1].resume(Answer(None, None))
     assert list(inlet.waiting) == [first.connection.channels[1], second.connection.channels[1]]

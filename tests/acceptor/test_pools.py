@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
 
+from acceptor import told
 from tests.joined import Client, Node
 from tests.raw import JAVA
 
@@ -173,6 +176,7 @@ def test_confirms_are_withheld_until_there_is_room(node: Node, client: Client) -
     publish(client, 5, "k.a")
     confirmed = [event.delivery_tag for event in client.events[1] if event.name == "basic.ack"]
     assert max(confirmed, default=0) < 5 and held(client)
+    assert [cause["kind"] for cause in told.held(node.core(0))[0]["causes"]] == ["limit"]
     drain(node, client, "a", 3)
     assert max(event.delivery_tag for event in client.events[1] if event.name == "basic.ack") == 5
     assert not held(client)
@@ -196,7 +200,40 @@ def test_without_such_policies_there_are_no_pools(node: Node, client: Client) ->
     limit(node, "exchanges", "^x$", max_length=1000)
     publish(client, 5, "both")
     acceptor = node.core(0)
-    assert not acceptor.pools.active and not acceptor.pools.by_limit
+    assert not acceptor.gates.pools.active and not acceptor.gates.pools.by_limit
     limit(node, "exchanges", "^y$", sum_length=1000)
     publish(client, 5, "both")
-    assert acceptor.pools.active and not acceptor.pools.by_limit
+    assert acceptor.gates.pools.active and not acceptor.gates.pools.by_limit
+
+
+@pytest.mark.parametrize("shared", ["sum", "deepest"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_queue_counts_on_its_way_to_another_shard(node: Node, client: Client, seed: int, shared: str) -> None:
+    """Whoever hears first of its new home: the shard that it leaves, the one that it comes to, or the acceptor."""
+    limit(node, "exchanges", "^x$", **{f"{shared}_stop_count": 10, f"{shared}_resume_count": 4})
+    publish(client, 4, "k.b")
+    publish(client, 30, "k.a")
+    (pool,) = node.core(0).gates.pools.by_limit.values()
+    at_a, at_b = depths(node)
+    depth = at_a + at_b if shared == "sum" else at_a
+    assert held(client) and pool.depth()[0] == depth
+    chance = Random(seed)
+    for home in (1, 0, 1):
+        results = node.move("a", home)
+        while not results or node.router.topology.moves:
+            life = chance.choice(node.lives_now())
+            shard = chance.randrange(2)
+            chance.choice(
+                [
+                    partial(node.change, life), partial(node.reply, life), partial(node.finish, 0),
+                    partial(node.send_up, 0, shard), partial(node.finish_shard, shard),
+                    partial(node.send_down, shard, 0), partial(node.send_across, shard, 1 - shard),
+                ]
+            )()  # fmt: skip
+            pool.turn = -1
+            assert pool.is_saturated() and pool.depth()[0] == depth
+        assert results[0]["result"] == "moved"
+        node.settle()
+        assert depths(node) == (at_a, at_b)
+    drain(node, client, "a", at_a)
+    assert depths(node)[0] > 0

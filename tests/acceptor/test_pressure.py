@@ -78,14 +78,14 @@ def test_the_vhost_most_over_its_guarantee_is_stopped_first_and_everybody_last(
     assert held(clients["w"]) == "shard 0: its share of the node's memory is used up"
     get(clients["v"], 250_000)
     assert not any(held(client) for client in clients.values())
-    assert not node.core(0).pressure.gates
+    assert not node.core(0).gates.pressure.gates
 
 
 def test_below_the_resume_mark_nobody_is_stopped(node: Node, clients: dict[str, Client]) -> None:
     publish(clients["v"], 690_000)
-    assert not node.core(0).pressure.gates
+    assert not node.core(0).gates.pressure.gates
     publish(clients["v"], 50_000)
-    assert list(node.core(0).pressure.gates) == ["v"]
+    assert list(node.core(0).gates.pressure.gates) == ["v"]
 
 
 def test_alone_it_is_not_over_its_guarantee() -> None:
@@ -94,7 +94,7 @@ def test_alone_it_is_not_over_its_guarantee() -> None:
         client.call("channel.open", 1)
         client.call("queue.declare", 1, queue="q")
         publish(client, 790_000)
-        assert not held(client) and not node.core(0).pressure.gates
+        assert not held(client) and not node.core(0).gates.pressure.gates
 
 
 def test_guarantees_of_policies(node: Node, clients: dict[str, Client]) -> None:
@@ -103,8 +103,8 @@ def test_guarantees_of_policies(node: Node, clients: dict[str, Client]) -> None:
     publish(clients["v"], 500_000)
     publish(clients["w"], 180_000)
     publish(clients["/"], 50_000)
-    assert list(node.core(0).pressure.gates) == ["w"]
-    assert node.core(0).pressure.gates["w"].share.guarantee == 5
+    assert list(node.core(0).gates.pressure.gates) == ["w"]
+    assert node.core(0).gates.pressure.gates["w"].share.guarantee == 5
     publish(clients["w"], 10_000)
     assert held(clients["w"])
     node.policy("w", "^w$", {"guarantee": "25 %"}, "vhosts", vhost="")

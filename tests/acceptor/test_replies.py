@@ -92,8 +92,8 @@ def test_a_shard_that_comes_back_knows_the_names(node: Node) -> None:
     client, server = channel(node, 0), channel(node, 1)
     client.call("basic.consume", 1, queue=PSEUDO_QUEUE, no_ack=True)
     name = request(node, client, server).properties["reply_to"]
-    node.kill_shard(carrier(name, 2))
-    node.start_shard(carrier(name, 2))
+    node.kill_shard(carrier(name, range(2)))
+    node.start_shard(carrier(name, range(2)))
     node.settle()
     assert server.call("queue.declare", 1, queue=name, passive=True).consumers == 1
     server.publish(1, b"answer", routing_key=name)

@@ -30,6 +30,15 @@ def channel(node: Node, tx: bool = True) -> Client:
     return client
 
 
+def filled(node: Node) -> Client:
+    """A client without transactions that has filled the queue."""
+    client = channel(node, tx=False)
+    for _ in range(5):
+        client.publish(1, b"x", routing_key="full")
+    node.settle(1)
+    return client
+
+
 @pytest.fixture
 def client(node: Node) -> Client:
     return channel(node)
@@ -127,10 +136,7 @@ def test_commit_ok_waits_for_every_shard(node: Node, client: Client) -> None:
 
 
 def test_a_commit_waits_for_room_and_its_client_is_told(node: Node, client: Client) -> None:
-    other = channel(node, tx=False)
-    for _ in range(5):
-        other.publish(1, b"x", routing_key="full")
-    node.settle(1)
+    other = filled(node)
     for queue in ("a", "full", "full"):
         client.publish(1, b"y", routing_key=queue)
     client.send("tx.commit", 1)
@@ -149,6 +155,27 @@ def test_a_commit_waits_for_room_and_its_client_is_told(node: Node, client: Clie
     assert depths(node, "a", "full") == [1, 4]
     client.call("tx.commit", 1)
     assert depths(node, "a") == [2]
+
+
+@pytest.mark.parametrize("close", ["channel", "connection"])
+def test_what_waits_behind_a_commit_is_not_published_when_its_channel_ends(
+    node: Node, client: Client, close: str
+) -> None:
+    other = filled(node)
+    client.publish(1, b"y", routing_key="full")
+    client.send("tx.commit", 1)
+    client.publish(1, b"next", routing_key="a")
+    node.settle(1)
+    if close == "channel":
+        client.call("channel.close", 1)
+    else:
+        client.lose()
+    node.settle(1)
+    assert depths(node, "a", "full") == [0, 5]
+    for _ in range(5):
+        other.send("basic.get", 1, queue="full", no_ack=True)
+    node.settle(2)
+    assert depths(node, "a", "full") == [0, 0]
 
 
 def test_nobody_goes_before_a_commit_that_needs_more_room(node: Node, client: Client) -> None:
@@ -188,10 +215,7 @@ def test_what_is_larger_than_may_be_in_flight_goes_too() -> None:
 
 
 def test_acks_make_room_for_what_goes_back_to_their_queue(node: Node, client: Client) -> None:
-    other = channel(node, tx=False)
-    for _ in range(5):
-        other.publish(1, b"x", routing_key="full")
-    node.settle(1)
+    filled(node)
     tag = get(node, client, "full").delivery_tag
     client.send("basic.ack", 1, delivery_tag=tag)
     client.publish(1, b"again", routing_key="full")
@@ -200,10 +224,7 @@ def test_acks_make_room_for_what_goes_back_to_their_queue(node: Node, client: Cl
 
 
 def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> None:
-    other = channel(node, tx=False)
-    for _ in range(5):
-        other.publish(1, b"x", routing_key="full")
-    node.settle(1)
+    other = filled(node)
     client.publish(1, b"y", routing_key="full")
     client.send("tx.commit", 1)
     client.call("channel.close", 1, code=200)
@@ -214,6 +235,15 @@ def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> Non
         other.send("basic.get", 1, queue="full", no_ack=True)
     node.settle(2)
     assert depths(node, "full") == [0]
+
+
+def test_a_close_that_came_before_a_commit_waited_gives_it_up(node: Node, client: Client) -> None:
+    filled(node)
+    client.send("basic.get", 1, queue="a")
+    client.publish(1, b"y", routing_key="full")
+    client.send("tx.commit", 1)
+    client.call("channel.close", 1, code=200)
+    assert depths(node, "full") == [5]
 
 
 def test_instead_of_waiting_it_may_be_rolled_back() -> None:
@@ -249,6 +279,18 @@ def test_a_rejecting_queue_takes_all_or_nothing(node: Node, client: Client) -> N
     reason = "PRECONDITION_FAILED - transaction rolled back: no room in queue 'strict' in vhost '/'"
     assert (closed.code, closed.text, closed.class_id, closed.method_id) == (406, reason, 90, 20)
     assert depths(node, "a", "strict") == [1, 2]
+
+
+def test_a_queue_that_refused_may_be_gone_when_that_is_heard(node: Node, client: Client) -> None:
+    node.declare("strict", 0, **{"x-max-length": 0, "x-overflow": "reject-publish"})
+    node.settle()
+    client.publish(1, b"1", routing_key="strict")
+    client.send("tx.commit", 1)
+    client.read()
+    assert node.finish(0) and node.send_up(0, 0) and node.finish_shard(0)
+    node.ask("queue_delete", queue_id=node.queue("strict").queue_id)
+    node.settle()
+    assert "transaction rolled back: no room in a queue that is gone" in client.take("channel.close", 1).text
 
 
 STRICT = {"x-max-length": 2, "x-overflow": "reject-publish"}
@@ -397,10 +439,7 @@ def test_a_strict_ring_makes_room_unless_somebody_has_its_oldest(node: Node, cli
 
 
 def test_a_policy_says_whether_a_queue_is_waited_for(node: Node, client: Client) -> None:
-    other = channel(node, tx=False)
-    for _ in range(5):
-        other.publish(1, b"x", routing_key="full")
-    node.settle(1)
+    filled(node)
     node.policy("p", "^full$", {"tx-when-full": "reject"})
     client.publish(1, b"y", routing_key="full")
     client.send("tx.commit", 1)

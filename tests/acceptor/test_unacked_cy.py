@@ -101,6 +101,12 @@ class Tags(RuleBasedStateMachine):
         self.model.update((self.next_tag + i, (consumer, sequence + i)) for i in range(count))
         self.next_tag += count
 
+    @rule(ids=st.sets(st.sampled_from(CONSUMERS), max_size=2))
+    def leave(self, ids: set[int]) -> None:
+        """Consumers leave what they have in hand to somebody else."""
+        self.both(lambda tags: tags.leave(ids))
+        self.model = {tag: facts for tag, facts in self.model.items() if facts[0] not in ids}
+
     @rule(count=st.integers(1, 9))
     def skip(self, count: int) -> None:
         assert self.both(lambda tags: tags.skip(count)) == self.next_tag
@@ -278,4 +284,34 @@ def test_settlements_are_gathered_with_or_without_what_is_requeued(load: Load, r
     held = load(NAME).Settlements()
     held.extend_held(builders[0])
     assert rows_of(held) == [(0x100, 0, 6, ACK)]
+    returned = load(NAME).Settlements()
+    returned.extend_returned(builders[0])
+    assert rows_of(returned) == [(0x100, 2, 1, REQUEUE)]
     assert rows_of(builders[0]) == [(0x100, 0, 2, ACK), (0x100, 2, 1, REQUEUE), (0x100, 3, 3, REJECT)]
+
+
+@both_ways
+def test_rows_of_some_consumers_go_by_another_shard(load: Load) -> None:
+    """In the table, in what is to be settled, and in the journal of a transaction."""
+    module, journal = load(NAME), bytearray()
+    gets = module.GETS | 0x300
+    tags = module.UnackedTags()
+    for consumer in (0x100, 0x200, gets):
+        tags.deliver(consumer, 10, 3)
+    tags.readdress({0x100, gets}, 2)
+    held = module.Settlements()
+    tags.hold_of({0x102}, held)
+    assert rows_of(held) == [(0x102, 10, 3, ACK)]
+    builders = [module.Settlements() for _ in range(SHARDS)]
+    run = [(9, REQUEUE, True)]
+    assert tags.settle_noted(packed(run), len(run), builders, journal) == -1
+    taken = builders[2].take_out({0x102}, 1)
+    assert rows_of(taken) == [(0x101, 10, 3, REQUEUE)]
+    assert not builders[2].take_out({0x102}, 1)
+    assert rows_of(builders[0]) == [(0x200, 10, 3, REQUEUE)]
+    assert rows_of(builders[2]) == [(gets | 2, 10, 3, REQUEUE)]
+    module.readdress_rows(journal, 0, len(journal) // module.ROW_OCTETS, {0x102}, 1)
+    tags.restore(journal)
+    held = module.Settlements()
+    tags.hold(1, held)
+    assert rows_of(held) == [(0x101, 10, 3, ACK)]

@@ -15,14 +15,18 @@ from typing import Any, Self
 
 import psutil
 
+from ops.administration.processes import Processes
 from ops.claim import Pointer
 from penstock import control
+from penstock.gauges import Gauges, QueueGauge
 from penstock.node import Node
-from tests.raw import Address
+from penstock.watermarks import Marks
+from tests.raw import Address, Client, HungUp
 from tests.waiting import wait_for
 
-START_SECONDS = 60.0
-STOP_SECONDS = 10.0
+START_SECONDS = 100.0
+STOP_SECONDS = 60.0
+"""Some times as long as a machine takes that is busy with other tests."""
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -89,6 +93,29 @@ class Broker:
         assert pointer
         return control.call(Node.load(pointer.runtime).control, command, arguments)
 
+    def held(self) -> list[dict[str, Any]]:
+        """Who is held, as acceptors tell it."""
+        return Processes(self.directory / "data").ask_acceptors("held")
+
+    def queues(self) -> list[QueueGauge]:
+        """What the gauges say of all queues; none if the node is not there."""
+        try:
+            pointer = Pointer.load(self.directory / "data")
+            assert pointer
+            with Gauges.open(Node.load(pointer.runtime).gauges, writable=False) as gauges:
+                self.acceptors = gauges.acceptors
+                records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
+                return [record for record in records if record is not None]
+        except (OSError, AssertionError):
+            return []
+
+    def check_overshoot(self) -> None:
+        """AssertionError if a queue was ever further above its stop mark than is published for it."""
+        for queue in self.queues():
+            marks = Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)
+            bound, _ = marks.overshoot_bound(self.acceptors)
+            assert queue.over_count <= bound, f"{queue.name} was {queue.over_count} above its mark, {bound} may be"
+
     def penstock(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         """`penstock …` as a user of this node runs it, with that on its standard input."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
@@ -122,12 +149,22 @@ class Broker:
         found = []
         for process in self.processes():
             try:
-                command = process.cmdline()
-                if command[1:3] == ["-m", role] and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append((int(command[4]), process.pid))
-            except (psutil.Error, IndexError):
+                if process.name().startswith(f"pstk-{role}-") and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append((int(process.name().rpartition("-")[2]), process.pid))
+            except psutil.Error:
                 continue
         return [pid for _, pid in sorted(found)]
+
+    def connect(self) -> Client:
+        """A connection, as soon as somebody listens."""
+
+        def connected() -> Client | None:
+            try:
+                return Client.connect(self.address)
+            except (HungUp, OSError):
+                return None
+
+        return wait_for(connected, START_SECONDS, "a connection")
 
     def kill(self, role: str, index: int = 0) -> int:
         """SIGKILL a child, as soon as there is one of that place, and return the process id it had."""
@@ -135,13 +172,13 @@ class Broker:
         os.kill(pid, signal.SIGKILL)
         return pid
 
-    def wait_replaced(self, role: str, pid: int, timeout: float) -> None:
+    def wait_replaced(self, role: str, pid: int) -> None:
         """Wait until as many children of the role as are configured live again, and `pid` is not one of them."""
         option = {"acceptor": "--acceptors", "shard": "--shards"}.get(role)
         count = int(self.command[self.command.index(option) + 1]) if option else 1
         wait_for(
             lambda: len(self.children(role)) == count and pid not in self.children(role),
-            timeout,
+            START_SECONDS,
             f"{role} {pid} replaced",
         )
 
@@ -150,7 +187,15 @@ class Broker:
         return sum(process.memory_full_info().pss for process in self.processes())
 
     def stop(self) -> None:
-        """SIGTERM; AssertionError unless it ends in order and in time, nothing is left, and it logged no traceback."""
+        """SIGTERM; AssertionError unless it ends in order and in time, nothing is left, and it logged no traceback.
+
+        AssertionError too if a queue was deeper than it may be.
+        """
+        try:
+            self.check_overshoot()
+        except AssertionError:
+            self.kill_all()
+            raise
         family = self.processes()
         self.process.send_signal(signal.SIGTERM)
         started = time.monotonic()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.broker import Broker
 from tests.outcomes import wait_depth
-from tests.producers import STAMP, Producers
+from tests.producers import STAMP, Drain, Producers
 from tests.raw import Channel, Client
 from tests.waiting import wait_for
 
@@ -61,7 +62,7 @@ def test_a_backlog_beyond_memory(tmp_path: Path, persistent: bool) -> None:
         assert memory(broker) - before < LIMIT < QUEUES * COUNT * SIZE
         for number in (3, 12):
             assert not any(drain(client.channel(), queues[number], number, COUNT))
-        broker.wait_replaced("shard", broker.kill("shard"), 20)
+        broker.wait_replaced("shard", broker.kill("shard"))
         for number in (0, 15):
             left = channel.depth(queues[number])
             if persistent:
@@ -86,3 +87,39 @@ def test_purging_and_deleting_give_the_disk_back(tmp_path: Path) -> None:
             channel.call("queue.delete", queue="again")
             sizes.append(os.stat(path / "data.mdb").st_blocks * 512)
         assert sizes[-1] < 2 * sizes[0] + 3000 * SIZE
+
+
+@pytest.mark.parametrize(
+    ("count", "size"),
+    [
+        pytest.param(60_000, 1000, id="small"),
+        pytest.param(1_000_000, 256, id="million", marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
+    ],
+)
+def test_a_backlog_of_a_queue_that_spills(tmp_path: Path, count: int, size: int) -> None:
+    """Nobody is stopped, memory is flat, and all of it comes in order."""
+    with Broker(tmp_path, f"memory_limit={4 * LIMIT}") as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="spill", arguments={"x-overflow": "spill", "x-max-length-bytes": 1_000_000})
+        with Producers(broker.address, ["spill"], size=size, count=count) as producers:
+            wait_for(lambda: channel.depth("spill") > 20_000, what="some to arrive")
+            before = memory(broker)
+            wait_for(lambda: producers.done, timeout=300, what="everything to be published")
+            wait_depth(channel, "spill", count)
+            assert producers.flow_stops == 0
+        assert memory(broker) - before < 16 * 1024 * 1024 < count * size
+        Drain(client, "spill").take(count)
+        assert channel.depth("spill") == 0
+
+
+def test_the_disk_bounds_what_a_queue_spills(tmp_path: Path) -> None:
+    """At the limit its producers are held, are told why, and go on when there is room."""
+    count = 20_000
+    with Broker(tmp_path, "store.spill_limit=4 MiB") as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="spill", arguments={"x-overflow": "spill", "x-max-length": 100})
+        with Producers(broker.address, ["spill"], size=1000, count=count):
+            wait_for(lambda: "spill limit reached" in broker.log, what="the spill to be full")
+            held = wait_for(lambda: orjson.loads(broker.penstock("flow", "--json").stdout), what="somebody to be held")
+            assert "its spill is full" in str(held)
+            Drain(client, "spill").take(count)

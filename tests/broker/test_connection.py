@@ -9,6 +9,7 @@ import pytest
 
 from tests.frames import PROTOCOL_HEADER
 from tests.raw import CAPABILITIES, Address, Channel, Client, Closed, HungUp
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.broker
 
@@ -139,23 +140,19 @@ def test_all_channels_offered_can_be_open(client: Client) -> None:
 def test_broker_sends_heartbeats(connect: Callable[..., Client]) -> None:
     """Section 4.2.7: an idle broker sends one every half interval."""
     client = connect(heartbeat=2)
-    started = time.monotonic()
-    while client.heartbeats < 2 and time.monotonic() - started < 10:
-        client.poll()
-        time.sleep(0.05)
-    assert client.heartbeats >= 2
+    wait_for(lambda: client.poll() or client.heartbeats >= 2, what="two heartbeats")
 
 
 def test_silent_client_is_dropped(connect: Callable[..., Client]) -> None:
     """Section 4.2.7: two to three intervals without an octet."""
-    client = connect(heartbeat=1)
-    assert not client.hung_up(timeout=1.2)
-    assert client.hung_up(timeout=10)
+    before = time.monotonic()
+    assert connect(heartbeat=1).hung_up()
+    assert time.monotonic() - before >= 2
 
 
 def test_client_that_sends_heartbeats_stays(connect: Callable[..., Client]) -> None:
-    client = connect(heartbeat=1)
-    for _ in range(10):
+    client = connect(heartbeat=2)
+    for _ in range(14):
         client.heartbeat()
         assert not client.hung_up(timeout=0.5)
     client.channel()
@@ -247,8 +244,8 @@ def test_handshake_that_stalls_is_dropped(address: Address) -> None:
     silent, started = Client(address), Client(address)
     started.write(PROTOCOL_HEADER)
     started.take("connection.start")
-    assert started.hung_up(timeout=15)
-    assert silent.hung_up(timeout=15)
+    assert started.hung_up()
+    assert silent.hung_up()
 
 
 def test_update_secret(client: Client) -> None:

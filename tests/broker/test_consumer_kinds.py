@@ -68,7 +68,7 @@ def test_the_higher_priority_gets_what_it_can_take(connect: Connect, channel: Ch
     assert [event.body for event in got] == [b"0", b"1"]
     assert low.take("basic.deliver").body == b"2"
     high.send("basic.ack", delivery_tag=got[0].delivery_tag)
-    wait_depth(channel, queue, 0)
+    assert high.get(queue) is None  # answered behind the ack
     publish(channel, queue, b"3")
     assert high.take("basic.deliver").body == b"3"
     high.call("basic.cancel", consumer_tag="high")
@@ -96,6 +96,7 @@ def test_one_consumer_at_a_time(connect: Connect, channel: Channel, queue: str) 
     got = [consumers["a"].take("basic.deliver") for _ in range(50)]
     assert settled(lambda: sum(len(arrived(other)) for tag, other in consumers.items() if tag != "a")) == 0
     consumers["a"].send("basic.ack", delivery_tag=got[39].delivery_tag, multiple=True)
+    consumers["a"].call("queue.declare", queue=queue, passive=True)  # behind the ack
     consumers["a"].client.kill()
     again = [consumers["b"].take("basic.deliver") for _ in range(10)]
     assert [event.body for event in again] == [b"%d" % number for number in range(40, 50)]

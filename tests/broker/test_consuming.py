@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.frames import Event
-from tests.outcomes import bodies, wait_depth, wait_get
+from tests.outcomes import Confirms, bodies, wait_depth, wait_get
 from tests.raw import Channel, Client
 from tests.waiting import settled, wait_for
 
@@ -346,6 +346,8 @@ def test_consumers_take_turns(connect: Callable[[], Client], channel: Channel, q
             event = consumer.take("basic.deliver")
             consumer.send("basic.ack", delivery_tag=event.delivery_tag)
             assert event.delivery_tag == round_ + 1
+        for consumer in consumers:
+            assert consumer.get(queue) is None  # answered behind the ack
 
 
 def test_turns_without_limit_are_fair(connect: Callable[[], Client], channel: Channel, queue: str) -> None:
@@ -354,10 +356,11 @@ def test_turns_without_limit_are_fair(connect: Callable[[], Client], channel: Ch
     consumers = [connect().channel() for _ in range(4)]
     for consumer in consumers:
         consumer.call("basic.consume", queue=queue, no_ack=True)
+    confirms = Confirms(channel)
     for number in range(400):
-        channel.publish(b"%d" % number, queue)
+        confirms.publish(b"%d" % number, queue)
         if number % 10 == 0:
-            channel.call("queue.declare", queue=queue, passive=True)
+            confirms.wait()
     shares = wait_for(lambda: counts if sum(counts := [arrived(consumer) for consumer in consumers]) == 400 else None)
     assert min(shares) >= 50, shares
 

@@ -18,9 +18,6 @@ from tests.waiting import PATIENCE, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
-BACK_SECONDS = 10.0
-"""A child is back within 2 s on an idle machine; the tests share theirs."""
-
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Broker]:
@@ -36,18 +33,6 @@ def works(client: Client) -> bool:
     except (HungUp, OSError):
         return False
     return True
-
-
-def reconnect(broker: Broker) -> Client:
-    """A connection, as soon as someone listens again."""
-
-    def connected() -> Client | None:
-        try:
-            return Client.connect(broker.address)
-        except (HungUp, OSError):
-            return None
-
-    return wait_for(connected, BACK_SECONDS)
 
 
 def round_trip(client: Client, queue: str, body: bytes = b"x") -> None:
@@ -72,7 +57,7 @@ def test_acceptor(own: Broker) -> None:
     pid = own.kill("acceptor")
     survivors = {number for number, client in enumerate(clients) if works(client)}
     assert 0 < len(survivors) < len(clients)
-    own.wait_replaced("acceptor", pid, BACK_SECONDS)
+    own.wait_replaced("acceptor", pid)
     with Client.connect(own.address) as watcher:
         for number in set(range(16)) - survivors:
             check_orphaned(watcher, number)
@@ -111,7 +96,7 @@ def test_shard(own: Broker) -> None:
         pid = own.kill("shard")
         for number in range(1000):
             confirms.publish(b"%d" % number, queues[number % len(queues)])
-        own.wait_replaced("shard", pid, BACK_SECONDS)
+        own.wait_replaced("shard", pid)
         confirms.wait()
         assert not confirms.nacked
         kept = 0
@@ -134,7 +119,7 @@ def test_consumers_of_a_shard_are_attached_again(own: Broker) -> None:
             consumer.call("basic.consume", queue=queue, no_ack=True, consumer_tag=queue)
         for index in range(2):
             pid = own.kill("shard", index)
-            own.wait_replaced("shard", pid, BACK_SECONDS)
+            own.wait_replaced("shard", pid)
         for queue in queues:
             sender.publish(queue.encode(), queue)
         got = {event.consumer_tag: event.body for event in (consumer.take("basic.deliver") for _ in queues)}
@@ -152,7 +137,7 @@ def test_acks_for_a_lost_shard_are_harmless(own: Broker) -> None:
             channel.call("basic.consume", queue=queue)
         tags = [channel.take("basic.deliver").delivery_tag for _ in queues]
         for index in range(2):
-            own.wait_replaced("shard", own.kill("shard", index), BACK_SECONDS)
+            own.wait_replaced("shard", own.kill("shard", index))
         channel.send("basic.ack", delivery_tag=max(tags), multiple=True)
         for queue in queues:
             channel.publish(b"after", queue)
@@ -170,7 +155,7 @@ def test_router(own: Broker) -> None:
         for queue in ("durable", "passing", "owned"):
             round_trip(client, queue)
         channel.call("queue.declare", queue="declared while it was away")
-        own.wait_replaced("router", pid, BACK_SECONDS)
+        own.wait_replaced("router", pid)
         for queue in ("durable", "passing"):
             assert other.channel().call("queue.declare", queue=queue, passive=True).queue == queue
         for queue in ("durable", "passing", "owned"):
@@ -189,9 +174,9 @@ def test_one_after_the_other_under_load(own: Broker) -> None:
     with Producers(own.address, ["busy"] * 6):
         for _ in range(2):
             for role in ("acceptor", "shard", "router"):
-                own.wait_replaced(role, own.kill(role), BACK_SECONDS)
+                own.wait_replaced(role, own.kill(role))
                 served(own)
-    with reconnect(own) as client:
+    with own.connect() as client:
         channel = client.channel()
         channel.call("queue.purge", queue="busy")
         channel.call("queue.declare", queue="after", durable=True)
@@ -203,7 +188,7 @@ def served(broker: Broker) -> None:
 
     def consumed() -> bool:
         try:
-            with reconnect(broker) as client:
+            with broker.connect() as client:
                 channel = client.channel()
                 channel.call("basic.consume", queue="busy", no_ack=True)
                 for _ in range(50):
@@ -239,10 +224,10 @@ def test_messages_in_hand_survive_the_loss_of_a_router_and_an_acceptor(own: Brok
         for number in range(500):
             confirms.publish(b"%d" % number, "q")
         confirms.wait()
-    own.wait_replaced("router", own.kill("router"), BACK_SECONDS)
+    own.wait_replaced("router", own.kill("router"))
     for index in range(2):
-        own.wait_replaced("acceptor", own.kill("acceptor", index), BACK_SECONDS)
-    with reconnect(own) as client:
+        own.wait_replaced("acceptor", own.kill("acceptor", index))
+    with own.connect() as client:
         consume_all(client.channel())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.broker.flow import MARKS, RESUME, SIZE, STOP, most, settled_depth, wait_held
-from tests.outcomes import Confirms, wait_get
+from tests.outcomes import Confirms, wait_depth, wait_get
 from tests.producers import Drain, Producers
 from tests.raw import Address, Channel, Client
 from tests.waiting import settled, wait_for
@@ -118,6 +118,7 @@ def test_what_consumers_hold_unacknowledged_counts(address: Address, channel: Ch
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     channel.call("basic.consume", queue=queue)
     with Producers(address, [queue], size=SIZE, count=20_000) as producers:
+        wait_for(lambda: producers.blocked, what="a held producer")
         held = settled(lambda: len(channel.pending()))
         assert STOP <= held <= most(STOP)
         channel.send("basic.ack", delivery_tag=held - RESUME - 1, multiple=True)
@@ -206,11 +207,14 @@ def test_order_on_a_held_channel_is_kept(client: Client, channel: Channel, names
     assert wait_get(channel, free).body == b"behind"
 
 
-def test_one_full_queue_of_several_holds_the_publisher(channel: Channel, client: Client) -> None:
-    """A publish needs room in all the queues it goes to; each gets every message once."""
-    limits: tuple[dict[str, Any], ...] = ({}, MARKS, {})
-    queues = [channel.call("queue.declare", exclusive=True, arguments=arguments).queue for arguments in limits]
-    for queue in queues:
+def test_one_full_queue_of_several_holds_the_publisher(
+    channel: Channel, client: Client, names: Callable[[str], str]
+) -> None:
+    """It is the only one of them that has a limit; each gets every message once."""
+    limits: dict[str, dict[str, Any]] = {names("a"): {}, names("b"): MARKS, names("c"): {}}
+    queues = list(limits)
+    for queue, arguments in limits.items():
+        channel.call("queue.declare", queue=queue, arguments=arguments)
         channel.call("queue.bind", queue=queue, exchange="amq.direct", routing_key=queues[0])
     publisher = client.channel()
     count = 3 * STOP
@@ -238,4 +242,22 @@ def test_limits_of_the_node(tmp_path: Path) -> None:
         channel.call("queue.declare", queue="ring", durable=True, arguments={"x-max-length": 70})
         with Producers(broker.address, ["ring"], count=1000) as producers:
             wait_for(lambda: producers.done)
+            wait_depth(channel, "ring", 70)
             assert settled_depth(channel, "ring") == 70
+
+
+def test_dead_letters_wait_for_room(
+    address: Address, connect: Callable[..., Client], channel: Channel, names: Callable[[str], str]
+) -> None:
+    """The producers of the queue where they died are held in the end; all of it arrives, in order."""
+    work, dead, count = names("work"), names("dead"), 5000
+    channel.call("queue.declare", queue=dead, durable=True, arguments=MARKS)
+    dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead, "x-message-ttl": 1}
+    channel.call("queue.declare", queue=work, durable=True, arguments={**MARKS, **dead_letters})
+    with Producers(address, [work], size=SIZE, count=count, persistent=True):
+        wait_for(lambda: channel.depth(dead) >= STOP, what="the queue of dead letters to be full")
+        assert settled_depth(channel, dead) <= most(STOP)
+        assert channel.depth(work) + channel.depth(dead) < count
+        Drain(connect(), dead).take(count)
+    channel.call("queue.delete", queue=work)
+    channel.call("queue.delete", queue=dead)

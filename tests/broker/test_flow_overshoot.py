@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ops import status
 from tests.broker import Broker
 from tests.broker.flow import most
 from tests.producers import Drain, Ledger, Producers
@@ -102,6 +103,24 @@ def test_overshoot_and_memory_of_five_hundred_producers(tmp_path: Path, honour: 
         reach(watch, seconds=55)
         assert broker.pss() - before < 50 * MIB
         assert watch.deepest <= 12_000
+        assert producers.alive == 500
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_overshoot_in_bytes_of_five_hundred_producers(tmp_path: Path) -> None:
+    """At most 2 MiB of content above the mark, and what is published for the queue says so."""
+    marks = {"qpid.flow_stop_size": 64 * MIB, "qpid.flow_resume_size": 48 * MIB}
+    with (
+        Broker(tmp_path, acceptors=2, shards=2) as broker,
+        watched(broker.address, "q", marks) as watch,
+        Producers(broker.address, ["q"] * 500, size=4096) as producers,
+    ):
+        wait_for(lambda: broker.queues()[0].saturated, timeout=120)
+        Drain(watch.client, "q").take(20_000)
+        wait_for(lambda: broker.queues()[0].saturated, timeout=120)
+        (queue,) = status.collect(tmp_path / "data").queues
+        assert queue["over_bytes"] <= queue["over_bytes_bound"] == 2 * MIB
         assert producers.alive == 500
 
 

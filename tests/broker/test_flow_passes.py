@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import select
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.broker import Broker
 from tests.broker.flow import MARKS, SIZE, STOP, wait_held
 from tests.frames import publish_frames
 from tests.outcomes import wait_depth, wait_get
-from tests.producers import Producers
+from tests.producers import Drain, Producers
 from tests.raw import Address, Channel, Client
 from tests.waiting import wait_for
 
@@ -51,8 +55,7 @@ def test_settling_getting_and_cancelling_go_on(
     third = consumer.take("basic.deliver")
     assert third.body == b"3"
     assert consumer.call("basic.cancel", consumer_tag="c").consumer_tag == "c"
-    got = consumer.get(work)
-    assert got and got.body == b"4"
+    assert wait_get(consumer, work).body == b"4"
     consumer.send("basic.reject", delivery_tag=third.delivery_tag, requeue=True)
     wait_depth(channel, work, 2)
     assert channel.depth(queue) < HELD
@@ -74,15 +77,14 @@ def test_heartbeats_go_both_ways_while_the_socket_is_full(
     publisher = client.channel()
     octets = publish_frames(publisher.number, bytes(64 * SIZE), routing_key=queue)
     sent = fill_socket(client, octets)
-    before, deadline = client.heartbeats, time.monotonic() + 5
-    while time.monotonic() < deadline:
-        assert not client.hung_up(timeout=0.2)
-    assert client.heartbeats >= before + 3
+    goal = client.heartbeats + 8  # two a second: long after a silent peer would have been dropped
+    wait_for(lambda: not client.hung_up(timeout=0.2) and client.heartbeats >= goal, what="heartbeats")
     drain = channel.client.channel()
     drain.call("basic.consume", queue=queue, no_ack=True)
     client.write(octets[sent % len(octets) :] if sent % len(octets) else b"")
     for _ in range(-(-sent // len(octets))):
         drain.take("basic.deliver")
+        client.heartbeat()
     publisher.call("queue.declare", exclusive=True)
 
 
@@ -136,6 +138,26 @@ def test_peer_that_dies_while_held_is_noticed(
     assert channel.call("queue.declare", queue=work, passive=True).consumers == 0
 
 
+def test_peer_that_hangs_up_while_held_leaves_nothing(
+    broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
+) -> None:
+    """It has closed its side in order, with more in the socket than is read from a paused one for a long time."""
+    client = connect()
+    publisher = client.channel()
+    hold(publisher, queue)
+    client.write(6 * publish_frames(publisher.number, bytes(64 * SIZE), routing_key=queue))
+    wait_for(lambda: [held for held in broker.held() if held["paused"] and held["causes"][0].get("name") == queue])
+    client.socket.shutdown(socket.SHUT_WR)
+    assert client.hung_up()
+    channel.call("queue.delete", queue=queue)
+    wait_for(lambda: parked(broker) == 0)
+
+
+def parked(broker: Broker) -> int:
+    status = json.loads(broker.penstock("status", "--json").stdout)
+    return sum(process["parked_bytes"] + process["paused_connections"] for process in status["processes"])
+
+
 def test_held_producer_that_leaves_lets_the_others_in(
     address: Address, connect: Callable[[], Client], channel: Channel, queue: str
 ) -> None:
@@ -149,3 +171,24 @@ def test_held_producer_that_leaves_lets_the_others_in(
     drain = channel.client.channel()
     drain.call("basic.consume", queue=queue, no_ack=True)
     wait_for(lambda: drain.take("basic.deliver").body == b"the last one", interval=0)
+
+
+def test_parked_contents_go_to_disk_beyond_the_share_of_memory(tmp_path: Path) -> None:
+    """In a file without a name, which is empty again when all of it has gone."""
+    settings = ("flow.parked_memory=128 KiB", "flow.parking_bytes=64 KiB")
+    with Broker(tmp_path, *settings) as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="full", durable=True, arguments=MARKS)
+        with Producers(broker.address, ["full"] * 10, size=SIZE, count=1000) as producers:
+            wait_held(channel, "full", producers)
+            wait_for(lambda: spooled(broker) > 200_000, what="contents to go to disk")
+            Drain(client, "full").take(10_000)
+            wait_for(lambda: spooled(broker) == 0, what="the file to be empty")
+            assert producers.alive == 10
+
+
+def spooled(broker: Broker) -> int:
+    """Octets of the file of parked contents."""
+    (pid,) = broker.children("acceptor")
+    files = [each for each in Path(f"/proc/{pid}/fd").iterdir() if "/parked-" in os.readlink(each)]
+    return sum(os.stat(each).st_size for each in files)

@@ -81,6 +81,38 @@ def test_flow_ok_is_not_waited_for(connect: Callable[..., Client], channel: Chan
     assert publisher.call("queue.declare", exclusive=True).queue
 
 
+def test_a_client_that_publishes_on_after_its_flow_ok_is_told_no_more(
+    broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
+) -> None:
+    """It is paused at once instead, as long as it is connected; operators see it; another connection is told."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect(properties=JAVA)
+    publisher = client.channel()
+    fill(publisher, queue, 2 * STOP)
+    assert publisher.take("channel.flow").active is False
+    publisher.send("channel.flow-ok", active=False)
+    for number in range(2 * STOP, 3 * STOP):
+        publisher.publish(b"%d" % number, queue)
+    (held,) = wait_for(lambda: [each for each in broker.held() if each["ignores_flow"]])
+    assert held["client"].startswith("RabbitMQ")
+    drained(channel, queue, 3 * STOP)
+    assert publisher.take("channel.flow").active is True
+    publisher.send("channel.flow-ok", active=True)
+    client.take("connection.unblocked")
+    for number in range(2 * STOP):
+        publisher.publish(b"%d" % number, queue)
+    wait_for(lambda: any(each["ignores_flow"] and each["paused"] for each in broker.held()))
+    another = connect(properties=JAVA).channel()
+    another.publish(b"another", queue)
+    assert another.take("channel.flow").active is False
+    for _ in range(2 * STOP + 1):
+        wait_get(channel, queue)
+    client.take("connection.unblocked")
+    assert "channel.flow" not in client.arrived()
+    lines = [json.loads(line) for line in broker.log.splitlines() if '"flow ignored"' in line]
+    assert [line["connection"] for line in lines].count(held["connection"]) == 1
+
+
 def test_channel_flow_instead_of_flow_ok_is_taken_for_it(
     connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
@@ -129,7 +161,6 @@ def test_connection_blocked(connect: Callable[..., Client], channel: Channel, qu
     assert str(RESUME) in reason
     drained(channel, queue, 2 * STOP)
     client.take("connection.unblocked")
-    assert not client.pending()
 
 
 def test_connection_blocked_once_for_several_queues(
@@ -143,6 +174,7 @@ def test_connection_blocked_once_for_several_queues(
         fill(publisher, queue, 2 * STOP)
     client.take("connection.blocked")
     for queue in queues:
+        wait_for(lambda queue=queue: channel.depth(queue) > STOP, what="a full queue")
         assert settled_depth(channel, queue) < 2 * STOP
     drained(channel, queues[0], 2 * STOP)
     publishers[0].call("queue.declare", exclusive=True)

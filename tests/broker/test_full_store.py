@@ -127,7 +127,7 @@ def test_a_store_that_cannot_be_written_holds_its_producers(tmp_path: Path) -> N
         assert len(lines(broker, "store in trouble")) == 1
         (over,) = lines(broker, "store works again")
         assert over["seconds"] > 0
-        broker.wait_replaced("shard", broker.kill("shard"), 20)
+        broker.wait_replaced("shard", broker.kill("shard"))
         with Client.connect(broker.address) as client:
             rest = list(range(5, confirms.published))
             assert consumed(client.channel(), "q", len(rest)) == rest
@@ -157,7 +157,7 @@ def test_a_shard_whose_store_cannot_be_opened_is_tried_again(tmp_path: Path) -> 
         with Client.connect(broker.address) as client:
             assert consumed(client.channel(), other, 1) == [queues.index(other)]
         aside.rename(file)
-        broker.wait_replaced("shard", pid, 20)
+        broker.wait_replaced("shard", pid)
         with Client.connect(broker.address) as client:
             for number, queue in enumerate(queues):
                 if queue != other:

@@ -10,8 +10,7 @@ import pytest
 
 from tests.broker import Broker
 from tests.outcomes import Confirms, wait_get
-from tests.raw import Client, HungUp
-from tests.waiting import wait_for
+from tests.raw import Client
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
@@ -68,17 +67,10 @@ def test_what_was_lent_survives_its_owner(own: Broker) -> None:
         channel.call("basic.consume", queue="q")
         publish(clients[1], "q", bodies)
         assert [channel.take("basic.deliver").body for _ in bodies] == bodies
-        own.wait_replaced("acceptor", own.kill("acceptor"), 20)
+        own.wait_replaced("acceptor", own.kill("acceptor"))
         for client in clients:
             client.kill()
-
-        def back() -> Client | None:
-            try:
-                return Client.connect(own.address)
-            except (HungUp, OSError):
-                return None
-
-        client = wait_for(back, 20)
+        client = own.connect()
         got = client.channel()
         assert [wait_get(got, "q").body for _ in bodies] == bodies
         client.close()

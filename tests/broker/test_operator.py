@@ -123,7 +123,7 @@ def test_a_stop_ends_by_itself(flow: Callable[..., Any], channel: Channel, queue
     flow("stop", "--queue", queue, "--for", "500 ms")
     channel.publish(b"later", queue)
     assert wait_get(channel, queue).body == b"later"
-    assert flow("stops") == []
+    wait_for(lambda: flow("stops") == [], what="no stop any more")
 
 
 def test_a_transaction_waits_for_a_stop(

@@ -135,7 +135,7 @@ def test_it_is_there_after_the_router_died(
     policy(max_length=3)
     policy(operator=True, max_length=2)
     pid = broker.kill("router")
-    broker.wait_replaced("router", pid, 10)
+    broker.wait_replaced("router", pid)
     channel.call("queue.declare", queue=queue)
     for _ in range(5):
         channel.publish(b"x", queue)

@@ -294,3 +294,17 @@ def test_reject_publish_nacks_what_is_too_much(channel: Channel, queue: str) -> 
     assert bodies(channel, queue) == [b"0", b"1"]
     channel.publish(b"again", queue)
     assert channel.take("basic.ack", "basic.nack").name == "basic.ack"
+
+
+@pytest.mark.usefixtures("penstock_only")
+def test_reject_returns_what_is_mandatory_and_too_much(channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments={"x-max-length": 1, "x-overflow": "reject"})
+    channel.call("confirm.select")
+    channel.publish(b"0", queue, mandatory=True)
+    assert channel.take("basic.ack").delivery_tag == 1
+    channel.publish(b"1", queue, mandatory=True)
+    returned = channel.next()
+    assert (returned.name, returned.code, returned.body) == ("basic.return", 311, b"1")
+    assert returned.properties["headers"] == {"x-flow-queue": queue, "x-flow-count": 1, "x-flow-max-count": 1}
+    assert channel.next().name == "basic.nack"
+    assert bodies(channel, queue) == [b"0"]

@@ -51,6 +51,8 @@ def test_acceptors_are_replaced_while_clients_come_and_go(tmp_path: Path) -> Non
         for number in range(50):
             for confirm in confirms:
                 confirm.publish(b"%d" % number, "q", delivery_mode=2)
+        for channel in channels:
+            channel.call("queue.declare", queue="q", passive=True)  # behind all that it has published
         visitor = Visitor(broker)
         done = broker.penstock("restart", "acceptors")
         visitor.stop()

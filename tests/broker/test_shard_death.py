@@ -15,7 +15,6 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
-BACK_SECONDS = 15.0
 QUEUES = [f"q-{number}" for number in range(8)]
 PERSISTENT = 2
 
@@ -28,7 +27,7 @@ def own(tmp_path: Path) -> Iterator[Broker]:
 
 def kill_shards(broker: Broker) -> None:
     for index in range(2):
-        broker.wait_replaced("shard", broker.kill("shard", index), BACK_SECONDS)
+        broker.wait_replaced("shard", broker.kill("shard", index))
 
 
 def declare(channel: Channel, **arguments: object) -> None:
@@ -103,7 +102,7 @@ def test_publishers_with_confirms_lose_nothing_and_nothing_comes_twice(own: Brok
             pid = own.kill("shard", round % 2)
             unconfirmed |= {numbers[tag - 1] for tag in confirms.gather()}
             publish(confirms, range(500 * round + 400, 500 * round + 500))
-            own.wait_replaced("shard", pid, BACK_SECONDS)
+            own.wait_replaced("shard", pid)
             take()
             confirms.wait()
         assert not confirms.nacked
@@ -125,6 +124,6 @@ def test_a_transaction_is_done_once_though_its_shards_die(own: Broker) -> None:
             channel.send("tx.commit")
             pid = own.kill("shard", round % 2)
             channel.take("tx.commit-ok", timeout=30)
-            own.wait_replaced("shard", pid, BACK_SECONDS)
+            own.wait_replaced("shard", pid)
         for queue in QUEUES:
             wait_depth(channel, queue, 80)

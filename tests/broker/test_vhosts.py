@@ -100,7 +100,7 @@ def test_a_command_outlives_the_router(broker: Broker) -> None:
     name = f"v-{uuid4().hex[:8]}"
     broker.call("vhost_add", name=name)
     pid = broker.kill("router")
-    broker.wait_replaced("router", pid, 10)
+    broker.wait_replaced("router", pid)
 
     def listed() -> list[str]:
         try:

@@ -1,14 +1,17 @@
-"""Producers that will be held: `python -m tests.clients.hold LIBRARY URL QUEUE COUNT SIZE`.
+"""Producers that will be held: `python -m tests.clients.hold LIBRARY JOB`, the job as JSON.
 
 Each publishes as fast as its library lets it, then proves on the same channel that its connection is alive, and says
-so. Any error ends it with exit code 1.
+so. Any error ends the process with exit code 1.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,55 +22,116 @@ import pika
 from tests.producers import STAMP
 
 
-def bodies(count: int, size: int) -> Iterator[bytes]:
-    """Numbered as `tests.producers.Ledger` expects, of producer 0."""
-    padding = bytes(size - STAMP.size)
-    return (STAMP.pack(0, number) + padding for number in range(count))
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What each of `connections` producers publishes: `count` messages of `size` octets to an exchange with the name of
+    the queue as routing key, and each to the queue `also`, if there is one; with confirms, or in one transaction.
+
+    The first is the producer of number `first`, as bodies are numbered for `tests.producers.Ledger`.
+    """
+
+    url: str
+    queue: str
+    count: int
+    size: int
+    exchange: str = ""
+    also: str = ""
+    confirms: bool = False
+    tx: bool = False
+    connections: int = 1
+    first: int = 0
+
+    @property
+    def keys(self) -> list[str]:
+        return [self.queue, self.also] if self.also else [self.queue]
+
+    @property
+    def producers(self) -> range:
+        return range(self.first, self.first + self.connections)
+
+    def bodies(self, producer: int) -> Iterator[bytes]:
+        padding = bytes(self.size - STAMP.size)
+        return (STAMP.pack(producer, number) + padding for number in range(self.count))
 
 
-def with_pika(url: str, queue: str, count: int, size: int) -> None:
-    with pika.BlockingConnection(pika.URLParameters(f"{url}?heartbeat=5")) as connection:
+def say(word: str) -> None:
+    print(f"{word}\n", end="", flush=True)
+
+
+def with_pika(job: Job, producer: int) -> None:
+    with pika.BlockingConnection(pika.URLParameters(f"{job.url}?heartbeat=5")) as connection:
         channel = connection.channel()
-        print("publishing", flush=True)
-        for body in bodies(count, size):
-            channel.basic_publish("", queue, body)
+        if job.confirms:
+            channel.confirm_delivery()
+        if job.tx:
+            channel.tx_select()
+        say("publishing")
+        for body in job.bodies(producer):
+            for key in job.keys:
+                channel.basic_publish(job.exchange, key, body)
+        if job.tx:
+            channel.tx_commit()
         channel.queue_declare("", exclusive=True)
-        print("alive", flush=True)
+        say("alive")
 
 
-def with_py_amqp(url: str, queue: str, count: int, size: int) -> None:
-    with amqp.Connection(urlsplit(url).netloc.rpartition("@")[2], heartbeat=0) as connection:
+def with_py_amqp(job: Job, producer: int) -> None:
+    address = urlsplit(job.url).netloc.rpartition("@")[2]
+    with amqp.Connection(address, heartbeat=0, confirm_publish=job.confirms) as connection:
         channel = connection.channel()
-        print("publishing", flush=True)
-        for body in bodies(count, size):
-            channel.basic_publish(amqp.Message(body), routing_key=queue)
+        if job.tx:
+            channel.tx_select()
+        say("publishing")
+        for body in job.bodies(producer):
+            for key in job.keys:
+                channel.basic_publish(amqp.Message(body), exchange=job.exchange, routing_key=key)
+        if job.tx:
+            channel.tx_commit()
         channel.queue_declare("", exclusive=True)
-        print("alive", flush=True)
+        say("alive")
 
 
-def with_aio_pika(url: str, queue: str, count: int, size: int) -> None:
-    async def publish() -> None:
-        connection = await aio_pika.connect(f"{url}?heartbeat=5")
-        failed: list[Any] = []
-        connection.close_callbacks.add(lambda _, error: failed.append(error))
-        async with connection:
-            channel = await connection.channel(publisher_confirms=False)
-            print("publishing", flush=True)
-            for body in bodies(count, size):
-                await channel.default_exchange.publish(aio_pika.Message(body), routing_key=queue)
-            await channel.declare_queue(exclusive=True)
-            assert not failed, failed
-            print("alive", flush=True)
+async def with_aio_pika(job: Job, producer: int) -> None:
+    connection = await aio_pika.connect(f"{job.url}?heartbeat=5")
+    failed: list[Any] = []
+    connection.close_callbacks.add(lambda _, error: failed.append(error))
+    async with connection:
+        channel = await connection.channel(publisher_confirms=job.confirms)
+        exchange = await channel.get_exchange(job.exchange, ensure=False) if job.exchange else channel.default_exchange
+        transaction = channel.transaction() if job.tx else None
+        if transaction is not None:
+            await transaction.select()
+        say("publishing")
+        for body in job.bodies(producer):
+            for key in job.keys:
+                await exchange.publish(aio_pika.Message(body), routing_key=key)
+        if transaction is not None:
+            await transaction.commit()
+        await channel.declare_queue(exclusive=True)
+        assert not failed, failed
+        say("alive")
 
-    asyncio.run(publish())
+
+def in_threads(work: Callable[[Job, int], None]) -> Callable[[Job], None]:
+    def run(job: Job) -> None:
+        with ThreadPoolExecutor(job.connections) as threads:
+            list(threads.map(lambda producer: work(job, producer), job.producers))
+
+    return run
 
 
-LIBRARIES: dict[str, Callable[[str, str, int, int], None]] = {
-    "pika": with_pika,
-    "py-amqp": with_py_amqp,
-    "aio-pika": with_aio_pika,
+def in_a_loop(job: Job) -> None:
+    async def run() -> None:
+        await asyncio.gather(*(with_aio_pika(job, producer) for producer in job.producers))
+
+    asyncio.run(run())
+
+
+LIBRARIES: dict[str, Callable[[Job], None]] = {
+    "pika": in_threads(with_pika),
+    "py-amqp": in_threads(with_py_amqp),
+    "aio-pika": in_a_loop,
 }
 
 if __name__ == "__main__":
-    library, url, queue, count, size = sys.argv[1:]
-    LIBRARIES[library](url, queue, int(count), int(size))
+    LIBRARIES[sys.argv[1]](Job(**json.loads(sys.argv[2])))

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from tests.outcomes import wait_depth, wait_get
 from tests.raw import Address, Channel
 from tests.waiting import PATIENCE
 
@@ -35,11 +36,12 @@ def tools(address: Address) -> Tools:
     return Tools(address)
 
 
-def test_declare_publish_get_delete(tools: Tools, queue: str) -> None:
+def test_declare_publish_get_delete(tools: Tools, channel: Channel, queue: str) -> None:
     assert tools.run("declare-queue", "-q", queue).strip() == queue
     tools.run("publish", "-r", queue, "-b", "by option", "-C", "text/plain", "-p")
     tools.run("publish", "-r", queue, stdin="by standard input")
     tools.run("publish", "-r", queue, "--line-buffered", stdin="line 1\nline 2\n")
+    wait_depth(channel, queue, 4)
     assert tools.run("get", "-q", queue) == "by option"
     assert tools.run("get", "-q", queue) == "by standard input"
     assert tools.run("delete-queue", "-q", queue).strip() == "2"
@@ -59,7 +61,7 @@ def test_consume(tools: Tools, channel: Channel, queue: str) -> None:
     assert tools.run("consume", "-q", queue, "-c", "4", "-p", "1", "cat") == "".join(
         f"message {number}\n" for number in range(4)
     )
-    assert [event.body for event in [channel.get(queue)] if event] == [b"message 4\n"]
+    assert wait_get(channel, queue).body == b"message 4\n"
     assert channel.get(queue) is None
 
 

@@ -225,8 +225,8 @@ def test_py_amqp_return(amqp_connection: amqp.Connection) -> None:
 
 def test_py_amqp_heartbeat(address: Address) -> None:
     """A connection that only ticks stays open."""
-    with amqp.Connection(f"{address.host}:{address.port}", heartbeat=1) as connection:
-        for _ in range(12):
+    with amqp.Connection(f"{address.host}:{address.port}", heartbeat=2) as connection:
+        for _ in range(28):
             connection.heartbeat_tick()
             try:
                 connection.drain_events(timeout=0.25)

@@ -8,11 +8,12 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.raw import Address
 from tests.waiting import wait_for
 
@@ -27,7 +28,7 @@ def serve(directory: Path) -> Iterator[Address]:
     epmd = shutil.which("epmd")
     if not SERVER.exists() or epmd is None:
         pytest.skip("Debian's rabbitmq-server is not installed")
-    amqp, distribution, names = _free_ports(3)
+    amqp, distribution, names = (free_port() for _ in range(3))
     address = Address("127.0.0.1", amqp)
     own = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
     environment = own | _environment(directory, amqp, distribution, names)
@@ -57,12 +58,6 @@ def _environment(directory: Path, amqp: int, distribution: int, names: int) -> d
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         "LC_ALL": "C.UTF-8",
     }
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _answers(address: Address) -> bool:

@@ -4,7 +4,7 @@ events      what clients saw happen: a list
 checker     the rules: reads that list, names what is wrong
 plan        the queues of a run, their arguments and what each may do with a message
 node        the broker under test: how it is reached, killed, counted
-publishers, consumers, movers, declarer, guests
+publishers, consumers, leasers, movers, declarer, guests
             clients that note what they do
 drain       counts a node at rest against what can be got out of it
 rounds      load, faults, rest, check; again and again

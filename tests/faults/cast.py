@@ -10,9 +10,10 @@ from tests.faults.consumers import Consumer, Getter
 from tests.faults.declarer import Declarer
 from tests.faults.events import Record
 from tests.faults.guests import Guest
+from tests.faults.leasers import Leaser
 from tests.faults.movers import Mover
 from tests.faults.node import Node
-from tests.faults.plan import MARKER_ARGUMENTS, Plan, QueuePlan, marker
+from tests.faults.plan import MARKER_ARGUMENTS, MARKERS, Plan, QueuePlan, marker
 from tests.faults.publishers import SMALL, Committer, Publisher, Route
 
 BOTH = "to both"
@@ -45,14 +46,35 @@ def declare(node: Node, plan: Plan) -> None:
             channel.call("queue.declare", queue=marker(plan, shard), durable=True, arguments=MARKER_ARGUMENTS)
         for exchange in plan.exchanges():
             channel.call("exchange.declare", exchange=exchange, type="direct", durable=True)
+        channel.call("exchange.declare", exchange=MARKERS, type="direct", durable=True)
+        for shard in range(plan.shards):
+            channel.call("queue.bind", queue=marker(plan, shard), exchange=MARKERS, routing_key=MARKERS)
         for exchange, key, queue_name in plan.bindings:
             channel.call("queue.bind", queue=queue_name, exchange=exchange, routing_key=key)
 
 
+def nobody(node: Node, record: Record, seed: object) -> tuple[Plan, Cast]:
+    """A cast before anyone is in it who publishes or reads."""
+    plan = Plan(node.vhost)
+    return plan, Cast(plan, [], [], Declarer(node, record, "declarer", seed), Guest(node, record, "guest", seed))
+
+
+def leasing(node: Node, record: Record, seed: object) -> Cast:
+    """Two that read each queue side by side, by leases."""
+    plan, cast = nobody(node, record, seed)
+    for shard in range(plan.shards):
+        queue = plan.add("leased", shard, shared=True)
+        route = Route("", queue.name, (queue.name,))
+        cast.publishers.append(Publisher(node, record, queue.name, seed, route, window=300, burst=20))
+        for name in ("one", "two"):
+            reader = f"{queue.name}/{name}"
+            cast.readers.append(Leaser(node, record, reader, seed, queue, marker(plan, shard)))
+    return cast
+
+
 def everybody(node: Node, record: Record, seed: object) -> Cast:
     """The whole cast. Names are those of queues: a queue's ordinary reader and publisher are called as it is."""
-    plan = Plan(node.vhost)
-    cast = Cast(plan, [], [], Declarer(node, record, "declarer", seed), Guest(node, record, "guest", seed))
+    plan, cast = nobody(node, record, seed)
 
     def publisher(*queues: QueuePlan, name: str = "", **options: Any) -> None:
         routes = [Route("", queue.name, (queue.name,)) for queue in queues]
@@ -80,9 +102,37 @@ def everybody(node: Node, record: Record, seed: object) -> Cast:
     for name in ("one", "two"):
         publisher(full, name=f"full/{name}", window=60, burst=20, polite=name == "two", **FEW_BYTES)
     consumer(full, prefetch=10, pause=0.05)
+    impatient = plan.add(
+        "impatient", 0, {"qpid.flow_stop_count": 30, "qpid.flow_resume_count": 10, "x-hold": "park 200 ms, reject"}
+    )
+    publisher(impatient, window=60, burst=20, returns=True, **FEW_BYTES)
+    consumer(impatient, prefetch=10, pause=0.05)
     refusing = plan.add("refusing", 0, {"x-max-length": 30, "x-overflow": "reject-publish"})
     publisher(refusing, window=60, burst=20)
     consumer(refusing, prefetch=10, pause=0.05)
+
+    spilled = plan.add("spilled", 1, {"x-overflow": "spill", "x-max-length": 5})
+    publisher(spilled, window=300, burst=20, **FEW_BYTES)
+    consumer(spilled, prefetch=10, pause=0.02)
+    paced = plan.add("paced", 0, {"x-pace-depth": 20, "qpid.flow_stop_count": 60})
+    publisher(paced, window=100, burst=20, **FEW_BYTES)
+    consumer(paced, prefetch=10, pause=0.05)
+    last_value = plan.add("last-value", 1, {"x-overflow": "last-value"}, keeps=7, by_key=True)
+    publisher(last_value, keyed=last_value)
+    consumer(last_value, prefetch=5, pause=0.08)
+    marks = {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}
+    subscribed = [plan.add(stem, shard, marks) for shard, stem in enumerate(("quick", "lagging"))]
+    plan.bind(BOTH, "subscribed", *subscribed)
+    route = Route(BOTH, "subscribed", tuple(queue.name for queue in subscribed))
+    cast.publishers.append(Publisher(node, record, "subscribed", seed, route, window=60, burst=20, sizes=SMALL))
+    consumer(subscribed[0])
+    consumer(subscribed[1], prefetch=10, pause=0.05)
+    full_dead = plan.add("full-dead", 1, marks, repeats=True, waited_for=True)
+    dying = [plan.add_dead("dying-full", shard, full_dead) for shard in range(plan.shards)]
+    for queue in dying:
+        publisher(queue, **FEW_BYTES)
+    consumer(*dying, rejects=0.4)
+    consumer(full_dead, prefetch=5, pause=0.02)
 
     near = [plan.add("near-dead", shard) for shard in range(plan.shards)]
     far = [plan.add("far-dead", shard, repeats=True) for shard in range(plan.shards)]

@@ -1,8 +1,8 @@
 """The rules. They read the events of a run in order and name what is wrong, one line each.
 
 Lost: at rest every confirmed message, on each queue it was published to, has been acked by a reader; or has been
-dead-lettered and acked there; or a ring had so many later ones that it may have dropped it. What a reader rejected
-(`Done`) must have been acked where dead letters come, confirmed or not.
+dead-lettered and acked there; or a ring had so many later ones that it may have dropped it, or a last-value queue one
+with the same key. What a reader rejected (`Done`) must have been acked where dead letters come, confirmed or not.
 
 Again: what was settled for good (`Done`) is not delivered again, nor anything that was published before a rest, nor on
 the same connection anything that it has acked or rejected. Queues that get dead letters from another shard are free of
@@ -14,9 +14,10 @@ Whatever comes a second time must say `redelivered`. That is owed only where a s
 two faults: what a shard notes of its first deliveries from a queue may die with it. So may what it notes of messages
 that expired or were dropped, whose dead letters may come twice unmarked.
 
-Order: per queue, reader, publisher, life of the publisher and (where the queue serves by it) priority, numbers of what
-is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they were
-published if their queue has no reader. A fault may bring back what a ring dropped or what expired, out of order.
+Order: per queue, reader, publisher, life of the publisher and (where the queue goes by it) priority or key, numbers of
+what is not redelivered ascend. Dead letters come in the order in which one connection rejected them, or in which they
+were published if their queue has no reader. A fault may bring back what a ring dropped or what expired, out of order,
+and to one reader of several what another had in hand.
 
 Refused: what was nacked does not come. Whole: if anything of the part of a transaction that one shard has was settled
 for good, all of it has come. Moved: a message that was confirmed before any fault and whose last reader took it over
@@ -172,8 +173,8 @@ class Checker:
         """The first time that a message comes it comes after those before it."""
         message = event.message
         if queue.name in sent.queues:
-            priority = sent.priority if queue.by_priority else 0
-            self._ascend((queue.name, event.reader, message.publisher, sent.life, priority), message.number, message)
+            line = queue.key_of(message.number) if queue.by_key else sent.priority if queue.by_priority else 0
+            self._ascend((queue.name, event.reader, message.publisher, sent.life, line), message.number, message)
             return
         for source in (name for name in sent.queues if self.queues[name].dead_to == queue.name):
             rejections = self._rejected.get((source, message), [])
@@ -184,8 +185,9 @@ class Checker:
                 self._ascend((queue.name, source, message.publisher, sent.life), message.number, message)
 
     def _forget_order(self) -> None:
-        """What dropped out of a queue by itself may be there again."""
-        for key in [key for key in self._last if self.queues[str(key[0])].falls_out]:
+        """What dropped out of a queue by itself, or was in another reader's hand, may be there again."""
+        queues = {name for name, queue in self.queues.items() if queue.falls_out or queue.shared}
+        for key in [key for key in self._last if key[0] in queues]:
             del self._last[key]
 
     def _ascend(self, key: tuple[object, ...], number: int, message: Message) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.faults.actor import Actor, arrived
 from tests.faults.events import Delivered, Done, How, Message, Record, Settled
 from tests.faults.node import Node
-from tests.faults.plan import QueuePlan
+from tests.faults.plan import MARKERS, QueuePlan
 from tests.faults.publishers import PERSISTENT
 from tests.frames import Event
 from tests.raw import Channel, Client
@@ -26,7 +26,9 @@ class Reader(Actor):
         self.marker = marker
         self.hand: dict[int, Message] = {}
         self._unsafe: list[Done] = []
-        self._markers: deque[list[Done]] = deque()
+        self._since = 0
+        """How often the queue had moved when the first of these was settled."""
+        self._markers: deque[tuple[int, list[Done]]] = deque()
         """What is safe when the confirms that are still to come have come, oldest first."""
 
     def open(self, client: Client) -> Channel:
@@ -54,6 +56,7 @@ class Reader(Actor):
         messages = [self.hand.pop(tag) for tag in tags]
         self.record.note_all(Settled(self.queue.name, self.name, self.life, message, how) for message in messages)
         if how is not How.REQUEUE:
+            self._since = self._since if self._unsafe else self.moves
             self._unsafe += [Done(self.queue.name, message, how) for message in messages]
         for tag in tags[-1:] if multiple else tags:
             if how is How.ACK:
@@ -63,17 +66,28 @@ class Reader(Actor):
             else:
                 channel.send("basic.reject", delivery_tag=tag, requeue=how is How.REQUEUE)
 
+    @property
+    def moves(self) -> int:
+        """How often the queue has begun or ended to move."""
+        return self.node.moved[self.queue.name] if self.node.moved is not None else 0
+
     def mark(self, channel: Channel) -> None:
-        """Publish behind what was settled."""
+        """Publish behind what was settled; where queues move, to all shards."""
         if self._unsafe:
-            channel.publish(b"", self.marker, delivery_mode=PERSISTENT)
-            self._markers.append(self._unsafe)
+            where = (self.marker, "") if self.node.moved is None else (MARKERS, MARKERS)
+            channel.publish(b"", *where, delivery_mode=PERSISTENT)
+            self._markers.append((self._since, self._unsafe))
             self._unsafe = []
 
     def confirmed(self, event: Event) -> None:
-        """A marker is kept, so everything before it is."""
+        """A marker is kept, so everything before it is, unless the queue was on its way to another shard."""
         while self._markers and self._first_marker <= event.delivery_tag:
-            self.record.note_all(self._markers.popleft())
+            since, settled = self._markers.popleft()
+            if since == self.moves and since % 2 == 0:
+                self.record.note_all(settled)
+            else:
+                self._since = self.moves
+                self._unsafe = settled + self._unsafe
             self._first_marker += 1
 
     def wait_safe(self, channel: Channel) -> None:
@@ -82,6 +96,7 @@ class Reader(Actor):
 
         def safe() -> bool:
             self.note(arrived(channel, 0.05))
+            self.mark(channel)
             return not self._markers
 
         wait_for(safe, PATIENCE, f"{self.name}: settlements kept", interval=0)

@@ -51,13 +51,20 @@ static struct trouble *trouble;
 static unsigned sleep_us;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A variable of the environment, or NULL; a copy, for a process that sets its title overwrites where it was. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? strdup(value) : NULL;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("DISK_TROUBLE"), *us = getenv("DISK_SLEEP_US");
-    root = getenv("DISK_ROOT");
+    root = variable("DISK_ROOT");
     root_size = root ? strlen(root) : 0;
-    images = getenv("DISK_IMAGES");
-    boot = getenv("DISK_BOOT");
+    images = variable("DISK_IMAGES");
+    boot = variable("DISK_BOOT");
     sleep_us = us ? (unsigned)atoi(us) : 0;
     if (path) {
         int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);

@@ -30,12 +30,14 @@ class Drain:
         self.kept: list[Done] = []
 
     def run(self) -> None:
-        """First what may die by itself, then, counted, all the others; then it is seen that nothing is left."""
+        """First what changes by itself, then, counted, all the others; then it is seen that nothing is left."""
         self._settled()
         queues = self.plan.queues.values()
         with self.node.connect() as client:
             self._empty(client, [queue for queue in queues if queue.dies_unread])
             self._settled()
+            while self._empty(client, [queue for queue in queues if queue.waited_for]):
+                self._settled()
             self._empty(client, queues)
             if not self._nothing_left():
                 return
@@ -51,7 +53,8 @@ class Drain:
     def _wrong(self, what: str) -> None:
         self.record.note(Wrong(what))
 
-    def _empty(self, client: Client, queues: Iterable[QueuePlan]) -> None:
+    def _empty(self, client: Client, queues: Iterable[QueuePlan]) -> int:
+        """How many messages came."""
         drains = [_QueueDrain(self, client, queue, self.node.counts()[queue.name]) for queue in queues]
         deadline = time.monotonic() + PATIENCE
         quiet = time.monotonic()
@@ -63,6 +66,7 @@ class Drain:
         for drain in drains:
             for difference in drain.end():
                 self._wrong(difference)
+        return sum(drain.count for drain in drains)
 
     def _nothing_left(self) -> bool:
         """Whether every queue is empty, the gauges say."""
@@ -134,7 +138,10 @@ class _QueueDrain:
         counts, came = self.counts, (self.count, self.octets)
         if counts.unacked or counts.unacked_bytes:
             yield f"{self.queue.name}: {counts} and nobody reads it"
-        if self.queue.dies_unread:
+        if self.queue.waited_for:
+            if came < (counts.ready, counts.ready_bytes):
+                yield f"{self.queue.name}: {came} came, counted were {counts}"
+        elif self.queue.dies_unread:
             if came > (counts.ready, counts.ready_bytes):
                 yield f"{self.queue.name}: {came} came, counted were {counts}"
         elif came != (counts.ready, counts.ready_bytes):

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +57,8 @@ class Node:
     def __init__(self, directory: Path, *assignments: str, environment: Mapping[str, str] | None = None) -> None:
         self.vhost = f"faults-{os.getpid()}-{directory.name}"
         self.broker = Broker(directory, *assignments, acceptors=ACCEPTORS, shards=SHARDS, environment=environment)
+        self.moved: Counter[str] | None = None
+        """Where queues move: how often each one began or ended to do so; odd while it does."""
         self._door = threading.Event()
         self._killed: set[int] = set()
         self._open()
@@ -102,6 +105,22 @@ class Node:
             sum(counter.paused_connections for counter in counters),
             sum(gauges.pair_in_flight(acceptor, shard) for acceptor in range(ACCEPTORS) for shard in range(SHARDS)),
         )
+
+    def observe_moves(self) -> None:
+        """From now on queues may move."""
+        if self.moved is None:
+            self.moved = Counter()
+
+    def wait_moved(self) -> None:
+        """Until no queue moves."""
+
+        def still() -> bool:
+            try:
+                return not self.broker.call("placement", vhost=None)["moves"]
+            except (OSError, ValueError, AssertionError):
+                return False  # the router is not there
+
+        wait_for(still, 2 * BACK_SECONDS, "moves end")
 
     # Faults
 

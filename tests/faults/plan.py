@@ -17,8 +17,10 @@ class QueuePlan:
 
     `dead_to` names the queue to which its dead letters come; `dies_unread` says that messages get there without a
     reader's reject (expired, dropped), `unread` that it has no reader, so that they do in order. `keeps` is the length
-    of a ring that drops the oldest of more. `repeats` is set where a message may come twice: dead letters from another
-    shard come at least once.
+    of a ring that drops the oldest of more; with `by_key` its messages have so many keys in turn (`key_of`), and the
+    queue keeps the last of each. `repeats` is set where a message may come twice: dead letters from another
+    shard come at least once. `waited_for` says that dead letters wait for room in it: more may come than it has.
+    `shared`: several readers have it; after a fault one may get what another had in hand, late and unmarked.
     """
 
     name: str
@@ -29,7 +31,15 @@ class QueuePlan:
     unread: bool = False
     keeps: int | None = None
     repeats: bool = False
+    waited_for: bool = False
     by_priority: bool = False
+    by_key: bool = False
+    shared: bool = False
+
+    def key_of(self, number: int) -> int:
+        """Which of its keys the message with that number has, of whoever publishes to it."""
+        assert self.keeps is not None
+        return number % self.keeps
 
     @property
     def falls_out(self) -> bool:
@@ -67,6 +77,10 @@ class Plan:
 
     def exchanges(self) -> Iterator[str]:
         yield from dict.fromkeys(exchange for exchange, _, _ in self.bindings)
+
+
+MARKERS = "markers"
+"""An exchange, and its routing key, that lead to the markers of all shards."""
 
 
 def marker(plan: Plan, shard: int) -> str:

@@ -6,9 +6,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from penstock.features import LAST_VALUE_KEY
 from tests.faults.actor import Actor, arrived
 from tests.faults.events import Confirmed, Message, Record, Refused, Sent
 from tests.faults.node import Node
+from tests.faults.plan import QueuePlan
 from tests.frames import publish_frames
 from tests.raw import JAVA, Channel, Client
 from tests.waiting import PATIENCE
@@ -38,13 +40,18 @@ class Numbered(Actor):
         sizes: Sequence[int] = SIZES,
         highest: int = 0,
         ttl: int = 0,
+        keyed: QueuePlan | None = None,
     ) -> None:
-        """`highest`: priorities are given, up to it; `ttl`: some messages expire, within so many milliseconds."""
+        """`highest`: priorities are given, up to it; `ttl`: some messages expire, within so many milliseconds.
+
+        `keyed`: messages have the keys of that queue.
+        """
         super().__init__(node, record, name, seed)
         self.sizes = sizes
         self.routes = routes
         self.highest = highest
         self.ttl = ttl
+        self.keyed = keyed
         self.number = 0
 
     def publish(self, channel: Channel, commit: str = "") -> tuple[Message, bytes]:
@@ -57,6 +64,8 @@ class Numbered(Actor):
         more: dict[str, Any] = {"priority": priority} if self.highest else {}
         if self.ttl and self.chance.random() < 0.5:
             more["expiration"] = str(self.chance.randint(0, self.ttl))
+        if self.keyed:
+            more["headers"] = {LAST_VALUE_KEY: f"{self.name}/{self.keyed.key_of(self.number)}"}
         body = message.body(self.chance.choice(self.sizes))
         return message, publish_frames(
             channel.number, body, route.exchange, route.key, mandatory=True, delivery_mode=PERSISTENT, **more
@@ -67,13 +76,18 @@ class Publisher(Numbered):
     """With confirms, up to `window` open at a time."""
 
     def __init__(
-        self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.15, polite: bool = False, **options: Any
-    ) -> None:
-        """Publishes at most `burst` at once, then pauses `pause` seconds at most; `polite`: obeys Channel.Flow."""
+        self, *args: Any, window: int = 100, burst: int = 8, pause: float = 0.15, polite: bool = False,
+        returns: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
+        """Publishes at most `burst` at once, then pauses `pause` seconds at most; `polite`: obeys Channel.Flow.
+
+        With `returns` messages may come back: their queue was full for too long.
+        """
         super().__init__(*args, **options)
         self.window = window
         self.burst = burst
         self.pause = pause
+        self.returns = returns
         self.properties = JAVA if polite else None
 
     def session(self, client: Client) -> None:
@@ -114,7 +128,7 @@ class Publisher(Numbered):
             elif event.name == "channel.flow":
                 self._held = not event.active
                 channel.send("channel.flow-ok", active=event.active)
-            else:
+            elif event.name != "basic.return" or event.code != 311 or not self.returns:
                 self.wrong(f"{event.name}({event.arguments})")
 
 

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from tests.faults.cast import declare, everybody
+from tests.faults.cast import Cast, declare, everybody
 from tests.faults.checker import Checker
 from tests.faults.drain import Drain
 from tests.faults.events import Fault, Over, Record
@@ -25,13 +25,15 @@ SEED = int(os.environ.get("FAULTS_SEED", "0"))
 class Rounds:
     """One node and its clients. Everything random about it comes of the seed, but for when things happen."""
 
-    def __init__(self, node: Node, seed: int, harms: Sequence[Harm]) -> None:
+    def __init__(
+        self, node: Node, seed: int, harms: Sequence[Harm], cast: Callable[[Node, Record, object], Cast] = everybody
+    ) -> None:
         self.node = node
         self.seed = seed
         self.harms = harms
         self.chance = random.Random(seed)
         self.record = Record()
-        self.cast = everybody(node, self.record, seed)
+        self.cast = cast(node, self.record, seed)
         self.clients = [client for group in self.cast.groups for client in group]
         self.checker = Checker(self.cast.plan.queues)
         self._checked = 0

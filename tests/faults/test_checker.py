@@ -43,6 +43,7 @@ QUEUES = {
         QueuePlan("expiring", 1, dead_to="dead", dies_unread=True, unread=True),
         QueuePlan("far expiring", 0, dead_to="far", dies_unread=True, unread=True),
         QueuePlan("ring", 0, keeps=3),
+        QueuePlan("last value", 0, keeps=3, by_key=True),
         QueuePlan("moved from", 0),
         QueuePlan("moved to", 0),
     )
@@ -243,6 +244,13 @@ def test_first_deliveries_of_a_life_may_not_be_noted() -> None:
     ]
     assert problems(*events, came(1), settled(1), came(2), Fault("x"), *again) == []
     assert len(problems(*events, came(1), settled(1), came(2), *again)) == 1
+
+
+def test_the_last_of_each_key_stays_and_takes_the_place_of_the_one_before() -> None:
+    events = published(range(1, 6), "last value")
+    assert problems(*events, *consumed([4, 5, 3], "last value")) == []
+    assert problems(*events, *consumed([4, 5], "last value")) == ["last value: p#3 was confirmed and is lost"]
+    assert len(problems(*events, *consumed([4, 1, 5, 3], "last value"))) == 1
 
 
 def test_a_fault_brings_back_what_a_ring_dropped() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.flow.model import Flow, Id, Kept, identity
+from tests.flow.router import FlowAndRouter
+from tests.flow.world import Id, Kept, identity
 
 
-class FlowAndDeath(Flow):
-    """Shards and acceptors die and come back whenever."""
+class FlowAndDeath(FlowAndRouter):
+    """Shards, acceptors and the router die and come back whenever."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,13 +23,13 @@ class FlowAndDeath(Flow):
         if self.node.shards[shard] is not None:
             self.losses += 1
             life = self.node.kill_shard(shard, heard)
-            for id, bodies in life.entered.items():
-                self.lost.setdefault(id, set()).update(map(identity, bodies))
+            for id, book in life.books.items():
+                self.lost.setdefault(id, set()).update(map(identity, book.entered))
 
     @rule(which=st.integers(0, 9))
     def start_shard(self, which: int) -> None:
         shard = which % len(self.node.shards)
-        if self.node.shards[shard] is None:
+        if self.node.shards[shard] is None and self.node.router_lives:
             self.node.start_shard(shard)
 
     @rule(which=st.integers(0, 9))
@@ -46,14 +47,18 @@ class FlowAndDeath(Flow):
     @rule(which=st.integers(0, 9))
     def start_acceptor(self, which: int) -> None:
         acceptor = which % len(self.node.acceptors)
-        if self.node.acceptors[acceptor] is None:
+        if self.node.acceptors[acceptor] is None and self.node.router_lives:
             self.node.start_acceptor(acceptor)
 
     def revive(self) -> None:
+        super().revive()
         for shard in range(len(self.node.shards)):
             self.start_shard(shard)
         for acceptor in range(len(self.node.acceptors)):
             self.start_acceptor(acceptor)
+
+    def may_miss_refusals(self) -> bool:
+        return bool(self.bereft)
 
     def gone_with_others(self, kept: Kept) -> set[Id]:
         return self.lost.get(kept.id, set()) | {id for id in self.arrived if id[0] in self.bereft}

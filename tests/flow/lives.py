@@ -11,12 +11,13 @@ from hypothesis.stateful import rule
 
 from penstock import bus
 from shard.core import ShardCore
-from tests.flow.model import Flow, Id, Kept, Person, identity
+from tests.flow.router import FlowAndRouter
+from tests.flow.world import Id, Kept, Person, identity
 from tests.frames import Event
 
 
-class FlowAndLives(Flow):
-    """Shards die and come back whenever; acceptors do not."""
+class FlowAndLives(FlowAndRouter):
+    """Shards and the router die and come back whenever; acceptors do not."""
 
     stores = True
 
@@ -55,13 +56,13 @@ class FlowAndLives(Flow):
         names = {kept.id: kept.name for kept in self.queues.values()}
         unsafe = {(names[id], identity(body)) for id, body in life.unsafe()}
         self.nothing_unsafe_is_confirmed(unsafe)
-        for id, bodies in life.entered.items():
-            known = {identity(body) for body in bodies}
-            self.known.setdefault(id, set()).update(map(identity, bodies[: life.written.get(id, 0)]))
+        for id, book in life.books.items():
+            known = {identity(body) for body in book.entered}
+            self.known.setdefault(id, set()).update(map(identity, book.entered[: book.written]))
             self.kept.setdefault(id, set()).update(message for message in known if (names[id], message) not in unsafe)
-            queue = life.core.queues.get(id)
+            queue = life.queue(id)
             dropped = 0 if queue is None else queue.contents.dropped
-            self.refused[id] = self.refused.get(id, 0) + life.rejected[id] + dropped + unreported(life.core, id)
+            self.refused[id] = self.refused.get(id, 0) + book.rejected + dropped + unreported(life.core, id)
         self.may_come_again(unsafe | self.unacked_for_ever)
         self.are_stale(unsafe)
         for person in self.people:
@@ -84,7 +85,7 @@ class FlowAndLives(Flow):
     @rule(which=st.integers(0, 9))
     def start_shard(self, which: int) -> None:
         shard = which % len(self.node.shards)
-        if self.node.shards[shard] is None:
+        if self.node.shards[shard] is None and self.node.router_lives:
             self.node.start_shard(shard)
 
     @rule(which=st.integers(0, 9))
@@ -92,6 +93,7 @@ class FlowAndLives(Flow):
         self.node.commit_shard(which % len(self.node.shards))
 
     def revive(self) -> None:
+        super().revive()
         for shard in range(len(self.node.shards)):
             self.start_shard(shard)
 
@@ -103,13 +105,13 @@ class FlowAndLives(Flow):
             for tag, positive in session.told.items()
             if positive
         }
-        assert not confirmed & {id for _, id in unsafe}
+        assert not (confirmed | self.committed) & {id for _, id in unsafe}
 
     def gone_with_others(self, kept: Kept) -> set[Id]:
         """What an earlier life knew must not enter again."""
         life = self.node.shards[self.node.queue(kept.name).shard]
         assert life is not None
-        assert not self.known.get(kept.id, set()) & {identity(body) for body in life.entered[kept.id]}
+        assert not self.known.get(kept.id, set()) & {identity(body) for body in life.entered(kept.id)}
         return self.kept.get(kept.id, set())
 
     def held_deliveries(self) -> list[tuple[str, Id]]:

@@ -7,38 +7,66 @@ from random import Random
 
 from tests.flow.deaths import FlowAndDeath
 from tests.flow.lives import FlowAndLives
-from tests.flow.model import EXCHANGES, KINDS, POLICIES, SIZES, Flow
+from tests.flow.metered import OWNERS, SHARED
+from tests.flow.model import Flow
+from tests.flow.operators import POLICIES, STOPS
+from tests.flow.router import FlowAndRouter
+from tests.flow.world import EXCHANGES, KINDS, SIZES
 
 HOWS = ("ack", "ack", "ack", "requeue", "reject", "recover")
 
 
+INVARIANTS = (
+    Flow.nothing_breaks, Flow.whoever_is_held_has_an_episode, Flow.shared_prefetch_holds,
+    Flow.metered_gates_are_looked_at,
+)  # fmt: skip
+
+
 def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
-    """The rules with arguments by chance, and how often each is chosen in proportion."""
+    """The rules with arguments by chance, and how often each is chosen in proportion.
+
+    Most of what happens is about a few kinds of queues: so enough of it comes together at each.
+    """
     who, pick = lambda: chance.randrange(50), chance.choice
+    some = chance.sample([*KINDS], 3)
+    kind = lambda: pick(some if chance.random() < 0.6 else [*KINDS])  # noqa: E731
+    target = lambda: pick([*EXCHANGES]) if chance.random() < 0.4 else kind()  # noqa: E731
     weights: dict[Callable[[], None], float] = {
-        lambda: model.publish(who(), pick([*EXCHANGES, *KINDS, "count", "some"]), pick([1, 5, 20]), pick(SIZES)): 8,
-        lambda: model.move(who() * 1000 + who(), pick([3, 15, 40])): 40,
+        lambda: model.publish(who(), target(), pick([1, 5, 20]), pick(SIZES)): 8,
+        lambda: model.take_steps(who() * 1000 + who(), pick([3, 15, 40])): 40,
         lambda: model.consume(
             who(),
-            pick([*KINDS]),
+            kind(),
             pick([0, 1, 3, 10]),
             pick([True, False, False]),
             pick([None, None, 0, 1, 4]),
             pick([0, 0, 3]),
         ): 4,
         lambda: model.cancel(who()): 1,
-        lambda: model.get(who(), pick([*KINDS]), pick([True, False, False])): 3,
+        lambda: model.get(who(), kind(), pick([True, False, False])): 3,
         lambda: model.settle_some(who(), who(), pick([True, True, False]), pick(HOWS)): 10,
+        lambda: model.commit_some(who()): 3,
+        lambda: model.roll_back(who()): 0.7,
         lambda: model.close_channel(who()): 1,
         lambda: model.leave(who()): 1,
-        lambda: model.delete(who(), pick([*KINDS])): 1,
-        lambda: model.declare_again(pick([*KINDS])): 1,
-        lambda: model.change_policy(pick([*KINDS]), pick(POLICIES)): 1,
+        lambda: model.delete(who(), kind()): 2,
+        lambda: model.declare_again(kind()): 2,
+        lambda: model.change_policy(kind(), pick(POLICIES)): 1,
+        lambda: model.limit_together(pick([*OWNERS]), pick(SHARED)): 0.5,
+        lambda: model.overtake(pick([True, False])): 0.5,
+        lambda: model.operator_stop(pick(STOPS)): 0.5,
+        lambda: model.operator_start(who()): 1.5,
+        lambda: model.move_queue(kind(), who()): 3,
+        lambda: model.abort_move(kind()): 0.3,
         lambda: model.stray(who(), who(), pick([True, False])): 2,
         lambda: model.time_passes(who(), pick([0.01, 1.0])): 3,
         lambda: model.go_on(pick([None, 0, 1]), pick([1, 10])): 4,
         lambda: model.rest(): 1,
     }
+    if isinstance(model, FlowAndRouter):
+        router = model
+        weights[lambda: router.kill_router(chance.randrange(4))] = 1.5
+        weights[router.start_router] = 2
     if isinstance(model, FlowAndLives):
         lives = model
         weights[lambda: lives.kill_shard(who(), chance.randrange(4), pick([True, False]))] = 1
@@ -56,12 +84,14 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
 def run(model: Flow, seed: int, steps: int) -> None:
     """So many steps, then everything comes to its end. AssertionError where something did not hold."""
     chance = Random(seed)
-    model.start(chance.choice([1, 2, 2]), chance.choice([1, 2, 2]), chance.choice([1 << 30, 1 << 30, 400_000]))
+    memory, share = chance.choice([1 << 30, 1 << 30, 400_000]), chance.choice([0, 50, None])
+    model.start(chance.choice([1, 2, 2]), chance.choice([1, 2, 2, 3]), memory, share, seed % 3 == 0)
     weights = actions(model, chance)
     try:
         for _ in range(steps):
             chance.choices([*weights], [*weights.values()])[0]()
-            model.nothing_breaks()
+            for invariant in INVARIANTS:
+                invariant(model)
         model.everything_ends()
     finally:
         model.node.__exit__()

@@ -26,7 +26,8 @@ def sleepers_have_no_credit(shard: ShardCore) -> None:
 
 
 def has_room(channel: Channel) -> bool:
-    return channel.shared_prefetch.limit > channel.unacked.consumed
+    shared = channel.shared_prefetch
+    return shared.limit > channel.unacked.consumed + shared.uncommitted
 
 
 def within_limits(node: Node) -> None:

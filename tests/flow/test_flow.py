@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, Phase, settings
 from tests.flow.deaths import FlowAndDeath
 from tests.flow.lives import FlowAndLives
 from tests.flow.model import Flow
+from tests.flow.router import FlowAndRouter
 from tests.flow.schedule import run
 
 EXAMPLES = settings(
-    max_examples=25,
+    max_examples=20,
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
@@ -19,29 +20,36 @@ EXAMPLES = settings(
 
 TestFlow = Flow.TestCase
 TestFlow.settings = EXAMPLES
+TestFlowAndRouter = FlowAndRouter.TestCase
+TestFlowAndRouter.settings = EXAMPLES
 TestFlowAndDeath = FlowAndDeath.TestCase
 TestFlowAndDeath.settings = EXAMPLES
 TestFlowAndLives = FlowAndLives.TestCase
 TestFlowAndLives.settings = EXAMPLES
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(34))
 def test_a_long_schedule(seed: int) -> None:
     run(Flow(), seed, 150)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(34))
+def test_a_long_schedule_with_deaths_of_the_router(seed: int) -> None:
+    run(FlowAndRouter(), seed, 150)
+
+
+@pytest.mark.parametrize("seed", range(34))
 def test_a_long_schedule_with_deaths(seed: int) -> None:
     run(FlowAndDeath(), seed, 150)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(34))
 def test_a_long_schedule_with_lives(seed: int) -> None:
     run(FlowAndLives(), seed, 150)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [Flow, FlowAndDeath, FlowAndLives])
+@pytest.mark.parametrize("model", [Flow, FlowAndRouter, FlowAndDeath, FlowAndLives])
 def test_many_schedules(model: type[Flow]) -> None:
     for seed in range(1000, 1400):
         run(model(), seed, 200)

@@ -78,7 +78,7 @@ def test_resume_above_an_inherited_stop_is_lowered() -> None:
     ],
 )
 def test_sources(decision: Decided, sources: dict[str, str]) -> None:
-    assert decision.sources == sources
+    assert decision.sources == {"throttle": "the default", "hold": "the default"} | sources
 
 
 def test_the_origin_of_arguments() -> None:

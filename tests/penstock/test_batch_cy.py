@@ -81,6 +81,7 @@ def test_a_slice_of_a_batch_is_a_batch(load: Load, content: list[Message], cuts:
             continue
         content = content[first : first + count]
         entries, contents = batch.slices(first, count)
+        assert batch.octets(first, count) == len(entries) + len(contents)
         assert len(entries) == 16 * count and len(contents) == sum(len(b"".join(m[:3])) for m in content)
         batch = module.Batch(bytes(entries), bytes(contents))
         assert read(batch) == content

@@ -38,7 +38,7 @@ from tests.waiting import PATIENCE, wait_for
 DOCUMENT = Path(__file__).parents[2] / "docs" / "gauges.md"
 ACCEPTORS, SHARDS, QUEUES = 3, 2, 100
 SLOTS = SHARDS + QUEUES
-PROCESS_SIZE, COUNTERS_AT, SLOT_SIZE, NAMES_SIZE = 256, 128, 256, 512
+PROCESS_SIZE, COUNTERS_AT, MEASURES_AT, SLOT_SIZE, NAMES_SIZE = 384, 128, 320, 256, 512
 
 words = st.integers(0, 2**64 - 1)
 depths = st.integers(0, 2**62)
@@ -79,7 +79,7 @@ def dead_pid() -> int:
 
 def row(value: int, saturated: int = 1) -> list[int]:
     """Arguments of queue_write that are `value` throughout."""
-    return [value] * 11 + [saturated] + [value] * 5
+    return [value] * 11 + [saturated] + [value] * 6
 
 
 def word(path: Path, at: int, value: int | None = None) -> int:
@@ -115,7 +115,13 @@ def test_document_has_the_states_and_the_version() -> None:
 
 
 def test_records_do_not_overlap() -> None:
-    for block, size in {"header": 128, "process": COUNTERS_AT, "counters": COUNTERS_AT, "queue": SLOT_SIZE}.items():
+    for block, size in {
+        "header": 128,
+        "process": COUNTERS_AT,
+        "counters": MEASURES_AT - COUNTERS_AT,
+        "measures": PROCESS_SIZE - MEASURES_AT,
+        "queue": SLOT_SIZE,
+    }.items():
         offsets = list(LAYOUT[block].values())
         assert len(set(offsets)) == len(offsets)
         assert all(offset % 8 == 0 and offset + 8 <= size for offset in offsets)
@@ -129,10 +135,11 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
     with Gauges.create(path, epoch=1, acceptors=acceptors, shards=shards, queues=queues, pid=1) as made:
         slots = shards + queues
         assert made.slots == slots
-        assert made.processes_at + (2 + shards + acceptors) * PROCESS_SIZE <= made.sent_at
+        assert made.processes_at + (3 + shards + acceptors) * PROCESS_SIZE <= made.sent_at
         assert made.sent_at + acceptors * shards * 8 <= made.taken_at
         assert made.taken_at + acceptors * shards * 8 <= made.safe_at
-        assert made.safe_at + acceptors * shards * 8 <= made.queues_at
+        assert made.safe_at + acceptors * shards * 8 <= made.buckets_at
+        assert made.buckets_at + 1024 * 32 <= made.queues_at
         assert made.queues_at + slots * SLOT_SIZE <= made.names_at
         assert made.names_at + slots * NAMES_SIZE <= made.size == path.stat().st_size
         assert (
@@ -153,9 +160,12 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
 def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     gauges.set_topology_version(4)
     gauges.queue_open(50, 9, "vhost", "queue", 33)
-    gauges.queue_write(50, *[*range(100, 111), 1, *range(112, 117)])
+    gauges.queue_write(50, *[*range(100, 111), 1, *range(112, 117)], published_bytes=119, delivered_bytes=120)
+    gauges.queue_note_over(50, 117, 118)
+    gauges.queue_note_peak(50, 121, 122)
     gauges.process_write("acceptor", 1, pid=5, incarnation=6, state=READY, started_us=7, restarts=8)
-    gauges.counters_write("acceptor", 1, *range(10, 19))
+    gauges.counters_write("acceptor", 1, *range(10, 29))
+    gauges.measures_write("acceptor", 1, *range(30, 34))
     gauges.pair_add_sent(2, 1, 70)
     gauges.pair_add_taken(2, 1, 30)
     gauges.pair_write_safe(2, 1, 3, 77)
@@ -165,14 +175,15 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     assert {field: word(path, LAYOUT["header"][field]) for field in header} == header
     process = gauges.processes_at + (2 + SHARDS + 1) * PROCESS_SIZE
     assert [word(path, process + at) for at in LAYOUT["process"].values()] == [2, 5, 6, READY, 7, 8]
-    assert [word(path, process + COUNTERS_AT + at) for at in LAYOUT["counters"].values()] == [2, *range(10, 19)]
+    assert [word(path, process + COUNTERS_AT + at) for at in LAYOUT["counters"].values()] == [2, *range(10, 29)]
+    assert [word(path, process + MEASURES_AT + at) for at in LAYOUT["measures"].values()] == [2, *range(30, 34)]
     assert word(path, gauges.sent_at + 2 * 64 + 8) == 70
     assert word(path, gauges.taken_at + 1 * 64 + 2 * 8) == 30
     assert word(path, gauges.safe_at + 1 * 64 + 2 * 8) == (3 << 40) + 77
     assert gauges.pair_read_safe(2, 1) == (3, 77)
     assert gauges.pair_read_safe(0, 0) == (0, 0)
     slot = gauges.queues_at + 50 * SLOT_SIZE
-    expected = [4, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117)]
+    expected = [8, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117), 0, *range(117, 123)]
     assert [word(path, slot + at) for at in LAYOUT["queue"].values()] == expected
     at = gauges.names_at + 50 * NAMES_SIZE
     assert path.read_bytes()[at : at + 13] == b"\x05\x05vhostqueue\x00"
@@ -226,7 +237,7 @@ def test_open_shares_what_was_created(gauges: Gauges, path: Path) -> None:
         (b"", "is not a gauges file"),
         (b"PENSTOCK", "is not a gauges file"),
         (b"NOTPENST" + bytes(200), "is not a gauges file"),
-        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 3"),
+        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 9"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 1), "has 56 octets, its header says"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 2**60, 2**60, 2**60), "no node has"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 0), "no node has"),
@@ -247,6 +258,8 @@ READS: list[Callable[[Gauges], object]] = [
     lambda g: g.topology_version(),
     lambda g: g.process_read("router", 0),
     lambda g: g.counters_read("shard", 0),
+    lambda g: g.measures_read("shard", 0),
+    lambda g: g.queues_written(memoryview(bytearray(8 * SLOTS)).cast("Q")),
     lambda g: g.pair_in_flight(0, 0),
     lambda g: g.queue_read(0),
     lambda g: list(g.queue_slots()),
@@ -258,7 +271,7 @@ READS: list[Callable[[Gauges], object]] = [
 WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.set_topology_version(1),
     lambda g: g.process_write("router", 0, pid=1, incarnation=1, state=1, started_us=1, restarts=1),
-    lambda g: g.counters_write("router", 0, *range(9)),
+    lambda g: g.counters_write("router", 0, *range(19)),
     lambda g: g.pair_add_sent(0, 0, 1),
     lambda g: g.pair_add_taken(0, 0, 1),
     lambda g: g.pair_write_safe(0, 0, 1, 1),
@@ -266,6 +279,8 @@ WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.queue_open(5, 1, "", "", 1),
     lambda g: g.queue_close(0),
     lambda g: g.queue_write(0, *row(1)),
+    lambda g: g.queue_note_over(0, 1, 1),
+    lambda g: g.queue_note_peak(0, 1, 1),
 ]
 
 
@@ -327,18 +342,18 @@ def test_pairs_out_of_range(gauges: Gauges, pair: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "index"), [("supervisor", 1), ("router", -1), ("shard", SHARDS), ("acceptor", ACCEPTORS)]
+    ("role", "index"), [("supervisor", 1), ("router", -1), ("shard", SHARDS), ("acceptor", ACCEPTORS), ("console", 1)]
 )
 def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
     with pytest.raises(IndexError, match=role):
         gauges.process_read(role, index)
     with pytest.raises(IndexError, match=role):
-        gauges.counters_write(role, index, *range(9))
+        gauges.counters_write(role, index, *range(19))
 
 
 def test_unknown_roles_and_numbers_that_do_not_fit(gauges: Gauges) -> None:
-    with pytest.raises(ValueError, match="'console'"):
-        gauges.process_read("console", 0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'clerk'"):
+        gauges.process_read("clerk", 0)  # type: ignore[arg-type]
     for number in (-1, 2**64):
         with pytest.raises(OverflowError):
             gauges.queue_write(0, *row(number))
@@ -369,6 +384,52 @@ def test_names_that_are_not_utf_8(gauges: Gauges) -> None:
     assert gauge is not None and gauge.name == "caf\ufffd"
 
 
+# Buckets.
+
+
+SECOND = 10**9
+
+
+def test_what_is_spent_of_a_bucket_all_see(gauges: Gauges) -> None:
+    assert gauges.bucket_full_at(7, 100) == (0, 0)
+    gauges.bucket_spend(7, 100, count=3, rate=2, octets=5, octets_rate=SECOND)
+    with Gauges.open(gauges.path) as other:
+        assert other.bucket_full_at(7, 120) == (100 + 3 * SECOND // 2, 105)
+        other.bucket_spend(7, 120, count=10, rate=SECOND, octets=1, octets_rate=0)
+    assert gauges.bucket_full_at(7, 120) == (110 + 3 * SECOND // 2, 105)
+    gauges.bucket_spend(7, 1000, count=1, rate=0, octets=1, octets_rate=SECOND)
+    assert gauges.bucket_full_at(7, 1000) == (110 + 3 * SECOND // 2, 1001), "a full bucket takes no more"
+
+
+def test_whether_a_bucket_is_full_soon(gauges: Gauges) -> None:
+    gauges.bucket_spend(7, 100, count=50, rate=SECOND, octets=5, octets_rate=SECOND)
+    assert gauges.bucket_is_full_in(7, 100, 50, 5)
+    assert not gauges.bucket_is_full_in(7, 100, 49, 5)
+    assert not gauges.bucket_is_full_in(7, 100, 50, 4)
+    assert gauges.bucket_is_full_in(7, 101, 49, 4)
+
+
+@pytest.mark.parametrize("rate", [1, 3, 7_919, 10**9, 2**63 - 1])
+@pytest.mark.parametrize("octets", [0, 1, 131_072, 2**34 - 1])
+def test_what_is_spent_is_rounded_down_once(gauges: Gauges, octets: int, rate: int) -> None:
+    gauges.bucket_spend(7, 100, count=0, rate=0, octets=octets, octets_rate=rate)
+    assert gauges.bucket_full_at(7, 100) == (0, 100 + octets * SECOND // rate)
+
+
+def test_full_buckets_are_taken_over(gauges: Gauges) -> None:
+    for key in range(7, 7 + 20 * 1024, 1024):
+        assert gauges.bucket_full_at(key, key)[0] <= key
+        gauges.bucket_spend(key, key, 10, SECOND, 0, 0)
+        assert gauges.bucket_full_at(key, key)[0] == key + 10
+
+
+def test_without_a_free_place_a_bucket_is_shared(gauges: Gauges) -> None:
+    for key in range(1 + 1024, 1 + 17 * 1024, 1024):
+        gauges.bucket_spend(key, 100, 1, 1, 0, 0)
+    gauges.bucket_spend(1, 100, 5, SECOND, 0, 0)
+    assert gauges.bucket_full_at(1, 100)[0] == 100 + SECOND + 5
+
+
 # What is written is what is read.
 
 
@@ -380,7 +441,7 @@ def pair(directory: Path) -> Iterator[tuple[Gauges, Gauges]]:
         yield one, other
 
 
-@given(vhost=names, name=names, id=words, since=words, depth=st.tuples(*[depths] * 4), rest=st.tuples(*[words] * 13))
+@given(vhost=names, name=names, id=words, since=words, depth=st.tuples(*[depths] * 4), rest=st.tuples(*[words] * 16))
 def test_queue_round_trip(
     pair: tuple[Gauges, Gauges],
     vhost: str,
@@ -392,15 +453,15 @@ def test_queue_round_trip(
 ) -> None:
     one, other = pair
     one.queue_open(40, id, vhost, name, since)
-    one.queue_write(40, *depth, *rest)
-    flags = (*rest[:7], rest[7] != 0, *rest[8:])
-    assert other.queue_read(40) == (id, vhost, name, *depth, *flags, since, False)
-    assert other.saturated(40) is (rest[7] != 0)
+    one.queue_write(40, *depth, *rest[:14], published_bytes=rest[14], delivered_bytes=rest[15])
+    flags = (*rest[:7], rest[7] != 0, *rest[8:13], rest[13] != 0)
+    assert other.queue_read(40) == (id, vhost, name, *depth, *flags, 0, 0, *rest[14:], 0, 0, since, False)
+    assert (other.saturated(40), other.aside(40)) == (rest[7] != 0, rest[13] != 0)
     assert other.flow_epoch(40) == rest[6]
     assert (other.depth_count(40), other.depth_bytes(40)) == (depth[0] + depth[1], depth[2] + depth[3])
 
 
-@given(role=st.sampled_from(["supervisor", "router", "shard", "acceptor"]), life=st.tuples(*[words] * 5))
+@given(role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console"]), life=st.tuples(*[words] * 5))
 def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, life: tuple[int, ...]) -> None:
     one, other = pair
     pid, incarnation, state, started_us, restarts = life
@@ -408,23 +469,48 @@ def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, life: tuple
     assert other.process_read(role, 0) == (role, 0, *life, False)
 
 
-@given(numbers=st.tuples(*[words] * 9))
+@given(numbers=st.tuples(*[words] * 19))
 def test_counters_round_trip(pair: tuple[Gauges, Gauges], numbers: tuple[int, ...]) -> None:
     one, other = pair
     one.counters_write("acceptor", 2, *numbers)
     assert other.counters_read("acceptor", 2) == (*numbers, False)
 
 
+@given(numbers=st.tuples(*[words] * 4))
+def test_measures_round_trip(pair: tuple[Gauges, Gauges], numbers: tuple[int, ...]) -> None:
+    one, other = pair
+    one.measures_write("shard", 1, *numbers)
+    assert other.measures_read("shard", 1) == (*numbers, False)
+
+
 def test_processes_have_their_own_records(gauges: Gauges) -> None:
     places: list[tuple[Role, int]] = [("supervisor", 0), ("router", 0)]
     places += [("shard", index) for index in range(SHARDS)]
     places += [("acceptor", index) for index in range(ACCEPTORS)]
+    places += [("console", 0)]
     assert {gauges.process_read(*place).state for place in places} == {UNSTARTED}
     for number, (role, index) in enumerate(places, 1):
         gauges.process_write(role, index, pid=number, incarnation=0, state=READY, started_us=0, restarts=0)
-        gauges.counters_write(role, index, *[number] * 9)
+        gauges.counters_write(role, index, *[number] * 19)
+        gauges.measures_write(role, index, *[number] * 4)
     assert [gauges.process_read(*place).pid for place in places] == list(range(1, len(places) + 1))
     assert [gauges.counters_read(*place).loop_turns for place in places] == list(range(1, len(places) + 1))
+    assert [gauges.measures_read(*place).stored_bytes for place in places] == list(range(1, len(places) + 1))
+
+
+def test_queues_that_were_written_are_told_once(gauges: Gauges) -> None:
+    seen = memoryview(bytearray(8 * SLOTS)).cast("Q")
+    assert gauges.queues_written(seen) == []
+    for slot in (SHARDS, 40, SLOTS - 1):
+        gauges.queue_open(slot, slot, "/", "q", 1)
+    assert gauges.queues_written(seen) == [SHARDS, 40, SLOTS - 1]
+    assert gauges.queues_written(seen) == []
+    gauges.queue_write(40, *row(0, saturated=0))
+    gauges.queue_close(SLOTS - 1)
+    assert gauges.queues_written(seen) == [40, SLOTS - 1]
+    assert gauges.queues_written(seen) == []
+    with pytest.raises(ValueError, match=f"9 words for {SLOTS} slots"):
+        gauges.queues_written(memoryview(bytearray(72)).cast("Q"))
 
 
 def test_gates_are_open_from_the_start(gauges: Gauges) -> None:
@@ -451,11 +537,28 @@ def test_a_gate_says_why_it_is_saturated(gauges: Gauges) -> None:
     assert gate is not None and (gate.vhost, gate.name, gate.since_us) == ("", "", 17)
 
 
+def test_the_next_life_of_a_shard_finds_flag_and_depths_of_its_queue(gauges: Gauges) -> None:
+    """Nobody is let in between its opening the record and its first writing it."""
+    gauges.queue_open(5, 1, "v", "n", 1)
+    gauges.queue_write(5, *row(9))
+    seen = gauges.flow(5)
+    assert seen == (True, True, 18, 18)
+    gauges.queue_open(5, 1, "v", "n", 2)
+    assert gauges.flow(5) == seen
+    found = gauges.queue_read(5)
+    assert found is not None
+    assert (found.ready, found.published, found.since_us, found.flow_epoch) == (0, 0, 2, 9)
+    gauges.queue_close(5)
+    gauges.queue_open(5, 1, "v", "n", 3)
+    assert gauges.flow(5) == (False, False, 0, 0)
+
+
 def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     gauges.queue_open(5, 1, "a long vhost", "a long name", 1)
     gauges.queue_write(5, *row(9))
+    gauges.queue_note_peak(5, 9, 9)
     gauges.queue_open(5, 2, "v", "n", 2)
-    blank = [0] * 10 + [9, False] + [0] * 5
+    blank = [0] * 10 + [9, False] + [0] * 5 + [False, 0, 0, 0, 0, 0, 0]
     assert gauges.queue_read(5) == (2, "v", "n", *blank, 2, False)
     assert (gauges.depth_count(5), gauges.depth_bytes(5), gauges.saturated(5)) == (0, 0, False)
     gauges.queue_write(5, *row(10))
@@ -545,7 +648,7 @@ print("at work", flush=True)
 while True:
     k += 1
     gauges.process_write("shard", 1, pid=k, incarnation=k, state=k, started_us=k, restarts=k)
-    gauges.counters_write("shard", 1, *[k] * 9)
+    gauges.counters_write("shard", 1, *[k] * 19)
     gauges.queue_open(77, k, "v" * (k % 256), str(k) * 12, k)
     for _ in range(3):
         k += 1
@@ -615,10 +718,10 @@ def test_killed_writers_hang_nobody_and_are_repaired(
     gauges.process_read("shard", 1)
     assert before is None or before.queue_id > 1000
     gauges.queue_open(77, 1, "", "1" * 12, 1)
-    gauges.counters_write("shard", 1, *[4] * 9)
+    gauges.counters_write("shard", 1, *[4] * 19)
     gauge = gauges.queue_read(77)
     assert gauge is not None and not gauge.torn and gauge.queue_id == 1
-    assert gauges.counters_read("shard", 1) == (*[4] * 9, False)
+    assert gauges.counters_read("shard", 1) == (*[4] * 19, False)
 
 
 def test_a_queue_left_in_mid_write_is_torn_until_the_next_write(gauges: Gauges, path: Path) -> None:
@@ -658,7 +761,7 @@ def test_processes_and_counters_left_in_mid_write(gauges: Gauges, path: Path) ->
     assert gauges.process_read("shard", 0).torn and gauges.process_read("shard", 0).pid == 9
     assert gauges.counters_read("shard", 0).torn
     gauges.process_write("shard", 0, pid=9, incarnation=1, state=DEAD, started_us=1, restarts=0)
-    gauges.counters_write("shard", 0, *range(9))
+    gauges.counters_write("shard", 0, *range(19))
     assert not gauges.process_read("shard", 0).torn
     assert not gauges.counters_read("shard", 0).torn
 

@@ -45,6 +45,28 @@ def test_json_where_no_terminal_is() -> None:
     assert "ZeroDivisionError" in other["exception"]
 
 
+MANY = """
+from penstock.logs import FewLines, configure, get_logger
+from penstock.settings import Settings
+configure(Settings(log_level="info"), "shard", 2)
+lines = FewLines(get_logger())
+for number in range(100):
+    lines.info(5.0 + number / 1000, "stop", number=number)
+lines.tell_more(6.0)
+lines.info(6.5, "stop", number=100)
+"""
+
+
+def test_of_very_many_lines_a_second_the_rest_is_counted() -> None:
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["number"] for line in lines[:20]] == list(range(20))
+    assert [(line["event"], line.get("count"), line.get("number")) for line in lines[20:]] == [
+        ("more lines of this kind", 80, None),
+        ("stop", None, 100),
+    ]
+
+
 def test_readable_lines_on_a_terminal() -> None:
     mine, theirs = pty.openpty()
     child = subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=theirs)

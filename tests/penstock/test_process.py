@@ -32,9 +32,10 @@ def test_names_keep_their_index() -> None:
 
 def test_a_child_is_named_in_ps(tmp_path: Path) -> None:
     record_parent(tmp_path)
-    child = run(ENTER.format(str(tmp_path)) + "; print(open('/proc/self/comm').read(), end='')")
+    child = run(ENTER.format(str(tmp_path)) + "; print(open('/proc/self/comm').read(), end=''); "
+                "print(open('/proc/self/cmdline').read().rstrip('\\0'))")  # fmt: skip
     out, err = child.communicate()
-    assert (out, err, child.returncode) == ("pstk-shard-3\n", "", 0)
+    assert (out, err, child.returncode) == ("pstk-shard-3\npstk-shard-3\n", "", 0)
 
 
 def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_a_child_whose_parent_is_gone_does_not_begin(tmp_path: Path) -> None:
     child = run(ENTER.format(str(tmp_path)) + "; print('begun')")
     out, err = child.communicate()
     assert out == ""
-    assert err == f"penstock shard 3: the supervisor (pid {gone.pid}) is gone\n"
+    assert err == f"the supervisor (pid {gone.pid}) is gone\n"
     assert child.returncode == 1
 
 

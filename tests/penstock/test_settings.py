@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.settings import MIB, Settings, half_the_cores, stored_bytes
-from penstock.sources import SettingsError, known_keys
+from penstock.settings import Settings
+from penstock.settings.machine import half_the_cores, stored_bytes
+from penstock.settings.sources import SettingsError, known_keys, load_settings
+from penstock.settings.values import MIB
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +31,14 @@ def config(tmp_path: Path) -> Path:
 
 def complaint(*assignments: str, config: Path | None = None) -> str:
     with pytest.raises(SettingsError) as caught:
-        Settings.load(config, assignments=assignments)
+        load_settings(config, assignments=assignments)
     text = str(caught.value)
     assert "\n" not in text
     return text
 
 
 def test_defaults() -> None:
-    settings = Settings.load()
+    settings = load_settings()
     assert (settings.host, settings.port, settings.log_level) == ("127.0.0.1", 5672, "info")
     assert settings.acceptors == settings.shards == half_the_cores() >= 1
     assert settings.data.is_absolute()
@@ -49,19 +51,19 @@ def test_defaults() -> None:
 
 def test_data_directory_follows_the_xdg_specification(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert Settings.load().data == tmp_path / "penstock"
+    assert load_settings().data == tmp_path / "penstock"
     monkeypatch.setenv("XDG_DATA_HOME", "relative/is/ignored")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert Settings.load().data == tmp_path / ".local/share/penstock"
+    assert load_settings().data == tmp_path / ".local/share/penstock"
 
 
 def test_later_sources_win(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Settings.load(config).port == 1001
+    assert load_settings(config).port == 1001
     monkeypatch.setenv("PENSTOCK_PORT", "1002")
     monkeypatch.setenv("PENSTOCK_FLOW__MAX_COUNT", "12")
-    assert Settings.load(config).port == 1002
-    assert Settings.load(config, {"port": 1003, "shards": None}).port == 1003
-    settings = Settings.load(config, {"port": 1003}, ["port=1004", "port=1005", "flow.stop_percent = 90"])
+    assert load_settings(config).port == 1002
+    assert load_settings(config, {"port": 1003, "shards": None}).port == 1003
+    settings = load_settings(config, {"port": 1003}, ["port=1004", "port=1005", "flow.stop_percent = 90"])
     assert settings.port == 1005
     assert settings.shards == 3
     assert (settings.flow.max_count, settings.flow.max_bytes, settings.flow.stop_percent) == (12, MIB, 90)
@@ -69,7 +71,7 @@ def test_later_sources_win(config: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_counts_of_zero_are_resolved() -> None:
-    settings = Settings.load(flags={"acceptors": 0, "shards": 5})
+    settings = load_settings(flags={"acceptors": 0, "shards": 5})
     assert (settings.acceptors, settings.shards) == (half_the_cores(), 5)
 
 
@@ -77,19 +79,19 @@ def test_counts_of_zero_are_resolved() -> None:
     ("text", "size"), [("4096", 4096), ("64KiB", 65536), ("1 MiB", MIB), ("2MB", 2_000_000), ("1.5 GiB", 1536 * MIB)]
 )
 def test_sizes_may_have_a_unit(text: str, size: int) -> None:
-    assert Settings.load(assignments=[f"flow.orphan_bytes={text}"]).flow.orphan_bytes == size
+    assert load_settings(assignments=[f"flow.orphan_bytes={text}"]).flow.orphan_bytes == size
 
 
 @pytest.mark.parametrize(("text", "names"), [("guest, bob", ("guest", "bob")), ("bob", ("bob",)), ("", ())])
 def test_names_are_separated_by_commas(
     text: str, names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Settings.load(assignments=[f"amqp.loopback_users={text}"]).amqp.loopback_users == names
+    assert load_settings(assignments=[f"amqp.loopback_users={text}"]).amqp.loopback_users == names
     path = tmp_path / "x.toml"
     path.write_text(f"[amqp]\nloopback_users = {list(names)}")
-    assert Settings.load(path).amqp.loopback_users == names
+    assert load_settings(path).amqp.loopback_users == names
     monkeypatch.setenv("PENSTOCK_AMQP__LOOPBACK_USERS", text)
-    assert Settings.load().amqp.loopback_users == names
+    assert load_settings().amqp.loopback_users == names
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,8 @@ def test_unknown_keys_name_the_nearest(key: str, nearest: str, tmp_path: Path, m
 def test_any_key_is_known_or_refused_in_one_line(key: str) -> None:
     if key in known_keys(Settings):
         return
-    assert "did you mean" in complaint(f"{key}=1")
+    said = complaint(f"{key}=1")
+    assert "did you mean" in said or "is a section, not a setting" in said
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_child_rebuilds_the_same_settings_and_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings.load(assignments=["flow.max_count=5", "shards=7"])
+    settings = load_settings(assignments=["flow.max_count=5", "shards=7"])
     monkeypatch.setenv("PENSTOCK_PORT", "9")
     monkeypatch.setenv("PENSTOCK_NONSENSE", "9")
     assert Settings.from_resolved(settings.model_dump(mode="json")) == settings
@@ -196,7 +199,7 @@ def test_what_is_stored_already_counts_as_room_for_the_store(tmp_path: Path) -> 
 def test_names_of_other_brokers(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text('default-queue-limit = "10 MB"\n[systemUsage]\nmemoryUsage = "64 MiB"\ntempUsage = "1 GiB"\n')
-    settings = Settings.load(path, assignments=["default-flow-stop-threshold=90", "systemUsage.storeUsage=2 GB"])
+    settings = load_settings(path, assignments=["default-flow-stop-threshold=90", "systemUsage.storeUsage=2 GB"])
     assert (settings.flow.max_bytes, settings.flow.stop_percent) == (10_000_000, 90)
     assert (settings.memory_limit, settings.store.limit, settings.store.spill_limit) == (
         64 * MIB,

@@ -15,7 +15,7 @@ from penstock import bus, zmtp
 from penstock.arena import Borrower
 from penstock.turn_sockets import TurnDialer, TurnListener, TurnSockets
 
-PATIENCE = 10
+PATIENCE = 50
 LARGE = b"large" * 500_000
 
 
@@ -37,6 +37,11 @@ class Side:
 
     def on_drained(self) -> None:
         self.drained += 1
+
+    def listen(self, path: Path) -> TurnListener:
+        """Held here: a listener that nobody holds is closed once it is collected."""
+        self.listener = TurnListener(self.sockets, path, self.on_turn)
+        return self.listener
 
     async def wait(self, count: int) -> None:
         while len(self.turns) < count:
@@ -62,7 +67,7 @@ def turn(number: int, *parts: bytes) -> list[Any]:
 @in_loop
 async def test_turns_go_both_ways_whatever_their_size(tmp_path: Path) -> None:
     shard, acceptor = Side(), Side()
-    listener = TurnListener(shard.sockets, tmp_path / "shard", shard.on_turn)
+    listener = shard.listen(tmp_path / "shard")
     dialer = TurnDialer(acceptor.sockets, tmp_path / "shard", b"acceptor.0.1", acceptor.on_turn)
     dialer.send(turn(1, b"small"))
     for number in range(2, 12):
@@ -82,7 +87,7 @@ async def test_turns_go_both_ways_whatever_their_size(tmp_path: Path) -> None:
 @in_loop
 async def test_who_is_not_there_is_not_reached(tmp_path: Path) -> None:
     shard, acceptor = Side(), Side()
-    listener = TurnListener(shard.sockets, tmp_path / "shard", shard.on_turn)
+    listener = shard.listen(tmp_path / "shard")
     assert not listener.send(b"acceptor.0.1", turn(1))
     dialer = TurnDialer(acceptor.sockets, tmp_path / "shard", b"acceptor.0.1", acceptor.on_turn)
     dialer.send(turn(1))
@@ -98,7 +103,7 @@ async def test_a_dialer_waits_for_the_listener(tmp_path: Path) -> None:
     dialer = TurnDialer(acceptor.sockets, tmp_path / "shard", b"acceptor.0.1", acceptor.on_turn)
     dialer.send(turn(1, b"early"))
     await asyncio.sleep(0.05)
-    TurnListener(shard.sockets, tmp_path / "shard", shard.on_turn)
+    shard.listen(tmp_path / "shard")
     await shard.wait(1)
     assert shard.turns[0][3] == [b"early"]
     dialer.close()
@@ -107,7 +112,7 @@ async def test_a_dialer_waits_for_the_listener(tmp_path: Path) -> None:
 @in_loop
 async def test_what_was_sent_before_the_end_arrives(tmp_path: Path) -> None:
     shard, acceptor = Side(), Side()
-    listener = TurnListener(shard.sockets, tmp_path / "shard", shard.on_turn)
+    listener = shard.listen(tmp_path / "shard")
     dialer = TurnDialer(acceptor.sockets, tmp_path / "shard", b"acceptor.0.1", acceptor.on_turn)
     dialer.send(turn(1, b"first"))
     await shard.wait(1)
@@ -123,7 +128,7 @@ async def test_a_turn_that_fails_leaves_the_connection(tmp_path: Path) -> None:
     shard, acceptor = Side(), Side()
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
-    TurnListener(shard.sockets, tmp_path / "shard", shard.on_turn)
+    shard.listen(tmp_path / "shard")
     dialer = TurnDialer(acceptor.sockets, tmp_path / "shard", b"acceptor.0.1", acceptor.on_turn)
     dialer.send([b"\xc1"])  # never used in msgpack
     dialer.send(turn(2, b"good"))
@@ -135,7 +140,7 @@ async def test_a_turn_that_fails_leaves_the_connection(tmp_path: Path) -> None:
 @in_loop
 async def test_strangers_are_shown_the_door(tmp_path: Path) -> None:
     shard, acceptor = Side(), Side()
-    TurnListener(shard.sockets, tmp_path / "shard", shard.on_turn)
+    shard.listen(tmp_path / "shard")
     reader, writer = await asyncio.open_unix_connection(str(tmp_path / "shard"))
     writer.write(b"AMQP\0\0\x09\x01".ljust(100))
     said = await asyncio.wait_for(reader.read(), PATIENCE)
@@ -150,7 +155,7 @@ async def test_strangers_are_shown_the_door(tmp_path: Path) -> None:
 @in_loop
 async def test_a_dealer_of_libzmq_is_understood(tmp_path: Path) -> None:
     shard = Side()
-    listener = TurnListener(shard.sockets, tmp_path / "shard", shard.on_turn)
+    listener = shard.listen(tmp_path / "shard")
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.setsockopt(zmq.IDENTITY, b"acceptor.5.1")
         dealer.setsockopt(zmq.LINGER, 0)
@@ -184,6 +189,6 @@ def test_a_path_that_cannot_be_listened_at(tmp_path: Path) -> None:
     async def listen() -> None:
         side = Side()
         with pytest.raises(OSError, match="No such file"):
-            TurnListener(side.sockets, tmp_path / "none" / "shard", side.on_turn)
+            side.listen(tmp_path / "none" / "shard")
 
     uvloop.run(listen())

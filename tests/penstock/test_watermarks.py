@@ -104,9 +104,7 @@ def test_overshoot_count(stop: int, overshoot: int) -> None:
     assert Marks(stop_count=stop).overshoot_count == overshoot
 
 
-@pytest.mark.parametrize(
-    ("stop", "overshoot"), [(0, 0), (1, 64 * KIB), (MIB, 64 * KIB), (16 * MIB, MIB), (2**40, 2 * MIB)]
-)
+@pytest.mark.parametrize(("stop", "overshoot"), [(0, 0), (1, 64 * KIB), (MIB, 64 * KIB), (16 * MIB, MIB), (2**40, MIB)])
 def test_overshoot_bytes(stop: int, overshoot: int) -> None:
     assert Marks(stop_bytes=stop).overshoot_bytes == overshoot
 
@@ -136,7 +134,7 @@ def test_defaults_cannot_be_wrong(wrong: tuple[int, int, int, int], complaint: s
         ((None, 10, "flow", Marks(0, 0, 11, 1)), r"stop_bytes \(11\) is above max_bytes \(10\)"),
         ((10, None, "flow", Marks(0, 0, 5, 5)), r"max_count \(10\) has no stop mark"),
         ((10, None, "drop-head", Marks(5, 5)), "overflow 'drop-head' has no marks"),
-        ((10, None, "spill", Marks.NONE), "no overflow is called 'spill'"),
+        ((10, None, "paper", Marks.NONE), "no overflow is called 'paper'"),
         ((-1, None, "drop-head", Marks.NONE), "max_count"),
     ],
 )
@@ -168,7 +166,7 @@ def test_a_queue_that_says_nothing_has_the_defaults() -> None:
     assert limits(FlowDefaults(1000, 0), x_max_priority=5, x_message_ttl=3) == flow(1000, None, 800, 700)
 
 
-@pytest.mark.parametrize("overflow", ["drop-head", "reject-publish", "reject-publish-dlx"])
+@pytest.mark.parametrize("overflow", ["drop-head", "reject", "reject-publish", "reject-publish-dlx"])
 def test_rabbitmq_meaning_is_kept(overflow: Any) -> None:
     assert limits(x_max_length=5, x_overflow=overflow) == QueueLimits(5, None, overflow, Marks.NONE)
     assert limits(x_max_length_bytes=0, x_overflow=overflow) == QueueLimits(None, 0, overflow, Marks.NONE)
@@ -239,7 +237,8 @@ def test_policy_types_of_qpid(policy_type: str, overflow: Any) -> None:
 
 
 def test_flow_to_disk_stops_nobody() -> None:
-    assert limits(qpid_max_count=5, qpid_policy_type="flow_to_disk") == flow()
+    assert limits(qpid_max_count=5, qpid_policy_type="flow_to_disk") == QueueLimits(5, None, "spill", Marks.NONE)
+    assert limits(x_overflow="spill", x_max_length=5) == QueueLimits(5, None, "spill", Marks.NONE)
 
 
 def test_dialects_together() -> None:
@@ -283,7 +282,7 @@ NO_AMOUNT = "is no amount: write it like 10000, 10 MB, 512 KiB or 80 %"
         ({"qpid_policy_type": "squeeze"}, "qpid.policy_type", "invalid_policy_type"),
         ({"x_max_length": -1}, "x-max-length", "{value_negative,-1}"),
         ({"x_qpid_capacity": ENOUGH}, "x-qpid-capacity", f"{{value_too_large,{ENOUGH}}}"),
-        ({"x_overflow": "spill"}, "x-overflow", "invalid_overflow"),
+        ({"x_overflow": "paper"}, "x-overflow", "invalid_overflow"),
         ({"x_overflow": b"\xff"}, "x-overflow", "invalid_overflow"),
         ({"x_overflow": 1}, "x-overflow", "{unacceptable_type,signedint}"),
         (
@@ -337,7 +336,7 @@ values = st.integers(0, 20) | st.integers(-(2**63), 2**64) | st.text("0123456789
 declarations = st.builds(
     lambda limits, overflow: limits | overflow,
     st.dictionaries(st.sampled_from(NAMES), values | st.integers(0, 20), max_size=4),
-    st.just({}) | st.fixed_dictionaries({"x-overflow": st.sampled_from([*OVERFLOWS, "spill", 5])}),
+    st.just({}) | st.fixed_dictionaries({"x-overflow": st.sampled_from([*OVERFLOWS, "paper", 5])}),
 )
 
 

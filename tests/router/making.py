@@ -13,8 +13,10 @@ from router.authority import Authority
 from router.commands import execute
 from router.ledger import Ledger
 from router.operations import Outcome, perform
-from router.records import Change
+from router.records import SERVING, Change
+from router.recovery import recover
 from router.slots import Slots
+from router.store import Stored
 from router.topology import Topology
 
 ME, OTHER = "0.1.1", "1.1.1"
@@ -38,7 +40,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 def completed(operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments with those of no interest filled in."""
-    here = {} if operation in ("queue_delete", "connection_closed") else {"vhost": "/"}
+    here = {} if operation in ("queue_delete", "connection_closed", "hold_off", "move_report") else {"vhost": "/"}
     return {**here, **DEFAULTS.get(operation, {}), **arguments}
 
 
@@ -52,8 +54,11 @@ class Asked:
     """An authority over vhost "/", and everything it has recorded."""
 
     def __init__(self, shards: int = 3, queues: int = 100) -> None:
+        self.places, self.queues = shards, queues
         ledger = Ledger(Topology(), Slots(shards, shards + queues, ()), 0)
-        self.authority = Authority(ledger, shards, FlowDefaults(), b"key")
+        self.authority = Authority(ledger, range(shards), FlowDefaults(), b"key")
+        for shard in range(shards):  # who follows what is recorded hears of them as by a snapshot
+            ledger.record(["shard", shard, SERVING], durable=False)
         vhosts.add(ledger, "/")
         # The password guest; a hash that costs nothing to verify.
         ledger.record(["user", "guest", rabbit_hash("guest"), ["administrator"]], durable=True)
@@ -89,6 +94,16 @@ class Asked:
         assert len(self.recorded) == before
         code, text = outcome.error
         return code, text
+
+    def start_again(self, version: int) -> None:
+        """Another life of the authority, from all that was recorded up to that version."""
+        before = self.authority.ledger
+        stored = Stored(version, before.last_queue_id, b"key", list(self.topology.changes()), seeded=True)
+        shards, defaults = range(self.places), self.authority.defaults
+        ledger = recover(stored, shards, self.places, self.queues, defaults)
+        self.authority = Authority(ledger, shards, defaults, b"key")
+        self.topology = ledger.topology
+        self.recorded += ledger.take_steps()
 
     def acceptor_died(self, index: int, incarnation: int) -> int:
         queues = self.authority.acceptor_died(index, incarnation)

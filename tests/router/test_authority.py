@@ -334,7 +334,8 @@ def test_what_is_durable(asked: Asked) -> None:
 def test_placement(asked: Asked) -> None:
     made = asked.done("queue_declare", name="q")
     elsewhere = (made["shard"] + 1) % 3
-    assert asked.changed("queue_place", name="q", shard=elsewhere) == [["placement", "/", "q", elsewhere]]
+    changed = asked.changed("queue_place", name="q", shard=elsewhere)
+    assert changed == [["placement", "/", "q", elsewhere], ["placement_version", 1]]
     assert not asked.changed("queue_place", name="q", shard=elsewhere)
     assert asked.done("queue_lookup", name="q") == made
     asked.done("queue_delete", queue_id=made["queue_id"])

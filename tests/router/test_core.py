@@ -30,8 +30,8 @@ ME = b"acceptor.0.1"
 def make_core(path: Path, epoch: int = 1) -> RouterCore:
     store = Store(path, epoch)
     stored = store.load()
-    ledger = recover(stored, 2, 50, FlowDefaults())
-    core = RouterCore(Authority(ledger, 2, FlowDefaults(), stored.name_key), store)
+    ledger = recover(stored, range(2), 2, 50, FlowDefaults())
+    core = RouterCore(Authority(ledger, range(2), FlowDefaults(), stored.name_key), store)
     if not stored.seeded:
         core.seed()
     return core
@@ -109,6 +109,7 @@ def test_what_is_stored_is_what_is_there(core: RouterCore) -> None:
         ("queue_bind", {"queue": "q", "source": "amq.topic", "key": "k\udcff"}),
         ("queue_unbind", {"queue": "q", "source": "x", "arguments": {"a": {"c": True}, "b": 1}}),
     ]
+    core.authority.placing.drain(1)  # from now on the shards are stored
     for number, (operation, arguments) in enumerate(requests):
         core.receive(ME, request(number, operation, **arguments))
         assert replies(core.finish_turn())[0][3] is None
@@ -164,7 +165,7 @@ def test_unreadable_frames_are_passed_over(core: RouterCore, frame: bytes) -> No
 def test_no_frame_can_break_it(frame: bytes, identity: bytes) -> None:
     ledger = Ledger(Topology(), Slots(1, 3, ()), 0)
     vhosts.add(ledger, "/")
-    core = RouterCore(Authority(ledger, 1, FlowDefaults(), b"k"), NoStore())
+    core = RouterCore(Authority(ledger, range(1), FlowDefaults(), b"k"), NoStore())
     core.receive(identity, frame)
     core.receive(ME, request(1, "queue_lookup", name="a"))
     assert replies(core.finish_turn())[-1][3] == [404, "no queue 'a' in vhost '/'"]

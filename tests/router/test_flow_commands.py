@@ -27,21 +27,27 @@ def settings(asked: Asked, name: str = "q") -> dict[str, tuple[Any, str]]:
     return {each["setting"]: (each["value"], each["source"]) for each in told["settings"]}
 
 
+DECLARED = {"x-max-length": 100, "x-flow-resume-count": "30 %", "x-throttle": "blocked, park"}
+
+
 def test_a_queue_without_anything(asked: Asked) -> None:
-    asked.done("queue_declare", name="q")
+    asked.done("queue_declare", name="q", durable=True)
     assert settings(asked) == {
         "flow": ("on", "the default"),
         "overflow": ("flow", "the default"),
         **dict.fromkeys(("max-length", "flow-stop-count", "flow-resume-count"), (None, "")),
         **dict.fromkeys(("max-length-bytes", "flow-stop-size", "flow-resume-size"), (None, "")),
+        "throttle": ("auto", "the default"),
+        "hold": ("forever", "the default"),
+        "stops-producers": ("yes", "durable and named"),
     }
 
 
 def test_declaration_and_policies(asked: Asked) -> None:
-    asked.done("queue_declare", name="q", arguments={"x-max-length": 100, "x-flow-resume-count": "30 %"})
-    set_policy(asked, "ours", overflow="flow", flow_stop_count=90, max_length_bytes="1 MiB")
+    asked.done("queue_declare", name="q", arguments=DECLARED)
+    set_policy(asked, "ours", overflow="flow", throttle="auto", flow_stop_count=90, max_length_bytes="1 MiB")
     set_policy(asked, "bound", operator=True, flow_stop_count=60)
-    set_policy(asked, "base", "node", vhost="", flow_stop_size="50 %", max_length=5)
+    set_policy(asked, "base", "node", vhost="", flow_stop_size="50 %", max_length=5, hold="park 1 s, reject")
     found = settings(asked)
     assert found == {
         "flow": ("on", "the default"),
@@ -52,7 +58,24 @@ def test_declaration_and_policies(asked: Asked) -> None:
         "max-length-bytes": (1 << 20, "policy 'ours': max-length-bytes"),
         "flow-stop-size": (1 << 19, "policy 'base' of the node: flow-stop-size"),
         "flow-resume-size": (1 << 19, "the node's resume_percent"),
+        "throttle": ("blocked, park", "declaration: x-throttle"),
+        "hold": ("park 1 s, reject", "policy 'base' of the node: hold"),
+        "stops-producers": ("yes", "it has limits of its own"),
     }
+
+
+def test_settings_that_are_told_where_they_are_said(asked: Asked) -> None:
+    declared = {"x-pace-depth": 50, "x-lane-key": "^control", "x-max-rate": 9}
+    asked.done("queue_declare", name="q", durable=True, arguments=declared)
+    set_policy(asked, "ours", max_rate=5, fair_by="user", pace_depth=100)
+    found = settings(asked)
+    assert {setting: found[setting] for setting in ("pace-depth", "lane-key", "max-rate", "fair-by")} == {
+        "pace-depth": (50, "declaration: x-pace-depth"),
+        "lane-key": ("^control", "declaration: x-lane-key"),
+        "max-rate": (5, "policy 'ours': max-rate"),
+        "fair-by": ("user", "policy 'ours': fair-by"),
+    }
+    assert "pace-wait" not in found
 
 
 def test_inherited(asked: Asked) -> None:

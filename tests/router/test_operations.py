@@ -26,7 +26,17 @@ WHOLE: dict[str, dict[str, Any]] = {
     "queue_unbind": {"queue": "q", "source": "amq.direct"},
     "queue_delete": {"queue_id": 1},
     "queue_place": {"name": "q", "shard": None},
+    "move_report": {
+        "queue_id": 1,
+        "epoch": 1,
+        "shard": 0,
+        "life": 1,
+        "state": "homed",
+        "reason": "",
+        **dict.fromkeys(("count", "octets", "checksum"), 0),
+    },
     "connection_closed": {"connection": "0.1.1"},
+    "hold_off": {"user": "u", "host": "h", "seconds": 1.0, "most": 60.0, "forget": 60.0, "reason": "r"},
 }
 
 

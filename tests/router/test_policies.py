@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.watermarks import FlowDefaults
 from router.policies import combined, effective, governing
 from router.policy_checks import PolicyError, check
 from router.policy_keys import APPLY_TO, IGNORED, KEYS, OF_THE_NODE, spelled_out
@@ -29,10 +30,17 @@ def policy(name: str = "p", pattern: str = ".*", apply_to: str = "all", priority
         {"delivery-limit": 3, "consumer-timeout": 60000, "tx-when-full": "wait"},
         {"flow-stop-count": 10, "flow-resume-count": 5, "flow-stop-size": 10, "flow-resume-size": 0},
         {"flow-resume-count": 5},
+        {"flow-resume-count": "90 %"},
         {"max-length-bytes": "10 MB", "flow-stop-size": "8 MB", "flow-resume-size": "50 %", "overflow": "flow"},
         {"flow-stop-count": "50 %", "flow-resume-count": "30 %", "flow-resume-size": "20 %"},
         {"flow-stop-count": 5, "flow-resume-count": "30 %"},
         {"flow": "off"},
+        {"throttle": "auto", "hold": "forever"},
+        *(
+            {"apply_to": what, "throttle": "blocked, park", "hold": "park 5 s, reject"}
+            for what in ("queues", "exchanges", "users", "routing_keys")
+        ),
+        {"operator": True, "throttle": "park", "hold": "reject"},
         {"apply_to": "exchanges", "sum-length": 5, "deepest-length-bytes": "1 MiB", "deepest-stop-size": "50 %"},
         {"apply_to": "routing_keys", "routing-key": "wildcard:PRICES.>", "sum-stop-count": 9, "sum-resume-count": 9},
         {"apply_to": "users", "deepest-stop-count": 9},
@@ -54,15 +62,39 @@ def test_accepted(definition: dict[str, Any]) -> None:
         ({"capacty": 5}, "there is no key 'capacty'; did you mean 'capacity'?"),
         ({"memoryLimit": "64 mb"},
          "key 'memoryLimit': the unit of '64 mb' can be mistaken: write 64 MB (1000^2) or MiB (1024^2)"),
+        ({"throttle": "blockd, park"},
+         "key 'throttle': 'blockd' is no means to hold a producer; did you mean 'blocked'?"),
+        ({"throttle": 5}, "key 'throttle': {unacceptable_type,signedint}"),
+        ({"hold": "park 5 s, rejct"}, "key 'hold': 'rejct' is no rung; did you mean 'reject'?"),
+        ({"sendFailIfNoSpaceAfterTimeout": "x"},
+         "key 'sendFailIfNoSpaceAfterTimeout': 'x ms' is no time: a number and one of ms, s, m, min, h, d"),
         ({"producerFlowControl": "yes"}, "key 'producerFlowControl': 'yes' is none of true, false"),
         ({"capacity": 5, "flow-stop-size": 6}, "key 'flow-stop-size': 'capacity' says that already"),
         ({"capacity": 5, "flowResumeCapacity": 6},
-         "key 'flow-resume-size': resume mark 6 is above the stop mark 5 (qpid.flow_stop_size)"),
+         "key 'flowResumeCapacity': resume mark 6 is above the stop mark 5 (capacity)"),
+        ({"flow-stop-size": "50 %", "queue.queueFlowResumeLimit": 60},
+         "key 'queue.queueFlowResumeLimit': resume mark 60 is above the stop mark 50 (flow-stop-size)"),
+        ({"memoryLimit": 5, "flow-stop-size": 6},
+         "key 'flow-stop-size': stop mark 6 is above the limit 5 (memoryLimit)"),
+        ({"max-length": 100, "overflow": "flow", "flow-resume-count": 90},
+         "key 'flow-resume-count': resume mark 90 is above the stop mark 80 (80 % of max-length 100)"),
+        ({"maximumQueueDepthBytes": -5}, "key 'maximumQueueDepthBytes': {value_negative,-5}"),
+        ({"overflowPolicy": "RING", "capacity": 5},
+         "key 'capacity': a mark needs overflow (overflowPolicy) 'flow', not 'ring'"),
+        ({"producerFlowControl": False, "capacity": 5},
+         "key 'capacity': a mark needs flow (producerFlowControl) 'on'"),
+        ({"flow": "off", "flow-stop-count": 5}, "key 'flow-stop-count': a mark needs flow 'on'"),
         ({"flow-stop-count": "50 %", "flow-resume-count": "60 %"},
-         "key 'flow-resume-count': resume mark 60 is above the stop mark 50 (qpid.flow_stop_count)"),
+         "key 'flow-resume-count': resume mark 60 is above the stop mark 50 (flow-stop-count)"),
         ({"flow": "of"}, "key 'flow': invalid_flow"),
         ({"apply_to": "exchanges", "sum-length": 5, "sum-stop-count": 6},
-         "key 'sum-stop-count': stop mark 6 is above the limit 5 (x-max-length)"),
+         "key 'sum-stop-count': stop mark 6 is above the limit 5 (sum-length)"),
+        ({"apply_to": "users", "deepest-stop-size": 5, "deepest-resume-size": 6},
+         "key 'deepest-resume-size': resume mark 6 is above the stop mark 5 (deepest-stop-size)"),
+        ({"apply_to": "users", "memoryLimit": 6}, "key 'memoryLimit' says nothing of users"),
+        ({"operator": True, "overflowPolicy": "RING", "lane-key": "a"}, "key 'lane-key' is not for operator policies"),
+        ({"lane-reserve": 0}, "key 'lane-reserve': {value_zero,0}"),
+        ({"pace-wait": "2 h"}, "key 'pace-wait': '2 h' is not between 1 ms and 1 h"),
         ({"apply_to": "queues", "sum-length": 5}, "key 'sum-length' says nothing of queues"),
         ({"apply_to": "users", "max-length": 5}, "key 'max-length' says nothing of users"),
         ({"apply_to": "routing_keys", "routing-key": "("},
@@ -87,15 +119,15 @@ def test_accepted(definition: dict[str, Any]) -> None:
         ({"ha-mode": "a" * 5000}, "key 'ha-mode': longer than 4096 octets"),
         (
             {"max-length": 5, "flow-stop-count": 6},
-            "key 'flow-stop-count': stop mark 6 is above the limit 5 (x-max-length)",
+            "key 'flow-stop-count': stop mark 6 is above the limit 5 (max-length)",
         ),
         (
             {"flow-stop-count": 6, "overflow": "drop-head"},
-            "key 'flow-stop-count': a mark needs x-overflow 'flow', not 'drop-head'",
+            "key 'flow-stop-count': a mark needs overflow 'flow', not 'drop-head'",
         ),
         (
             {"flow-stop-size": 5, "flow-resume-size": 6},
-            "key 'flow-resume-size': resume mark 6 is above the stop mark 5 (qpid.flow_stop_size)",
+            "key 'flow-resume-size': resume mark 6 is above the stop mark 5 (flow-stop-size)",
         ),
         ({"operator": True, "dead-letter-exchange": "x"}, "key 'dead-letter-exchange' is not for operator policies"),
         ({"operator": True, "ha-mode": "all"}, "key 'ha-mode' is not for operator policies"),
@@ -112,6 +144,24 @@ def test_refused(fields: dict[str, Any], reason: str) -> None:
     assert str(refused.value) == f"invalid {wrong}: {reason}"
 
 
+@pytest.mark.parametrize("apart", ["", "sum-"])
+def test_marks_are_compared_with_those_that_the_node_gives(apart: str) -> None:
+    """A policy that names one mark has the other from the settings of its node."""
+    limit, overflow = ("sum-length", {}) if apart else ("max-length", {"overflow": "flow"})
+    resume, stop = ("sum-resume-count", "sum-stop-count") if apart else ("flow-resume-count", "flow-stop-count")
+    sort = "users" if apart else "all"
+    high = Policy("/", False, "p", ".*", sort, 0, {limit: 100, resume: 90, **overflow})
+    low = Policy("/", False, "p", ".*", sort, 0, {limit: 100, resume: 60, **overflow})
+    check(high, FlowDefaults(stop_percent=95))
+    with pytest.raises(PolicyError, match=r"resume mark 90 is above the stop mark 80 \(80 % of"):
+        check(high, FlowDefaults())
+    check(low, FlowDefaults())
+    with pytest.raises(PolicyError, match=r"resume mark 60 is above the stop mark 50 \(50 % of"):
+        check(low, FlowDefaults(stop_percent=50, resume_percent=40))
+    only_stop = Policy("/", False, "p", ".*", sort, 0, {stop: 5, **overflow})
+    check(only_stop, FlowDefaults(max_count=3, max_bytes=3))  # a limit of its own takes the place of the node's
+
+
 @pytest.mark.parametrize(
     ("definition", "ours"),
     [
@@ -125,6 +175,7 @@ def test_refused(fields: dict[str, Any], reason: str) -> None:
         ({"memoryLimit": "64 MiB"}, {"max-length-bytes": 64 * 1024**2, "overflow": "flow"}),
         ({"memoryLimit": 9, "producerFlowControl": False}, {"max-length-bytes": 9, "flow": "off", "overflow": "flow"}),
         ({"memoryLimit": 9, "sendFailIfNoSpace": True}, {"max-length-bytes": 9, "overflow": "reject-publish"}),
+        ({"sendFailIfNoSpaceAfterTimeout": 3000}, {"hold": "park 3000 ms, reject"}),
         ({"pendingMessageLimitStrategy": 50}, {"max-length": 50, "overflow": "ring"}),
         ({"max-length-bytes": "2 KB"}, {"max-length-bytes": 2000}),
     ],
@@ -143,7 +194,14 @@ def test_thresholds_are_percentages(value: Any) -> None:
 
 @pytest.mark.parametrize("apply_to", OF_THE_NODE)
 def test_policies_of_the_node(apply_to: str) -> None:
-    given = {"max-length": 5, "flow": "on", "sum-length": 9, "qpid.max_size": "1 MB"}
+    given = {
+        "max-length": 5,
+        "flow": "on",
+        "throttle": "park",
+        "hold": "reject",
+        "sum-length": 9,
+        "qpid.max_size": "1 MB",
+    }
     check(Policy("", False, "p", ".*", apply_to, 0, given))
     with pytest.raises(PolicyError, match="invalid policy 'p' of the node: key 'message-ttl' says nothing of"):
         check(Policy("", False, "p", ".*", apply_to, 0, {"message-ttl": 5}))

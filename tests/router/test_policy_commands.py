@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.control import Refusal
+from penstock.watermarks import FlowDefaults
 from router.administration import Administration
 from router.commands import execute
 from router.policy_keys import APPLY_TO
@@ -35,6 +36,16 @@ def refusal(asked: Asked, name: str, /, **arguments: object) -> tuple[str, str]:
         command(asked, name, **arguments)
     assert asked.authority.ledger.take_steps() == []
     return refused.value.kind, str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["policy_set", "policy_try", "policy_import"])
+def test_marks_go_with_the_settings_of_the_node(asked: Asked, name: str) -> None:
+    fields = {**BOUNDS, "definition": {"max-length": 100, "overflow": "flow", "flow-resume-count": 90}}
+    arguments: dict[str, Any] = {"policies": [fields]} if name == "policy_import" else fields
+    with pytest.raises(Refusal, match="resume mark 90 is above the stop mark 80"):
+        command(asked, name, **arguments)
+    asked.authority.defaults = FlowDefaults(stop_percent=95)
+    command(asked, name, **arguments)
 
 
 def test_set_list_and_delete(asked: Asked) -> None:

@@ -42,7 +42,7 @@ def test_queues_that_would_have_other_limits(asked: Asked) -> None:
         "a": Marks(10, 8), "b": Marks(10, 8),
     }  # fmt: skip
     asked.command("policy_set", **fields(flow_stop_count=10))
-    assert tried(asked, flow_stop_count=10) == {"queues": [], "shared": []}
+    assert tried(asked, flow_stop_count=10) == {"queues": [], "shared": [], "rates": []}
     assert len(tried(asked, flow_stop_count=9)["queues"]) == 2
 
 
@@ -56,6 +56,24 @@ def test_inherited_and_shared_limits(asked: Asked) -> None:
     for apply_to, vhost, name in (("vhosts", "", "/"), ("node", "", ""), ("users", "/", "guest")):
         trial = tried(asked, apply_to, vhost, deepest_stop_count=5)
         assert [(each["name"], each["how"]) for each in trial["shared"]] == [(name, "deepest")]
+
+
+def test_limits_of_rates(asked: Asked) -> None:
+    def rates(*arguments: str, **definition: Any) -> list[tuple[Any, ...]]:
+        told = tried(asked, *arguments, **definition)["rates"]
+        return [tuple(each[field] for field in ("sort", "vhost", "name", "messages", "octets")) for each in told]
+
+    asked.done("queue_declare", name="c", arguments={"x-max-rate": 10})
+    assert rates(max_rate=20) == [("queue", "/", "a", 20, 0), ("queue", "/", "b", 20, 0)]
+    assert rates(max_rate=5)[2:] == [("queue", "/", "c", 5, 0)]
+    assert rates("exchanges", "/", "^x$", max_rate_bytes="10 kB") == [("exchange", "/", "x", 0, 10_000)]
+    assert rates("routing_keys", "/", "^x$", max_rate=5, routing_key="k.*") == [("routing_key", "/", "x", 5, 0)]
+    assert rates("users", "/", max_rate=5) == [("user", "/", "guest", 5, 0)]
+    assert rates("vhosts", "", max_rate=5) == [("vhost", "/", "/", 5, 0)]
+    assert rates("node", "", max_rate=5) == [("node", "", "", 5, 0)]
+    other = fields("users", "/", max_rate=7) | {"name": "other", "priority": 1}
+    asked.command("policy_set", **other)
+    assert rates("users", "/", max_rate=5) == [], "another policy governs them"
 
 
 def test_what_cannot_be_set_cannot_be_tried(asked: Asked) -> None:

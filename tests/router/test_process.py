@@ -1,4 +1,4 @@
-"""The real router process, as the supervisor starts it and as acceptors and shards see it."""
+"""The real router process, as acceptors and shards see it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import zmq
 from penstock.bus import pack, unpack
 from penstock.gauges import DEAD, READY, Gauges
 from penstock.node import Node
+from penstock.process import record_parent
 from penstock.settings import Settings
 from router.topology import Topology
 from tests.router.making import completed
@@ -26,6 +27,9 @@ from tests.waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 MILLISECONDS = int(PATIENCE * 1000)
+BEGIN = """
+import sys; from pathlib import Path; from router.process import main; main(Path(sys.argv[1]), 0, int(sys.argv[2]))
+"""
 
 
 class Running:
@@ -38,6 +42,7 @@ class Running:
         self.gauges_path = Path("/dev/shm") / f"penstock-test-{uuid4().hex}.gauges"
         self.gauges = Gauges.create(self.gauges_path, epoch=epoch, acceptors=2, shards=2, queues=50, pid=os.getpid())
         self.node = Node(epoch, runtime, self.gauges_path, "127.0.0.1", 0, settings)
+        record_parent(runtime)
         self.node.store()
         self.context: zmq.Context[Any] = zmq.Context()
         self.context.setsockopt(zmq.LINGER, 0)
@@ -59,7 +64,7 @@ class Running:
     def start(self) -> subprocess.Popen[bytes]:
         self.incarnation += 1
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "router", str(self.node.runtime), "0", str(self.incarnation)],
+            [sys.executable, "-c", BEGIN, str(self.node.runtime), str(self.incarnation)],
             cwd=ROOT, stdin=subprocess.DEVNULL, stderr=self.log,
         )  # fmt: skip
         return self.process

@@ -28,7 +28,7 @@ def queue(name: str, queue_id: int, slot: int, shard: int, limits: list[Any] = L
 
 
 def test_nothing_to_change() -> None:
-    ledger = recover(stored(queue("a", 1, 4, 0), queue("b", 2, 2, 1)), 2, 5, FlowDefaults())
+    ledger = recover(stored(queue("a", 1, 4, 0), queue("b", 2, 2, 1)), range(2), 2, 5, FlowDefaults())
     assert ledger.take_steps() == []
     assert ledger.topology.version == 5
     assert [found.name for found in ledger.topology.route("/", "x", "")] == ["a", "b"]
@@ -38,14 +38,14 @@ def test_nothing_to_change() -> None:
 
 
 def test_new_slots_in_a_new_epoch() -> None:
-    ledger = recover(stored(queue("a", 1, -1, 0), queue("b", 2, -1, 1)), 2, 5, FlowDefaults())
+    ledger = recover(stored(queue("a", 1, -1, 0), queue("b", 2, -1, 1)), range(2), 2, 5, FlowDefaults())
     assert sorted(found.slot for found in ledger.topology.queues()) == [2, 3]
     assert [step.change[3] for step in ledger.take_steps()] == [1, 2]
 
 
 def test_a_shard_that_is_no_more() -> None:
     queues = [queue(f"q{number}", number, -1, number % 4) for number in range(20)]
-    ledger = recover(stored(*queues, more=(["placement", "/", "q3", 1],)), 2, 20, FlowDefaults())
+    ledger = recover(stored(*queues, more=(["placement", "/", "q3", 1],)), range(2), 2, 20, FlowDefaults())
     for found in ledger.topology.queues():
         old = found.queue_id % 4
         expected = old if old < 2 else place("/", found.name, range(2), {("/", "q3"): 1})
@@ -54,7 +54,7 @@ def test_a_shard_that_is_no_more() -> None:
 
 
 def test_limits_follow_the_settings() -> None:
-    ledger = recover(stored(queue("a", 1, 4, 0)), 2, 5, FlowDefaults(max_count=100))
+    ledger = recover(stored(queue("a", 1, 4, 0)), range(2), 2, 5, FlowDefaults(max_count=100))
     (step,) = ledger.take_steps()
     assert step.change[10][0] == 100
 
@@ -62,7 +62,7 @@ def test_limits_follow_the_settings() -> None:
 def test_marks_that_no_longer_go_with_the_settings_are_adapted() -> None:
     arguments: dict[str, Any] = {"x-max-length": 100, "x-overflow": "flow", "qpid.flow_resume_count": 75}
     limits = asked_limits(arguments, FlowDefaults()).to_wire()
-    ledger = recover(stored(queue("a", 1, 4, 0, limits, **arguments)), 2, 5, FlowDefaults(stop_percent=70))
+    ledger = recover(stored(queue("a", 1, 4, 0, limits, **arguments)), range(2), 2, 5, FlowDefaults(stop_percent=70))
     found = ledger.topology.queue("/", "a")
     assert found and QueueLimits.from_wire(found.limits).marks == Marks(70, 70)
 
@@ -71,7 +71,7 @@ def test_policies_go_on_governing() -> None:
     policy = ["policy", "/", False, "bounds", "^a", "queues", 0, {"max-length": 5}]
     changes = stored(queue("a", 1, 4, 0), queue("b", 2, 5, 0))
     changes.changes.insert(1, policy)
-    ledger = recover(changes, 2, 5, FlowDefaults(max_count=100))
+    ledger = recover(changes, range(2), 2, 5, FlowDefaults(max_count=100))
     limits = {found.name: (found.limits[0], found.policy) for found in ledger.topology.queues()}
     assert limits == {"a": (5, "bounds"), "b": (100, None)}
     assert policy in list(ledger.topology.changes())
@@ -79,10 +79,10 @@ def test_policies_go_on_governing() -> None:
 
 def test_more_queues_than_there_may_be() -> None:
     with pytest.raises(TooManyQueues, match="2 queues are stored, max_queues is 1"):
-        recover(stored(queue("a", 1, -1, 0), queue("b", 2, -1, 1)), 2, 1, FlowDefaults())
+        recover(stored(queue("a", 1, -1, 0), queue("b", 2, -1, 1)), range(2), 2, 1, FlowDefaults())
 
 
 def test_features_of_queues_from_before_there_were_any() -> None:
-    ledger = recover(stored([*queue("a", 1, 4, 0, **{"x-message-ttl": 5})[:-1], []]), 2, 5, FlowDefaults())
+    ledger = recover(stored([*queue("a", 1, 4, 0, **{"x-message-ttl": 5})[:-1], []]), range(2), 2, 5, FlowDefaults())
     (step,) = ledger.take_steps()
     assert QueueFeatures.from_wire(step.change[11]) == QueueFeatures(message_ttl=5)

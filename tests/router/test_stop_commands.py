@@ -95,3 +95,4 @@ def test_there_is_an_end_to_their_number(asked: Asked) -> None:
         stop(asked, user=f"u{number}")
     with pytest.raises(Refusal, match=f"there are {STOPS_MAX} stops already"):
         stop(asked)
+    assert stop(asked, user="u0", reason="again")["reason"] == "again"

@@ -38,10 +38,12 @@ DURABLE: list[Change] = [
     ["binding", "/", "123", "queue", "durable", ODD, {"b": 1, "a": [True]}],
     ["placement", "/", "durable", 2],
     ["placement", "/", "other", 0],
+    ["placement_version", 4],
     ["user", "bob", "$argon2id$", ["administrator"]],
     ["permission", "bob", "/", "", "^w", ".*"],
     ["topic_permission", "bob", "/", "amq.topic", "a", ODD],
     ["stop", 1, "/", ODD, "a.#", "q", "bob", None, "ann", "why", 1.5, 2.5],
+    ["hold_off", ODD, "::1", 3, 1.5, 2.5, 3.5, "why"],
     ["stop", 2, None, None, None, None, None, None, "ann", "", 1.5, None],
 ]
 TRANSIENT: list[Change] = [
@@ -51,6 +53,7 @@ TRANSIENT: list[Change] = [
     ["binding", "/", "123", "queue", "transient", "k", {}],
     ["binding", "/", "x", "exchange", "123", "", {}],
     ["stop", 3, None, None, None, None, None, "0.1.1", "ann", "", 1.5, None],
+    ["move", 2, 9, 1, 0, "homing", 1, 2, ODD, 1.5, 3, 2**40, 2**32 - 1, "rolled-back", "why"],
 ]
 
 
@@ -97,8 +100,8 @@ def test_order_makes_a_topology(path: Path) -> None:
     store_all(path)
     _, _, changes = loaded(path, 1)
     kinds = list(dict.fromkeys(change[0] for change in changes))
-    topology = ["vhost", "policy", "exchange", "queue", "binding", "placement"]
-    assert kinds == [*topology, "user", "permission", "topic_permission", "stop"]
+    topology = ["vhost", "policy", "exchange", "queue", "binding", "placement", "placement_version", "move"]
+    assert kinds == [*topology, "user", "permission", "topic_permission", "stop", "hold_off"]
     assert [change[3] for change in changes if change[0] == "queue"] == [2, 3, 4]
 
 
@@ -110,6 +113,8 @@ def test_all_goes_again(path: Path) -> None:
         *(["exchange_gone", *change[1:3]] for change in DURABLE + TRANSIENT if change[0] == "exchange"),
         *(["policy_gone", *change[1:4]] for change in DURABLE if change[0] == "policy"),
         *([*change[:3], None] for change in DURABLE if change[0] == "placement"),
+        *(["hold_off_gone", *change[1:3]] for change in DURABLE if change[0] == "hold_off"),
+        *(["move_gone", change[1]] for change in TRANSIENT if change[0] == "move"),
         *(["stop_gone", change[1]] for change in DURABLE + TRANSIENT if change[0] == "stop"),
         ["user_gone", "bob"],
         ["permission_gone", "bob", "/"],
@@ -119,7 +124,7 @@ def test_all_goes_again(path: Path) -> None:
     store = Store(path, 1)
     store.commit([Step(change, True) for change in gone], 8, 4)
     store.close()
-    assert loaded(path, 1) == (8, 4, [])
+    assert loaded(path, 1) == (8, 4, [["placement_version", 4]])
 
 
 def test_a_queue_may_be_stored_again(path: Path) -> None:

@@ -8,12 +8,6 @@ from tests.frames import Event
 from tests.joined import Client, Node
 
 
-def open_channel(node: Node, acceptor: int = 0, number: int = 1) -> Client:
-    client = node.connect(acceptor)
-    client.call("channel.open", number)
-    return client
-
-
 def publish(client: Client, queue: str, *bodies: bytes, exchange: str = "", **properties: Any) -> None:
     """All of them in one read: one batch."""
     for body in bodies:

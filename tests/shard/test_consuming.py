@@ -6,19 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.joined import Client, Node
+from tests.joined import Client, Node, open_channel
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
     with Node(2, 2) as node:
         yield node
-
-
-def open_channel(node: Node, acceptor: int = 0, number: int = 1) -> Client:
-    client = node.connect(acceptor)
-    client.call("channel.open", number)
-    return client
 
 
 def delivered(client: Client, channel: int = 1) -> list[bytes]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from shard.expiry import Alarms
 from shard.queue_cy import NEVER
-from tests.joined import Node
-from tests.shard.steps import drain, get, open_channel, pass_ms, publish, recount
+from tests.joined import Node, open_channel
+from tests.shard.steps import drain, get, pass_ms, publish, recount
 
 
 @pytest.fixture
@@ -173,3 +173,45 @@ def test_alarms(asked: list[tuple[int, int]], times: list[int]) -> None:
         assert alarms.next() <= min(wanted.values(), default=NEVER)
         assert sorted(alarms.due(now)) == sorted(queue for queue, when in wanted.items() if when <= now)
         wanted = {queue: when for queue, when in wanted.items() if when > now}
+
+
+@pytest.mark.parametrize("overflow", ["reject-publish", "ring-strict"])
+def test_what_has_expired_goes_before_anything_is_refused(node: Node, overflow: str) -> None:
+    """Though it does so only in the turn that brings what would be refused."""
+    node.declare("q", **{"x-message-ttl": 100, "x-max-length": 2, "x-overflow": overflow})
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    publish(client, "q", b"1", b"2")
+    node.now += 0.2
+    publish(client, "q", b"3", b"4")
+    assert "basic.nack" not in client.names(1)
+    assert node.state("q").contents.dropped == 2
+    assert drain(client, "q") == [b"3", b"4"]
+
+
+def test_what_has_expired_goes_before_a_limit_drops(node: Node) -> None:
+    """So that it is dead-lettered for what it died of."""
+    node.declare("dead")
+    dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    node.declare("q", **{"x-message-ttl": 100, "x-max-length": 2, **dead_letters})
+    client = open_channel(node)
+    publish(client, "q", b"1", b"2")
+    node.now += 0.2
+    publish(client, "q", b"3", b"4")
+    for _ in range(2):
+        letter = get(client, "dead")
+        assert letter and letter.properties["headers"]["x-first-death-reason"] == "expired"
+    assert node.state("q").depth == 2
+
+
+def test_what_expires_lets_held_producers_go(node: Node) -> None:
+    node.declare("q", **{"x-message-ttl": 100, "qpid.flow_stop_count": 10})
+    client = open_channel(node)
+    publish(client, "q", *[b"x"] * 50)
+    held = node.state("q").depth
+    assert held < 50 and client.connection.channels[1].held_by is not None
+    for _ in range(10):
+        pass_ms(node, 110)
+    assert client.connection.channels[1].held_by is None
+    assert node.state("q").contents.published == 50
+    assert node.state("q").depth == 0

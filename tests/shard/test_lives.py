@@ -7,19 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.joined import Client, Node
+from tests.joined import Client, Node, open_channel
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
     with Node(2, 2, stores=True) as node:
         yield node
-
-
-def open_channel(node: Node, acceptor: int = 0, number: int = 1) -> Client:
-    client = node.connect(acceptor)
-    client.call("channel.open", number)
-    return client
 
 
 def publish(client: Client, *bodies: bytes, queue: str = "q", channel: int = 1, **properties: Any) -> None:
@@ -110,6 +104,73 @@ def test_what_was_delivered_and_not_written_comes_as_redelivered(node: Node) -> 
     die(node)
     client.call("basic.consume", 1, queue="q")
     assert delivered(client) == [(b"delivered", True), (b"too", True), (b"transient", True), (b"new", False)]
+
+
+def test_what_was_in_hand_when_its_delivery_was_not_written_comes_as_redelivered(node: Node) -> None:
+    """The next life hears of it and the life after that, in which nobody has it in hand, knows it still."""
+    node.declare("q", durable=True)
+    client, other = open_channel(node), open_channel(node, acceptor=1)
+    publish(client, b"a")
+    node.settle()
+    node.commits = False
+    client.send("basic.consume", 1, queue="q", consumer_tag="c")
+    node.settle()
+    assert delivered(client) == [(b"a", False)]
+    node.commits = True
+    node.kill_shard(0, written=False)
+    node.start_shard(0)
+    node.settle()
+    assert ready(node) == (0, 1)
+    client.call("basic.cancel", 1, consumer_tag="c")
+    client.call("basic.recover", 1, requeue=True)
+    assert ready(node) == (1, 0)
+    die(node)
+    other.call("basic.consume", 1, queue="q")
+    assert delivered(other) == [(b"a", True)]
+
+
+def lose_delivery(node: Node, client: Client) -> None:
+    """The shard dies before it has written that a message was delivered."""
+    node.declare("q", durable=True)
+    publish(open_channel(node), b"a")
+    node.settle()
+    node.commits = False
+    client.send("basic.consume", 1, queue="q", consumer_tag="c")
+    node.settle()
+    assert delivered(client) == [(b"a", False)]
+    client.send("basic.cancel", 1, consumer_tag="c")
+    node.settle()
+    node.kill_shard(0, written=False)
+
+
+@pytest.mark.parametrize("deaths", [1, 2, 3])
+@pytest.mark.parametrize("end", ["nack", "close", "lose", "commit"])
+def test_what_was_given_back_between_deaths_comes_as_redelivered(node: Node, end: str, deaths: int) -> None:
+    """The lives that are told so die before they have written it, too."""
+    client, other = open_channel(node), open_channel(node, acceptor=1)
+    if end == "commit":
+        client.call("tx.select", 1)
+    lose_delivery(node, client)
+    match end:
+        case "nack" | "commit":
+            client.send("basic.nack", 1, delivery_tag=1, requeue=True)
+        case "close":
+            client.send("channel.close", 1)
+        case "lose":
+            client.lose()
+    if end == "commit":
+        client.send("tx.commit", 1)
+    node.settle()
+    for _ in range(deaths - 1):
+        node.start_shard(0)
+        node.settle()
+        assert ready(node) == (1, 0)
+        node.kill_shard(0, written=False)
+    node.commits = True
+    node.start_shard(0)
+    node.settle()
+    other.call("basic.consume", 1, queue="q")
+    assert delivered(other) == [(b"a", True)]
 
 
 def test_a_transaction_that_was_delivered_and_not_written_comes_as_redelivered(node: Node) -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.joined import Client, Node
-from tests.shard.steps import drain, get, open_channel, pass_ms, publish, recount
+from tests.joined import Client, Node, open_channel
+from tests.shard.steps import drain, get, pass_ms, publish, recount
 
 
 @pytest.fixture

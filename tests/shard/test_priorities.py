@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.amqp.properties import encode_properties
 from penstock.batch_cy import HAS_PRIORITY
-from tests.joined import Node
-from tests.shard.steps import drain, get, open_channel, pass_ms, publish, recount
+from tests.joined import Node, open_channel
+from tests.shard.steps import drain, get, pass_ms, publish, recount
 from tests.twins import both_ways
 
 Load = Callable[[str], ModuleType]

@@ -59,14 +59,15 @@ class Message:
     holder: int = 0
 
 
+TOTALS = ("published", "published_bytes", "delivered", "delivered_bytes", "acked", "redelivered", "dropped")
+
+
 @dataclass
 class Line:
     """What a queue is: messages in the order of their sequence numbers, and totals."""
 
     messages: list[Message] = field(default_factory=list)
-    totals: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(["published", "delivered", "acked", "redelivered", "dropped"], 0)
-    )
+    totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOTALS, 0))
 
     def select(self, state: str) -> list[tuple[int, Message]]:
         return [(sequence, m) for sequence, m in enumerate(self.messages) if m.state == state]
@@ -85,6 +86,7 @@ class Line:
     def enqueue(self, bodies: list[bytes]) -> int:
         self.messages += [Message(body) for body in bodies]
         self.totals["published"] += len(bodies)
+        self.totals["published_bytes"] += sum(map(len, bodies))
         return len(self.messages) - len(bodies)
 
     def take(self, count: int, limit: int, settled: bool, holder: int = 0) -> Taken:
@@ -95,6 +97,7 @@ class Line:
                 break
             taken.append((sequence, message.body, message.delivered))
             self.totals["delivered"] += 1
+            self.totals["delivered_bytes"] += len(message.body)
             self.totals["redelivered"] += message.delivered
             self.totals["acked"] += settled
             message.state, message.holder, message.delivered = "gone" if settled else "unacked", holder, True
@@ -438,6 +441,19 @@ def test_order_and_redelivery(load: Load) -> None:
     queue.requeue(2, 1)
     queue.requeue(0, 1)
     assert messages_of(queue.take(9, 100, False)) == [(0, b"a", True), (2, b"c", True), (3, b"d", False)]
+
+
+@both_ways
+def test_what_is_in_hand_can_be_sent_again(load: Load) -> None:
+    queue = load(NAME).Queue(0, None)
+    queue.enqueue(batch_of(load, [b"a", b"b", b"c"]), 0, 3)
+    queue.enqueue(batch_of(load, [b"d", b"e"]), 0, 2)
+    queue.take(5, 100, False)
+    queue.settle(0, 1)
+    again = queue.again(1, 3)
+    assert messages_of(again) == [(1, b"b", True), (2, b"c", True), (3, b"d", True)]
+    assert [item.body_bytes for item in again] == [2, 1]
+    assert (queue.unacked, queue.ready, queue.delivered, queue.redelivered) == (4, 0, 8, 3)
 
 
 @both_ways

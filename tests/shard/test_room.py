@@ -31,6 +31,18 @@ def test_memory_that_is_used_up() -> None:
     assert (room.saturated, room.reason, room.epoch, room.since) == (False, "", 9, 40)
 
 
+def test_another_share_of_the_node() -> None:
+    room = room_of(1000)
+    assert not room.holds(MEMORY, 90, 1)
+    less = {**room.limits, MEMORY: Marks(0, 0, 50, 40)}
+    assert room.limit(less, 2)
+    assert (room.saturated, room.reason) == (True, "its share of the node's memory is used up")
+    assert not room.limit(less, 3)
+    assert room.limit({**less, MEMORY: MEMORY_MARKS, FULL: Marks(0, 0, 500, 400)}, 4) is False  # not yet below 80
+    assert room.limit({**less, MEMORY: Marks(0, 0, 200, 150)}, 5)
+    assert not room.saturated
+
+
 def test_a_full_store_has_room_again_a_little_below_its_limit() -> None:
     room = room_of(80 * GIB)
     assert not room.holds(FULL, 80 * GIB, 1)

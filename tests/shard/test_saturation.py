@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.watermarks import Marks
-from shard.saturation import Saturation
+from shard.saturation import SETTLING, Saturation
 
 BOTH = Marks(stop_count=10, resume_count=7, stop_bytes=100, resume_bytes=70)
 
@@ -56,6 +56,44 @@ def test_near_a_mark_is_told_once_until_it_has_been_at_the_resume_marks(
     assert [state.comes_near(*depth, percent=90) for depth in depths] == [bool(each) for each in near]
 
 
+def look(state: Saturation, count: int, octets: int, now: int, calm: bool) -> tuple[bool, bool, bool]:
+    """As a shard does at the end of a turn; whether it came near, went further over its marks, or changed."""
+    if calm and state.is_calm(count, octets, now):
+        return False, False, False
+    return state.comes_near(count, octets, 90), state.exceeds(count, octets, now), state.update(count, octets, now)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("look"), st.integers(0, 14), st.integers(0, 140)),
+    st.tuples(st.just("look"), st.integers(0, 6), st.integers(0, 60)),
+    st.tuples(st.just("excuse"), st.integers(0, 3), st.integers(0, 30)),
+    st.tuples(st.just("lend"), st.integers(8, 14), st.integers(0, 140)),
+    st.tuples(st.just("govern"), st.integers(0, 1), st.just(0)),
+    st.tuples(st.just("wait"), st.integers(0, 2), st.just(0)),
+)
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_a_look_that_is_spared_would_have_changed_nothing(steps: list[tuple[str, int, int]]) -> None:
+    now = 0
+    both = [Saturation(BOTH, now), Saturation(BOTH, now)]
+    for step, count, octets in steps:
+        found = []
+        for calm, state in enumerate(both):
+            if step == "look":
+                found.append(look(state, count, octets, now, bool(calm)))
+            elif step == "excuse":
+                state.excuse(count, octets)
+            elif step == "lend":
+                state.lend(count, octets, now)
+            elif step == "govern":
+                state.govern((BOTH, Marks(stop_count=20, resume_count=5))[count], now)
+        now += count * SETTLING if step == "wait" else 1
+        assert len(set(found)) <= 1
+        public = [{name: getattr(state, name) for name in Saturation.__slots__ if name[0] != "_"} for state in both]
+        assert public[0] == public[1]
+
+
 def test_without_marks_nobody_is_stopped() -> None:
     state = Saturation(Marks.NONE, 5, epoch=3)
     assert not state.update(2**40, 2**60, 9)
@@ -84,3 +122,59 @@ def test_every_change_is_told_once_and_begins_an_epoch(marks: Marks, depths: lis
         was = expected
         assert (state.saturated, state.epoch, state.since) == (was, epoch + changes, since)
         assert not state.update(count, octets, now + 1)
+
+
+def seconds(number: float) -> int:
+    return int(number * 1e6)
+
+
+def test_how_far_it_was_above_its_marks() -> None:
+    state = Saturation(BOTH, 0)
+    seen = []
+    for count, octets in [(9, 100), (12, 90), (11, 0), (14, 130), (0, 0), (13, 0)]:
+        changed = state.exceeds(count, octets, seconds(1))
+        seen.append((changed, state.over_count, state.over_bytes))
+    assert seen == [(False, 0, 0), (True, 2, 0), (False, 2, 0), (True, 4, 30), (False, 4, 30), (False, 4, 30)]
+
+
+def test_what_a_priority_lane_lets_in_is_not_above_the_marks() -> None:
+    state = Saturation(BOTH, 0)
+    state.reserve = 4
+    above = BOTH.stop_bytes + BOTH.reserve_bytes
+    state.exceeds(BOTH.stop_count + 4, above, seconds(1))
+    assert (state.over_count, state.over_bytes) == (0, 0)
+    state.exceeds(BOTH.stop_count + 5, above + 1, seconds(1))
+    assert (state.over_count, state.over_bytes) == (1, 1)
+
+
+def test_what_is_never_held_is_not_above_the_marks_on_its_account() -> None:
+    state = Saturation(BOTH, 0)
+    state.exceeds(11, 0, seconds(1))
+    state.excuse(50, 0)
+    state.exceeds(60, 0, seconds(2))
+    assert state.over_count == 1
+    state.exceeds(62, 0, seconds(3))
+    assert state.over_count == 2
+    state.exceeds(5, 0, seconds(4))
+    state.exceeds(20, 0, seconds(5))
+    assert state.over_count == 10
+
+
+def test_new_marks_are_given_time() -> None:
+    state = Saturation(BOTH, 0)
+    state.exceeds(20, 0, seconds(1))
+    state.govern(Marks(stop_count=5, resume_count=1), seconds(2))
+    state.exceeds(25, 0, seconds(3))
+    assert state.over_count == 0
+    state.exceeds(26, 0, seconds(8))
+    assert state.over_count == 1
+
+
+def test_time_until_it_is_full() -> None:
+    state = Saturation(BOTH, 0)
+    state.look(4, seconds(0.5))
+    assert state.full_in(4) is None
+    state.look(4, seconds(2))
+    assert state.full_in(6) == 2.0
+    state.look(2, seconds(3))
+    assert state.full_in(2) is None

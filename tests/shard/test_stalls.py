@@ -13,8 +13,8 @@ from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import UNLIMITED, Queue
 from shard.segment_cy import Segment
-from tests.joined import Client, Node
-from tests.shard.steps import drain, get, open_channel, pass_ms, publish
+from tests.joined import Client, Node, open_channel
+from tests.shard.steps import drain, get, pass_ms, publish
 from tests.shard.test_store import Life, batch, bodies
 
 

@@ -16,7 +16,7 @@ from shard.priority_cy import PriorityQueue
 from shard.queue_cy import EXPIRED, MAXLEN, UNLIMITED, Queue
 from shard.segment_cy import Segment
 from shard.store import Store
-from shard.stored import DATABASES, FORMAT, NUMBER
+from shard.stored import DATABASES, FORMAT, NUMBER, pack_held
 
 LIMIT = 1 << 24
 EPOCH = 1
@@ -248,6 +248,28 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
         Store(tmp_path, LIMIT, durable=False, epoch=EPOCH)
 
 
+def test_leases_are_written_and_read(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for queue, id in ((7, "one/0/1"), (7, "één"), (9, "x" * 255)):
+        life.journal.hold(queue, id, pack_held(5, 6, [(10, 13), (20, 21)]))
+    life.commit()
+    life.journal.hold(7, "één", None)
+    life.commit()
+    held = 5, 6, [(10, 3), (20, 1)]
+    assert list(life.store.held()) == [(7, "one/0/1", held), (9, "x" * 255, held)]
+    life.end()
+
+
+@pytest.mark.parametrize("record", [b"", b"x", bytes(24)])
+def test_a_lease_that_cannot_be_read_is_said(tmp_path: Path, record: bytes) -> None:
+    life = Life(tmp_path)
+    life.journal.hold(7, "broken", record)
+    life.commit()
+    with pytest.raises(StoreError, match="held"):
+        list(life.store.held())
+    life.end()
+
+
 def test_what_is_paged_out_comes_back(tmp_path: Path) -> None:
     life = Life(tmp_path)
     expected = []
@@ -305,6 +327,26 @@ def test_what_replaces_contents_that_are_paged_out_is_in_memory(tmp_path: Path) 
     assert life.queue.paged == 5 + 64
     assert [body for body, _ in bodies(life.queue)] == [b"newer", b"other"]
     assert life.queue.paged == 0
+    life.end()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_was_replaced_does_not_outlive_what_replaced_it(tmp_path: Path, fails: bool) -> None:
+    """Though the store never saw the newer one, which was gone before it was written."""
+    life = Life(tmp_path)
+    life.queue.merges = False
+    first = life.queue.enqueue(batch(b"old"), 0, 1)
+    life.commit()
+    assert life.queue.replace(first, batch(b"newer"), 0)
+    if fails:
+        life.journal.take_back(life.journal.hand_over())
+    assert [body for body, _ in bodies(life.queue)] == [b"newer"]
+    life.queue.settle(first, 1)
+    life.commit()
+    assert life.journal.octets == 0
+    life.end()
+    life = Life(tmp_path)
+    assert bodies(life.queue) == []
     life.end()
 
 
@@ -479,6 +521,25 @@ def test_more_than_the_map_has_room_for_is_written(tmp_path: Path, monkeypatch: 
     assert not store.overflowed()
     assert bodies(queue) == [(bytes(100_000), False)] * 30
     store.close()
+
+
+def test_what_is_within_its_limit_is_no_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of a shard grows when another one is removed."""
+    monkeypatch.setattr("shard.environment.SLACK", 1 << 20)
+    store = Store(tmp_path, 0, durable=False, epoch=EPOCH)
+    store.limit(10_000_000)
+    journal = Journal(store.read)
+    queue = Queue(7, None, 0, journal, True)
+    for _ in range(30):
+        queue.enqueue(batch(bytes(100_000)), 0, 1)
+        store.write(journal.hand_over())
+    assert not store.overflowed()
+    assert not store.is_empty()
+    queue.purge()
+    store.write(journal.hand_over())
+    assert store.is_empty()
+    store.discard()
+    assert not tmp_path.exists()
 
 
 STEPS = st.lists(

@@ -1,17 +1,24 @@
-"""Where settings come from: a file, the environment, the command line; each as a tree of keys, checked and merged."""
+"""Where settings come from: a file, the environment, the command line; each as a tree of keys, checked and merged.
+
+Precedence is written here and nowhere else (`load_settings`): defaults, then the TOML file, then the environment
+(`PENSTOCK_PORT`, `PENSTOCK_FLOW__MAX_COUNT`), then flags and `--set KEY=VALUE`; the later wins. The supervisor and the
+command line load settings; the other processes get theirs resolved, and do without what reads them.
+"""
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSettingsSource
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from pydantic_settings import SettingsError as SourceError
+
+from penstock.settings import Settings
 
 ENV_PREFIX = "PENSTOCK_"
 ENV_NESTED = "__"
@@ -19,8 +26,52 @@ ENV_NESTED = "__"
 Tree: TypeAlias = dict[str, Any]
 
 
+FOREIGN = {
+    "default-queue-limit": "flow.max_bytes",
+    "default-flow-stop-threshold": "flow.stop_percent",
+    "default-flow-resume-threshold": "flow.resume_percent",
+    "systemUsage.memoryUsage": "memory_limit",
+    "systemUsage.storeUsage": "store.limit",
+    "systemUsage.tempUsage": "store.spill_limit",
+}
+"""Settings of Qpid C++ and ActiveMQ, and what they are called here."""
+
+
 class SettingsError(ValueError):
     """A setting that cannot be used; the text is one line for who wrote it, naming the key and its origin."""
+
+
+class Sourced(Settings, BaseSettings):
+    """What the sources of pydantic-settings are asked for; each text is taken apart by the type of its setting."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=ENV_NESTED, enable_decoding=False)
+
+
+def load_settings(
+    config: Path | None = None, flags: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
+) -> Settings:
+    """Read every source.
+
+    `config` is a TOML file; `flags` maps top-level names to values, None being a flag that was not given;
+    `assignments` are "dotted.key=value" texts. SettingsError says what is wrong with which of them.
+    """
+    layers = [("in the environment", environment())]
+    if config is not None:
+        layers.insert(0, (f"in {config}", toml(config)))
+    layers.append(("on the command line", {key: value for key, value in (flags or {}).items() if value is not None}))
+    layers.extend(("by --set", assignment(text)) for text in assignments)
+    merged: Tree = {}
+    origins: dict[str, str] = {}
+    for origin, foreign_layer in layers:
+        layer = in_own_names(foreign_layer, FOREIGN, origin)
+        for key in leaves(Settings, layer):
+            check_known(Settings, key, origin)
+            origins[key] = origin
+        merge(merged, layer)
+    try:
+        return Settings(**merged)
+    except ValidationError as error:
+        raise SettingsError(first_complaint(error, origins)) from None
 
 
 def model_of(field: FieldInfo) -> type[BaseModel] | None:
@@ -124,25 +175,25 @@ def _nested(key: str, value: Any) -> Tree:
     return dict(tree)
 
 
-def environment(model: type[BaseSettings]) -> Tree:
+def environment() -> Tree:
     """What variables say. SettingsError if one of ours names no setting."""
     for name in os.environ:
         if name.upper().startswith(ENV_PREFIX):
             key = name[len(ENV_PREFIX) :].lower().replace(ENV_NESTED, ".")
-            if key not in _sections(model):
-                check_known(model, key, f"in the environment ({name})")
+            if key not in _sections(Settings):
+                check_known(Settings, key, f"in the environment ({name})")
     try:
-        return EnvSettingsSource(model)()
+        return EnvSettingsSource(Sourced)()
     except SourceError as error:
         raise SettingsError(f"the environment cannot be read: {error}") from None
 
 
-def toml(model: type[BaseSettings], config: Path) -> Tree:
+def toml(config: Path) -> Tree:
     """What a file says. SettingsError if it cannot be read."""
     if not config.is_file():  # the source below takes a missing file for an empty one
         raise SettingsError(f"cannot read {config}: {'not a file' if config.exists() else 'no such file'}")
     try:
-        return TomlConfigSettingsSource(model, toml_file=config)()
+        return TomlConfigSettingsSource(Sourced, toml_file=config)()
     except OSError as error:
         raise SettingsError(f"cannot read {config}: {error.strerror}") from None
     except ValueError as error:  # of TOML or of UTF-8

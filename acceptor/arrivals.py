@@ -1,0 +1,63 @@
+"""Connections that were opened, closed or refused, as rows of telemetry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.telemetry.schema import CONNECTION, ConnectionEvent
+
+if TYPE_CHECKING:
+    from acceptor.connection import Connection
+
+
+class Stay:
+    """When a connection was opened (seconds of the core's clock), and why it ends, with how many channels."""
+
+    __slots__ = ("channels", "opened", "reason")
+
+    def __init__(self) -> None:
+        self.opened: float | None = None
+        self.reason: str | None = None
+        self.channels = 0
+
+    def begins(self, connection: Connection) -> None:
+        """The handshake is over."""
+        self.opened = connection.core.now
+        _tell(connection, "open", 0, None, None)
+
+    def ends(self, connection: Connection, reason: str) -> None:
+        """It is to end; the first reason is the one that counts."""
+        if self.reason is None:
+            self.reason, self.channels = reason, len(connection.channels)
+
+    def is_over(self, connection: Connection) -> None:
+        """The socket is gone. One that went without a word before it was open is nobody's."""
+        if self.opened is not None:
+            open_ms = round((connection.core.now - self.opened) * 1000)
+            _tell(connection, "close", self.channels, self.reason, open_ms)
+        elif self.reason is not None:
+            _tell(connection, "refused", 0, self.reason, None)
+
+
+def _tell(
+    connection: Connection, event: ConnectionEvent, channels: int, reason: str | None, open_ms: int | None
+) -> None:
+    core = connection.core
+    core.record(
+        CONNECTION,
+        core.time_us(),
+        {
+            "event": event,
+            "acceptor": core.index,
+            "connection": connection.id,
+            "peer": connection.peer,
+            "product": connection.said("product"),
+            "platform": connection.said("platform"),
+            "product_version": connection.said("version"),
+            "user": connection.user or None,
+            "vhost": connection.vhost or None,
+            "channels": channels,
+            "reason": reason,
+            "open_ms": open_ms,
+        },
+    )

@@ -1,0 +1,141 @@
+"""A client's socket, between the loop and the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acceptor.connection import Connection
+    from acceptor.process import Acceptor
+
+# One read at most; a partial frame of at most the largest frame_max may stand before it.
+READ_OCTETS = 256 * 1024
+# What waits for a slow consumer's socket before its window stays closed.
+WRITE_HIGH_OCTETS = 1024 * 1024
+# getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
+SO_MEMINFO = 55
+MEMINFO = struct.Struct("=II")
+
+
+class ClientProtocol(asyncio.BufferedProtocol):
+    """One client's socket. All of them read into the acceptor's one buffer; what is left of a read is kept here."""
+
+    def __init__(self, acceptor: Acceptor) -> None:
+        self.acceptor = acceptor
+        self.transport: Any = None
+        self.fd = -1
+        self.connection: Connection | None = None
+        self.rest = b""
+        self.stalled = False
+        self.dripping = 0
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        transport.set_write_buffer_limits(high=WRITE_HIGH_OCTETS)
+        self.fd = transport.get_extra_info("socket").fileno()
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.acceptor.core.now = self.acceptor.loop.time()
+        self.connection = self.acceptor.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
+        self.acceptor.protocols[self.connection] = self
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        size = len(self.rest)
+        buffer = memoryview(self.acceptor.buffer)
+        buffer[:size] = self.rest
+        if self.dripping:
+            return buffer[size : size + self.dripping]
+        return buffer[size : size + READ_OCTETS]
+
+    def buffer_updated(self, received: int) -> None:
+        if self.dripping:
+            self.dripping = 0
+            self.transport.pause_reading()
+        self.take(self.acceptor.buffer, len(self.rest) + received)
+
+    def take(self, buffer: bytearray, end: int) -> None:
+        """Give the octets to the connection, unless the replica is behind the topology: then they wait."""
+        acceptor, connection = self.acceptor, self.connection
+        assert connection is not None
+        acceptor.core.now = acceptor.loop.time()
+        if acceptor.core.behind():
+            self.stall(bytes(buffer[:end]))
+            return
+        used = connection.receive(buffer, end)
+        self.rest = bytes(memoryview(buffer)[used:end]) if used < end else b""
+        acceptor.schedule_finish()
+
+    def stall(self, octets: bytes) -> None:
+        self.rest = octets
+        self.stalled = True
+        self.transport.pause_reading()
+        self.acceptor.stalled.append(self)
+
+    def unstall(self) -> None:
+        self.stalled = False
+        if self.connection is None or self.connection.closed:
+            return
+        if self.connection.reads:
+            self.transport.resume_reading()
+        octets = bytearray(self.rest)
+        self.take(octets, len(octets))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        connection, self.connection = self.connection, None
+        self.acceptor.hang_ups.forget(self, closed=True)
+        if connection is not None:
+            self.acceptor.protocols.pop(connection, None)
+            self.acceptor.core.dirty.pop(connection, None)
+            if not self.acceptor.protocols:
+                self.acceptor.emptied.set()
+            connection.lost()
+            self.acceptor.schedule_finish()
+
+    def pause_writing(self) -> None:
+        if self.connection is not None:
+            self.acceptor.core.delivery.writable(self.connection, False)
+
+    def resume_writing(self) -> None:
+        if self.connection is not None:
+            self.acceptor.core.delivery.writable(self.connection, True)
+            self.acceptor.schedule_finish()
+
+    # What the connection asks of its socket
+
+    def write(self, chunks: list[Any]) -> None:
+        if not self.transport.is_closing():
+            self.transport.writelines(chunks)
+
+    def pause_reading(self) -> None:
+        self.transport.pause_reading()
+        self.acceptor.hang_ups.watch(self)
+
+    def resume_reading(self) -> None:
+        self.acceptor.hang_ups.forget(self)
+        if not self.stalled and not self.transport.is_closing():
+            self.dripping = 0
+            self.transport.resume_reading()
+
+    def drip(self, octets: int) -> None:
+        if not self.stalled and not self.transport.is_closing():
+            self.dripping = octets
+            self.transport.resume_reading()
+
+    def limit_receive_buffer(self, octets: int) -> None:
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
+
+    def is_overfull(self) -> bool:
+        """Whether the kernel holds more for it than the receive buffer's limit, by its own accounts (sock_diag(7))."""
+        if self.stalled or self.transport.is_closing():
+            return False
+        client = self.transport.get_extra_info("socket")
+        held, limit = MEMINFO.unpack(client.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO.size))
+        return bool(held > limit)
+
+    def close(self) -> None:
+        self.transport.close()

@@ -1,0 +1,212 @@
+"""What happens to held sessions, as rows of telemetry: an episode is one session held by one thing.
+
+      stop ──▶ park (once, with the first publish that waits) ──▶ pause ⇄ unpause, escalate ──▶ resume
+
+`resume` ends it and tells all of it. When something else holds the session from then on, another episode begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acceptor.inlet import Gate, Inlet
+from acceptor.move_gate import MoveGate
+from acceptor.obedience import AFTER_ANSWER_COUNT
+from acceptor.peaks import Peak, Peaks
+from acceptor.pools import Pool, itself
+from acceptor.pressure import RESOURCES, VhostGate
+from acceptor.rates import RateGate
+from acceptor.shard_link import ShardLink
+from penstock.telemetry.schema import FLOW, Cause, Event, Outcome
+from router.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.connection import Connection
+    from acceptor.core import AcceptorCore
+
+SHARED: dict[str, Cause] = {
+    EXCHANGE: "exchange", ROUTING_KEY: "pattern", USER: "user", VHOST: "vhost", NODE: "node",
+}  # fmt: skip
+"""By what a limit over several queues is about."""
+OF_SHARD: dict[str, Cause] = {
+    "memory": "memory", "process memory": "process memory", "store": "store", "spill": "spill",
+}  # fmt: skip
+UNTOLD: dict[str, Any] = {
+    "rung": None, "stopped_ms": None, "peak_depth": None, "parked": None, "parked_bytes": None, "after_stop": None,
+    "told_how": None, "obeyed": None, "paused_ms": None, "outcome": None,
+}  # fmt: skip
+"""What only some rows say."""
+
+
+class Episode:
+    """One that is not over. Times are seconds of the core's clock."""
+
+    __slots__ = ("after_stop", "gate", "parked", "parked_octets", "paused", "paused_since", "peak", "since")
+
+    def __init__(self, gate: Gate, peak: Peak, now: float, paused: bool) -> None:
+        self.gate = gate
+        self.since = now
+        self.peak = peak
+        self.parked = self.parked_octets = 0
+        self.after_stop = 0
+        self.paused = 0.0
+        self.paused_since = now if paused else None
+
+    def unpause(self, now: float) -> None:
+        if self.paused_since is not None:
+            self.paused += now - self.paused_since
+            self.paused_since = None
+
+
+class Episodes:
+    """The episodes of an acceptor's sessions that are not over; `core.record` takes the rows."""
+
+    def __init__(self, core: AcceptorCore) -> None:
+        self.core = core
+        self.open: dict[Channel, Episode] = {}
+        self.peaks = Peaks()
+
+    def begin(self, channel: Channel, gate: Gate) -> None:
+        """Something holds a session; perhaps something else did until now."""
+        if channel in self.open:
+            self.end(channel, "other-cause")
+        paused = channel.connection in self.core.throttle.paused
+        gate = itself(gate)
+        self.open[channel] = Episode(gate, self.peaks.begin(gate), self.core.now, paused)
+        self.tell(channel, gate, "stop")
+
+    def came(self, channel: Channel, count: int) -> None:
+        """Publishes of a session came, perhaps of a held one."""
+        if channel in self.open:
+            self.open[channel].after_stop += count
+
+    def parked(self, channel: Channel, count: int, octets: int) -> None:
+        """Publishes of a session are to wait."""
+        episode = self.open.get(channel)
+        if episode is not None:
+            first = not episode.parked
+            episode.parked += count
+            episode.parked_octets += octets
+            if first:
+                self.tell(channel, episode.gate, "park")
+
+    def paused(self, connection: Connection) -> None:
+        """A socket is read slowly from now on."""
+        for channel, episode in self.of(connection):
+            episode.paused_since = self.core.now
+            self.tell(channel, episode.gate, "pause")
+
+    def unpaused(self, connection: Connection) -> None:
+        for channel, episode in self.of(connection):
+            episode.unpause(self.core.now)
+            self.tell(channel, episode.gate, "unpause")
+
+    def of(self, connection: Connection) -> list[tuple[Channel, Episode]]:
+        channels = connection.channels.values()
+        return [(channel, self.open[channel]) for channel in channels if channel in self.open]
+
+    def escalated(self, channel: Channel, gate: Gate, rung: str) -> None:
+        """A session has come to a rung of its ladder."""
+        self.tell(channel, gate, "escalate", rung=rung)
+
+    def end(self, channel: Channel, outcome: Outcome) -> None:
+        """Whatever held a session does not hold it any more."""
+        episode = self.open.pop(channel, None)
+        if episode is None:
+            return
+        now = self.core.now
+        self.peaks.end(episode.gate, episode.peak)
+        episode.unpause(now)
+        self.tell(
+            channel, episode.gate, "resume",
+            stopped_ms=round((now - episode.since) * 1000), peak_depth=episode.peak.depth, parked=episode.parked,
+            parked_bytes=episode.parked_octets, after_stop=episode.after_stop, told_how=told_how(channel),
+            obeyed=obeyed(channel), paused_ms=round(episode.paused * 1000), outcome=outcome,
+        )  # fmt: skip
+
+    def look(self) -> None:
+        """Once a second."""
+        self.peaks.look()
+
+    def tell(self, channel: Channel, gate: Gate, action: Event, **more: Any) -> None:
+        core, connection = self.core, channel.connection
+        core.record(
+            FLOW,
+            core.time_us(),
+            {
+                "vhost": channel.vhost,
+                **whats_full(core, gate),
+                "acceptor": core.index,
+                "connection": connection.id,
+                "channel": channel.number,
+                "user": connection.user,
+                "product": connection.said("product"),
+                "action": action,
+                "reason": str(gate),
+                "exchange": None if channel.route is None else channel.route.exchange,
+                **UNTOLD,
+                **more,
+            },
+        )
+
+
+def whats_full(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
+    """What holds, and how it stands: queue, shard, cause, depth, bytes, mark, flow_epoch."""
+    found: dict[str, Any] = dict.fromkeys(("queue", "shard", "depth", "bytes", "mark", "flow_epoch"))
+    if isinstance(gate, Inlet):
+        found |= of_depth(gate)
+        if isinstance(gate, Pool):
+            found["cause"] = SHARED[gate.limit.sort]
+        else:
+            queue = core.topology.queue_by_id(gate.id)
+            found |= {"queue": gate.name, "shard": None if queue is None else queue.shard}
+            found["flow_epoch"] = None if gate.closed else core.gauges.flow_epoch(gate.slot)
+    elif isinstance(gate, ShardLink):
+        found |= {"shard": gate.index, **of_shard(gate)}
+    elif isinstance(gate, MoveGate):
+        found |= {"cause": "rebalance", "queue": gate.queue.name, "shard": gate.move.source}
+    elif isinstance(gate, RateGate):
+        found["cause"] = "rate"
+    else:
+        found["cause"] = "pressure" if isinstance(gate, VhostGate) else "operator"
+    return found
+
+
+def of_depth(gate: Inlet) -> dict[str, Any]:
+    """The mark that is nearer to what there is, or further below it, is the one that holds."""
+    if gate.closed:
+        return {"cause": "count"}
+    marks, (count, octets) = gate.limits.marks, gate.depth()
+    by_bytes = count * marks.stop_bytes < octets * marks.stop_count if marks.stop_count else marks.stop_bytes > 0
+    cause: Cause = "bytes" if by_bytes and marks.stop_bytes else "count"
+    if gate.pace is not None and not gate.is_saturated():
+        cause = "pace"
+    mark = marks.stop_bytes if cause == "bytes" else marks.stop_count
+    return {"cause": cause, "depth": count, "bytes": octets, "mark": mark}
+
+
+def of_shard(link: ShardLink) -> dict[str, Any]:
+    """A shard holds all its producers for want of something, or no more may be under way to it."""
+    gate = link.gauges.queue_read(link.index)
+    if gate is None or not gate.saturated:
+        return {"cause": "link"}
+    if not gate.ready:  # no resource is above its resume mark: the store itself is in trouble
+        return {"cause": "store"}
+    resource = RESOURCES[gate.consumers]
+    held = {"bytes": gate.ready_bytes, "mark": gate.stop_bytes} if resource == "memory" else {}
+    return {"cause": OF_SHARD[resource], **held}
+
+
+def told_how(channel: Channel) -> str:
+    blocked = channel.told_blocked and channel.connection.has_capability("connection.blocked")
+    return "+".join(["flow"] * channel.told_flow + ["blocked"] * blocked) or "none"
+
+
+def obeyed(channel: Channel) -> bool | None:
+    """Whether it stopped when it was told to by Channel.Flow; None if it was not, or has not answered yet."""
+    if not channel.told_flow:
+        return None
+    if channel.connection.ignores_flow:
+        return False
+    return None if channel.obedience.due else channel.obedience.count <= AFTER_ANSWER_COUNT

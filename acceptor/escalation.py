@@ -1,0 +1,322 @@
+"""How long channels are held before something else happens to them: each climbs the ladder of what holds it.
+
+      rung ──(its time is up, and the queue is full)──▶ the next one
+      any rung ──(some of what it has parked is let in)──▶ the first one
+      reject ──(the queue has room)──▶ the first one, or free
+
+Time counts only while the queue is full. One rung at a time is climbed, whatever the time: each does what it says. The
+rungs are `penstock.ladder`'s. Times are seconds of the caller's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from acceptor.due import Due
+from acceptor.inlet import UNLIMITED, Inlet
+from acceptor.parked import ParkedRun
+from acceptor.pools import itself
+from acceptor.sessions import whose
+from penstock.amqp.errors import amqp_error
+from penstock.durations import shown
+from penstock.ladder import (
+    CLOSE_CHANNEL,
+    CLOSE_CONNECTION,
+    HOLD_OFF,
+    PARK,
+    PAUSE,
+    REJECT,
+    RUNGS,
+    WITHHOLD,
+    Ladder,
+    Rung,
+)
+from penstock.logs import get_logger
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.connection import Connection
+    from acceptor.core import AcceptorCore
+    from acceptor.inlet import Gate
+
+log = get_logger()
+
+# Rungs that hold, with the parking budgets that may be used up on them; None: as the means say.
+HOLDING: dict[str, int | None] = {WITHHOLD: 16, PARK: None, PAUSE: 0}
+# The ladder of who is to be refused at once.
+REFUSED = Ladder((Rung(REJECT, None),))
+# What is suggested to who is refused: at least and at most.
+WAIT_MIN, WAIT_MAX = 0.1, 60.0
+
+
+class Climb:
+    """Where on its ladder a channel is (`at`; -1 before the first rung), since when, and what it was refused there."""
+
+    __slots__ = ("at", "gate", "ladder", "refused", "since")
+
+    def __init__(self, gate: Inlet, ladder: Ladder, now: float) -> None:
+        self.gate = gate
+        self.ladder = ladder
+        self.refused = 0
+        self.restart(now)
+
+    def restart(self, now: float) -> None:
+        """On the first rung if that only holds, else before it: it comes with the next look."""
+        self.at = 0 if self.ladder.rungs[0].name in HOLDING else -1
+        self.since = now
+
+    @property
+    def rung(self) -> str:
+        return self.ladder.rungs[max(self.at, 0)].name
+
+    @property
+    def next(self) -> str | None:
+        rungs = self.ladder.rungs
+        return rungs[self.at + 1].name if self.at + 1 < len(rungs) else None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long this rung lasts, None for ever."""
+        if self.at < 0:
+            return 0.0
+        return self.ladder.rungs[self.at].seconds if self.next is not None else None
+
+
+class Escalations:
+    """The channels of an acceptor that are on a ladder. `counts` are rungs reached, by name."""
+
+    def __init__(self, core: AcceptorCore) -> None:
+        self.core = core
+        self.climbs: dict[Channel, Climb] = {}
+        self.at_gates: dict[Inlet, dict[Channel, None]] = {}
+        self.due: Due[Channel] = Due()
+        self.counts = dict.fromkeys(RUNGS, 0)
+        self.refused_total = 0
+        self.drained: dict[Inlet, tuple[float, int]] = {}
+
+    def counters(self) -> list[int]:
+        """For the gauges: rungs reached, in their order, and messages refused."""
+        return [*self.counts.values(), self.refused_total]
+
+    # Who is on a ladder
+
+    def begin(self, channel: Channel, gate: Gate, ladder: Ladder) -> None:
+        """A channel is held by a gate, by now or on other terms than before."""
+        full = itself(gate)
+        known = self.climbs.get(channel)
+        if known is not None and (known.gate, known.ladder) == (full, ladder):
+            return
+        self.end(channel)
+        if ladder and isinstance(full, Inlet):
+            climb = self.climbs[channel] = Climb(full, ladder, self.core.now)
+            self.at_gates.setdefault(full, {})[channel] = None
+            self.watch(channel, climb)
+            self.drained.setdefault(full, (self.core.now, self.taken_out(full)))
+            if climb.at == 0:
+                self.counts[climb.rung] += 1
+
+    def refuse(self, channel: Channel, full: Inlet) -> None:
+        """Have a channel that is held be refused by a queue from now on, whatever its ladder, until there is room."""
+        if channel.refusing is not full:
+            self.begin(channel, full, REFUSED)
+            self.step(channel, self.climbs[channel], self.core.now)
+
+    def end(self, channel: Channel) -> None:
+        """It is held by nothing, or by something else."""
+        climb = self.climbs.pop(channel, None)
+        if climb is None:
+            return
+        self.end_refusals(channel, climb)
+        self.due.discard(channel)
+        del self.at_gates[climb.gate][channel]
+        if not self.at_gates[climb.gate]:
+            del self.at_gates[climb.gate]
+            self.drained.pop(climb.gate, None)
+
+    def refused(self, channel: Channel, count: int) -> None:
+        """Publishes of a channel were refused."""
+        self.refused_total += count
+        self.climbs[channel].refused += count
+
+    def end_refusals(self, channel: Channel, climb: Climb) -> None:
+        channel.refusing = None
+        if climb.refused:
+            log.info("refused", messages=climb.refused, reason=str(climb.gate), **whose(channel))
+            climb.refused = 0
+
+    def progressed(self, channel: Channel) -> None:
+        """Some of what it had parked has left."""
+        climb = self.climbs.get(channel)
+        if climb is not None and channel.refusing is None:
+            self.restart(channel, climb, self.core.now)
+            self.core.throttle.review(channel)
+
+    def restart(self, channel: Channel, climb: Climb, now: float) -> None:
+        climb.restart(now)
+        self.watch(channel, climb)
+
+    def watch(self, channel: Channel, climb: Climb) -> None:
+        """Have it looked at when its time on the rung is up."""
+        if climb.next is not None and climb.seconds is not None:
+            self.due.put(channel, climb.since + climb.seconds)
+
+    def budgets(self, channel: Channel, by_means: int) -> int:
+        """Parking budgets that the channel may use up before its socket is paused."""
+        climb = self.climbs.get(channel)
+        said = HOLDING.get(climb.rung) if climb is not None else None
+        return by_means if said is None else said
+
+    # Up
+
+    def look(self, now: float) -> None:
+        """Often: whose time is up goes on to the next rung, unless there is room."""
+        for gate in [gate for gate in self.at_gates if not gate.is_saturated()]:
+            for channel in list(self.at_gates.get(gate, ())):
+                climb = self.climbs.get(channel)
+                if climb is not None and climb.gate is gate:
+                    self.restart(channel, climb, now)
+                    self.end_refusals(channel, climb)
+                    self.core.throttle.review(channel)
+                    channel.release_if_free()
+        for channel in self.due.take(now):
+            climb = self.climbs.get(channel)
+            if climb is None or climb.next is None or climb.seconds is None:
+                continue
+            if now >= climb.since + climb.seconds and climb.gate.is_saturated():
+                self.step(channel, climb, now)
+            else:
+                self.watch(channel, climb)
+
+    def step(self, channel: Channel, climb: Climb, now: float) -> None:
+        climb.at += 1
+        climb.since = now
+        if climb.rung == CLOSE_CHANNEL and climb.next is not None and self.was_closed(channel, climb):
+            climb.at += 1
+        self.watch(channel, climb)
+        self.reached(channel, climb)
+        ACTIONS[climb.rung](self, channel, climb)
+
+    def was_closed(self, channel: Channel, climb: Climb) -> bool:
+        """Whether a channel of the same connection was closed for that queue within the time of this rung."""
+        closed, seconds = channel.connection.closed_at.get(climb.gate), climb.seconds
+        return closed is not None and seconds is not None and self.core.now - closed < seconds
+
+    def reached(self, channel: Channel, climb: Climb) -> None:
+        """Counted, logged and told."""
+        connection, rung = channel.connection, climb.rung
+        self.counts[rung] += 1
+        self.core.throttle.ledger.acted(channel, rung)
+        self.core.episodes.escalated(channel, climb.gate, rung)
+        held = round(self.core.now - channel.held_since, 3)
+        self.core.throttle.lines.info(
+            self.core.now, "escalation", rung=rung, reason=str(climb.gate), held_seconds=held, **whose(channel)
+        )
+        gate, marks = climb.gate, climb.gate.limits.marks
+        count, octets = gate.depth()
+        self.core.events.tell(
+            {
+                "event": "escalation", "vhost": channel.vhost, "queue": gate.name, "rung": rung, "seconds": held,
+                "connection": connection.id, "channel": channel.number, "client": connection.client,
+                "user": connection.user, "count": count, "bytes": octets, "stop_count": marks.stop_count,
+                "resume_count": marks.resume_count, "stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes,
+            },
+            self.core.now + self.core.began,
+        )  # fmt: skip
+
+    def hold(self, channel: Channel, climb: Climb) -> None:
+        self.core.throttle.review(channel)
+
+    def reject(self, channel: Channel, climb: Climb) -> None:
+        """What is parked for that queue is refused, and what comes; who waits for confirms of what it has gets them."""
+        channel.refusing = climb.gate
+        climb.gate.release_withheld_of(channel)
+        if channel.runs_at_gates:
+            channel.fail(amqp_error(406, f"transaction rolled back, no room: {climb.gate}"))
+            return
+        channel.leave_gates()
+        channel.pump(UNLIMITED)
+
+    def close_channel(self, channel: Channel, climb: Climb) -> None:
+        connection = channel.connection
+        connection.closed_at = {gate: at for gate, at in connection.closed_at.items() if not gate.closed}
+        connection.closed_at[climb.gate] = self.core.now
+        reason = self.reason(channel, climb)
+        self.settle(channel, reason)
+        channel.method = None
+        channel.fail(amqp_error(311, reason))
+
+    def close_connection(self, channel: Channel, climb: Climb) -> None:
+        connection, text = channel.connection, self.reason(channel, climb)
+        for other in list(connection.channels.values()):
+            self.settle(other, text)
+        if climb.next == HOLD_OFF:
+            climb.at += 1
+            self.reached(channel, climb)
+            self.hold_off(connection, climb.ladder, text)
+        connection.fail(amqp_error(506, text))
+
+    def hold_off(self, connection: Connection, ladder: Ladder, text: str) -> None:
+        """Have all acceptors refuse that user from that address for a while."""
+        flow = self.core.settings.flow
+        asked = {
+            "user": connection.user, "host": connection.peer_host, "reason": text,
+            "seconds": ladder.rungs[-1].seconds or flow.hold_off_seconds, "most": flow.hold_off_max_seconds,
+            "forget": flow.hold_off_forget_seconds,
+        }  # fmt: skip
+        self.core.router_requests.append(("hold_off", asked, lambda result, error: None))
+
+    def reason(self, channel: Channel, climb: Climb) -> str:
+        return f"{climb.gate}; held for {shown(self.core.now - channel.held_since)}"
+
+    def settle(self, channel: Channel, reason: str) -> None:
+        """Before it ends: what queues have is confirmed, what is parked is nacked, or dropped where nobody asks."""
+        parked = [item for item in channel.inbox if isinstance(item, ParkedRun)]
+        if parked:
+            messages = sum(run.count for run in parked)
+            self.refused_total += messages
+            log.info("refused", messages=messages, reason=reason, **whose(channel))
+        if channel.confirms is None:
+            return
+        for inlet in self.core.gates.limited():
+            inlet.release_withheld_of(channel)
+        for run in parked:
+            if run.tag:
+                channel.confirms.complete(run.tag, run.count, True)
+        self.core.write_confirms(channel)
+
+    # What to suggest
+
+    def taken_out(self, gate: Inlet) -> int:
+        """Messages that have left a queue; of several queues it is not known."""
+        queue = self.core.gauges.queue_read(gate.slot) if gate.id else None
+        return queue.drained if queue is not None else 0
+
+    def wait_at(self, gate: Inlet) -> float:
+        """Seconds after which there may be room, by what has left since the first channel was on a ladder for it."""
+        since, before = self.drained.get(gate, (self.core.now, 0))
+        rate = (self.taken_out(gate) - before) / max(self.core.now - since, 0.001)
+        above = gate.depth()[0] - gate.limits.marks.resume_count
+        return min(max(above / rate, WAIT_MIN), WAIT_MAX) if rate > 0 else WAIT_MAX
+
+
+ACTIONS: dict[str, Callable[[Escalations, Channel, Climb], Any]] = {
+    **dict.fromkeys(HOLDING, Escalations.hold),
+    REJECT: Escalations.reject,
+    CLOSE_CHANNEL: Escalations.close_channel,
+    CLOSE_CONNECTION: Escalations.close_connection,
+}
+
+
+def state(channel: Channel) -> dict[str, Any] | None:
+    """On which rung it is, for how long, which is next and when; None without a ladder."""
+    climb = channel.core.escalations.climbs.get(channel)
+    if climb is None:
+        return None
+    now, seconds = channel.core.now, climb.seconds
+    return {
+        "name": climb.rung,
+        "seconds": round(now - climb.since, 3),
+        "next": climb.next,
+        "next_in": None if seconds is None else round(max(climb.since + seconds - now, 0.0), 3),
+    }

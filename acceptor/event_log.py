@@ -1,0 +1,42 @@
+"""What an acceptor tells of flow control, to amq.flow and to the record that is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from acceptor.shard_link import ShardLink
+from penstock.flow_events import event_batch
+from penstock.gauges import Gauges
+from router.event_targets import event_targets
+from router.placement import by_shard
+from router.topology import Topology
+
+# Events that wait to be written down; what is beyond is told all the same.
+MOST_RECORDS = 1024
+
+
+class EventLog:
+    """`records` are the events that are still to be written down."""
+
+    def __init__(self, topology: Topology, gauges: Gauges, links: list[ShardLink]) -> None:
+        self.topology = topology
+        self.gauges = gauges
+        self.links = links
+        self.records: list[dict[str, Any]] = []
+
+    def tell(self, facts: dict[str, Any], at: float) -> None:
+        """Publish what happened, at that many seconds since 1970: at most once, and to no queue that is full."""
+        if len(self.records) < MOST_RECORDS:
+            self.records.append({"at": at, **facts})
+        targets = event_targets(self.topology, self.gauges, facts)
+        if not targets:
+            return
+        batch = event_batch(facts, int(at))
+        for shard, ids in by_shard(targets).items():
+            link = self.links[shard]
+            if min(link.room()) > 0:
+                link.publish(ids, batch, 0, 1, None)
+
+    def take(self) -> list[dict[str, Any]]:
+        records, self.records = self.records, []
+        return records

@@ -1,0 +1,89 @@
+"""Several queues of one publish that may hold it: the flow set of a route.
+
+Who subscribes and lags behind leaves the set while others keep up: what is published passes its queue as if that had no
+marks, and is kept for it on disk (shard/queues.py). Producers are held once as large a share of the queues lags as the
+policy of an exchange on the way says (`flow-share`; all, if none does), or an essential one does. Queues that may hold
+nobody (router/strangers.py) are not of the set: neither do they hold, nor do others leave because of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from penstock.amounts import percentage
+from penstock.features import QueueFeatures
+from penstock.logs import get_logger
+from router.policies import governing
+from router.policy_keys import EXCHANGE, FLOW_SHARE
+from router.topology import Topology
+
+if TYPE_CHECKING:
+    from acceptor.inlet import Inlet
+
+ALL = 100
+NOBODY: frozenset[Inlet] = frozenset()
+
+log = get_logger()
+
+
+class Fan:
+    """The flow set of one route; `share` is in percent, 0 for any queue. `tell` is called for one that is left."""
+
+    __slots__ = ("essential", "inlets", "share", "tell")
+
+    def __init__(
+        self, inlets: Iterable[Inlet], essential: Iterable[Inlet], share: int, tell: Callable[[Inlet], None]
+    ) -> None:
+        self.inlets = tuple(inlets)
+        self.tell = tell
+        for inlet in self.inlets:
+            inlet.fanned = True
+        self.essential = frozenset(essential)
+        self.share = share
+
+    def leavers(self) -> frozenset[Inlet]:
+        """The queues that lag and hold nobody for it."""
+        lagging = [inlet for inlet in self.inlets if inlet.is_saturated()]
+        if not lagging or 100 * len(lagging) >= self.share * sum(not inlet.stands_aside() for inlet in self.inlets):
+            return NOBODY
+        left = frozenset(lagging) - self.essential
+        for inlet in left:
+            if not inlet.left:
+                inlet.left = True
+                self.tell(inlet)
+                log.info("queue left behind", reason=str(inlet))
+        return left
+
+    def holders(self) -> list[Inlet]:
+        """The queues that hold their producers now."""
+        left = self.leavers()
+        return [inlet for inlet in self.inlets if inlet.is_saturated() and inlet not in left]
+
+
+def fan_of(
+    inlets: Iterable[Inlet], topology: Topology, vhost: str, exchanges: Iterable[str], tell: Callable[[Inlet], None]
+) -> Fan | None:
+    """The flow set of queues with marks, reached by way of exchanges; None where none of them may leave."""
+    inlets = tuple(inlets)
+    if len(inlets) < 2:
+        return None
+    share = _share(topology, vhost, exchanges)
+    if share == 0:
+        return None
+    essential = [
+        inlet
+        for inlet in inlets
+        if (queue := topology.queue_by_id(inlet.id)) is not None and QueueFeatures.from_wire(queue.features).essential
+    ]
+    return Fan(inlets, essential, share, tell)
+
+
+def _share(topology: Topology, vhost: str, exchanges: Iterable[str]) -> int:
+    """What the policy of the first exchange says that has one which says it."""
+    policies = topology.policies(vhost, operator=False)
+    for exchange in exchanges:
+        policy = governing(policies, EXCHANGE, exchange)
+        if policy is not None and FLOW_SHARE in policy.definition:
+            return percentage(str(policy.definition[FLOW_SHARE])) or 0
+    return ALL

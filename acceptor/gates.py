@@ -1,0 +1,231 @@
+"""The gates of an acceptor: made, changed and taken away as topology and policies say, and looked at as gauges do.
+
+Those of queues (`inlets`, by queue id) and of operators' stops (by number) are here as long as what they stand for;
+those of shared limits, rates and vhosts once a route needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from acceptor.fair import BY_SESSION
+from acceptor.inlet import Gate, Inlet, Session
+from acceptor.lanes import lane_of
+from acceptor.metered import INTERVAL, Metered
+from acceptor.move_depths import MoveDepths
+from acceptor.pace import paced
+from acceptor.parts import Parts
+from acceptor.pools import Pools
+from acceptor.pressure import Pressure
+from acceptor.rates import Rates
+from acceptor.shard_link import ShardLink
+from acceptor.stops import StopGate
+from acceptor.terms import terms_of
+from acceptor.wakeups import WakeUps
+from penstock.features import QueueFeatures
+from penstock.gauges import Gauges
+from penstock.settings import Settings
+from penstock.watermarks import QueueLimits
+from router.topology import Queue, Topology
+
+
+class Gates:
+    """All gates of the acceptor of that index. `lanes` are the ids of queues with a priority lane, `away` of those that
+    are on their way to another shard: until they are at home their slots in the gauges say nothing.
+
+    `clock` is in seconds, `turns` the number of the loop's turn.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        topology: Topology,
+        gauges: Gauges,
+        settings: Settings,
+        links: list[ShardLink],
+        clock: Callable[[], float],
+        turns: Callable[[], int],
+    ) -> None:
+        self.topology = topology
+        self.gauges = gauges
+        self.acceptors = settings.acceptors
+        self.links = links
+        self.clock = clock
+        self.inlets: dict[int, Inlet] = {}
+        self.lanes: set[int] = set()
+        self.away = MoveDepths(gauges)
+        self.stops: dict[int, StopGate] = {}
+        self.pools = Pools(topology, gauges, settings.acceptors, settings.flow.defaults, turns, self.away)
+        self.pressure = Pressure(topology, gauges)
+        self.metered = Metered(INTERVAL * index / settings.acceptors)
+        self.rates = Rates(topology, gauges, clock, self.metered)
+        self.wakeups = WakeUps(gauges)
+        self.parts = Parts(topology, links, self.inlets)
+        self.freed: dict[Session, None] = {}
+        self.changed: list[Inlet] = []
+
+    def limited(self) -> list[Inlet]:
+        """The gates of queues, and of several queues together."""
+        return [*self.inlets.values(), *self.pools.by_limit.values()]
+
+    # Topology
+
+    def limit_queue(self, queue: Queue) -> None:
+        """A queue is new, or a policy has changed what it may hold."""
+        limits, inlet = QueueLimits.from_wire(queue.limits), self.inlets.get(queue.queue_id)
+        features = QueueFeatures.from_wire(queue.features)
+        terms = terms_of(features.throttle, features.hold)
+        pace = paced(features, inlet.pace if inlet else None, self.clock, self.metered)
+        if not limits.marks and pace is None:
+            self.close_inlet(queue.queue_id)
+            return
+        if inlet is None:
+            inlet = self.inlets[queue.queue_id] = Inlet(
+                self.gauges, self.acceptors, queue.queue_id, queue.slot, queue.vhost, queue.name, limits, terms
+            )
+        elif (inlet.limits, inlet.terms) != (limits, terms) or pace is not None or inlet.pace is not None:
+            inlet.limits, inlet.terms = limits, terms
+            self.changed.append(inlet)
+        if inlet.slot != queue.slot:  # it has moved to another shard
+            inlet.slot = queue.slot
+            inlet.told = -1
+            self.wakeups.forget()
+            self.parts.forget()
+            self.changed.append(inlet)
+        if pace is not None and inlet.pace is None:
+            for session in inlet.waiting:
+                self.metered.waits(inlet, session, self.clock())
+        inlet.pace = pace
+        inlet.lane = lane_of(features)
+        if inlet.lane is not None:
+            self.lanes.add(queue.queue_id)
+        else:
+            self.lanes.discard(queue.queue_id)
+        inlet.share_by(features.fair_by or BY_SESSION)
+
+    def close_inlet(self, id: int) -> None:
+        """A queue with marks is gone, or has none any more: confirms withheld for it are given."""
+        inlet = self.inlets.pop(id, None)
+        self.lanes.discard(id)
+        if inlet is not None:
+            inlet.close()
+            self.freed |= inlet.waiting
+
+    def stop(self, number: int) -> None:
+        """An operator stops something."""
+        self.stops.setdefault(number, StopGate(self.topology.stops[number]))
+
+    def lift(self, number: int) -> None:
+        """A stop is no more: who waited for it need not."""
+        gate = self.stops.pop(number)
+        gate.lifted = True
+        self.freed |= gate.waiting
+
+    def keep_only(self, queues: set[int]) -> None:
+        """After a snapshot: queues and stops may have gone unseen."""
+        for id in self.inlets.keys() - queues:
+            self.close_inlet(id)
+        for number in self.stops.keys() - self.topology.stops.keys():
+            self.lift(number)
+
+    def reconsider(self) -> None:
+        """The topology has changed: who waits for a queue that its publish goes to no longer need not wait for it."""
+        self.changed += self.pools.follow(self.freed)
+        self.rates.follow()
+        waiting, self.freed = self.freed, {}
+        gates: list[Gate] = [*self.stops.values(), *self.rates.by_bucket.values(), *self.limited(), *self.links]
+        for gate in gates:
+            waiting |= gate.waiting
+        for session in waiting:
+            session.reconsider()
+
+    def look_at_changed(self) -> None:
+        """Limits or terms are others: let go whom they hold no longer."""
+        changed, self.changed = self.changed, []
+        for inlet in changed:
+            if not inlet.terms.means.confirms:
+                inlet.release_withheld()
+            self.look_at(inlet)
+
+    # Shards
+
+    def shard_died(self, shard: int) -> None:
+        """Queues that are not durable are empty: publishes whose confirms were withheld are not in them any more."""
+        self.wakeups.forget()
+        self.parts.forget()
+        for inlet in list(self.inlets.values()):
+            inlet.left = False  # the next life does not know it
+            queue = self.topology.queue_by_id(inlet.id) if inlet.withheld else None
+            if queue is not None and queue.shard == shard and not queue.durable:
+                inlet.lose_withheld()
+
+    def hear(self, id: int, epoch: int) -> None:
+        """A shard's broadcast: a queue, or (id below 0) its own memory, is saturated or has room again."""
+        self.wakeups.hear(id, epoch)
+        gate = self.links[-1 - id] if id < 0 else self.inlets.get(id)
+        if gate is not None:
+            self.look_at(gate)
+
+    def turn_taken(self) -> None:
+        """A shard has said something: there may be room where nobody says so."""
+        if self.metered.closed:
+            self.metered.serve_paced()
+        if self.pools.by_limit:
+            self.look_at_pools()
+
+    # Looking
+
+    def look_at(self, gate: Inlet | ShardLink) -> None:
+        """Do as the gauges say: a broadcast is a reason to look; it may be late, come again, or have been lost."""
+        if isinstance(gate, Inlet) and gate.id in self.away:
+            return
+        if gate.is_saturated():
+            epoch = gate.flow_epoch()
+            if epoch != gate.told:
+                gate.told = epoch
+                for session in [session for session in gate.waiting if session.held_by is None]:
+                    session.held_at(gate)
+            return
+        if isinstance(gate, Inlet):
+            gate.left = False
+            gate.release_withheld()
+        gate.serve()
+
+    def is_home(self, id: int) -> None:
+        """A queue that was away is at home, old or new, or is gone."""
+        self.away.is_home(id)
+        inlet = self.inlets.get(id)
+        if inlet is not None:
+            self.changed.append(inlet)
+
+    def look_at_pools(self) -> None:
+        for pool in self.pools.closed():
+            self.look_at(pool)
+
+    def recheck_queues(self) -> None:
+        """Tell or let in whom a lost broadcast left waiting at a queue."""
+        waited_at = [inlet for inlet in self.inlets.values() if inlet.waiting or inlet.withheld]
+        if all(link.up or link.absent for link in self.links):
+            self.wakeups.look(waited_at)
+        for inlet in waited_at:
+            if inlet.waiting or inlet.withheld:
+                self.look_at(inlet)
+                if inlet.fanned:
+                    self.leave(inlet)
+        if self.acceptors > 1:
+            self.parts.tell(waited_at)
+
+    def leave(self, inlet: Inlet) -> None:
+        """Let go who waits at a queue that has been left behind, because of what other queues do."""
+        inlet.release_left()
+        for session in list(inlet.waiting):
+            session.reconsider()
+
+    def recheck_others(self, now: float) -> None:
+        """The same at limits over several queues, shards, rates and paced queues."""
+        self.look_at_pools()
+        for link in self.links:
+            if link.waiting:
+                self.look_at(link)
+        self.metered.look(now)
+        self.metered.serve()

@@ -1,0 +1,209 @@
+"""Who was held, by what, for how long: the accounts of one acceptor, and the incidents that they are entered in.
+
+An account is of a connection, user, vhost, exchange or queue (what is no queue goes by the kind of thing it is). There
+are at most `MOST` of each; then the smaller half is entered under "others". The account of a connection ends with it.
+
+An incident begins when the first session is held by something and ends when none is any more. Those of less than
+`INCIDENT_SECONDS` are summed up. Times are seconds of the caller's clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from acceptor.inlet import Gate, Inlet
+from acceptor.move_gate import MoveGate
+from acceptor.pools import Pool, itself
+from acceptor.pressure import VhostGate
+from acceptor.rates import RateGate
+from acceptor.shard_link import ShardLink
+from acceptor.stops import StopGate
+from penstock.flow_events import INCIDENT_SECONDS
+from penstock.short_stops import VICTIMS, ShortStops
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+
+MOST = 4096
+RECORDS = 1024
+OPEN_MOST = 64
+"""Of so many incidents it is noted once a second whom they hold."""
+KINDS = ("connection", "user", "vhost", "exchange", "queue")
+OTHERS = "others"
+WORDS = ((Pool, "limit"), (Inlet, "queue"), (ShardLink, "shard"), (StopGate, "stop"), (VhostGate, "vhost"),
+         (RateGate, "rate"), (MoveGate, "rebalance"))  # fmt: skip
+
+Key = tuple[str, str]
+"""Vhost ("" for what is in none) and name."""
+
+
+class Incident:
+    """Something that holds sessions, `holding` so many now, which it began to at times that add up to `began_holding`;
+    `held_seconds` are of those that it has let go. `victims` are the first of them, by connection.
+    """
+
+    def __init__(self, gate: Gate, now: float) -> None:
+        self.gate = gate
+        self.reason = str(gate)
+        self.begun = now
+        self.holding = 0
+        self.sessions = 0
+        self.held_seconds = 0.0
+        self.began_holding = 0.0
+        self.victims: dict[str, dict[str, str]] = {}
+        self.actions: Counter[str] = Counter()
+
+    def holds(self, since: float) -> None:
+        """One session more."""
+        self.holding += 1
+        self.sessions += 1
+        self.began_holding += since
+
+    def lets_go(self, since: float, now: float) -> None:
+        self.holding -= 1
+        self.began_holding -= since
+        self.held_seconds += now - since
+
+    def seconds(self, now: float) -> float:
+        """For how long it has held sessions, all of them together."""
+        return self.held_seconds + self.holding * now - self.began_holding
+
+
+class Ledger:
+    """`records` are incidents that are over, `short_stops` those that were short, for the shell to write down; of the
+    incidents the oldest go if it does not.
+    """
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, dict[Key, list[float]]] = {kind: {} for kind in KINDS}
+        self.open: dict[Gate, Incident] = {}
+        self.since: dict[Channel, tuple[Gate, float]] = {}
+        self.records: list[dict[str, Any]] = []
+        self.short_stops = ShortStops()
+
+    def begin(self, channel: Channel, gate: Gate, now: float) -> None:
+        """A channel is held; by something else than before, if it was already."""
+        self.end(channel, now)
+        gate = itself(gate)
+        self.since[channel] = gate, now
+        incident = self.open.get(gate)
+        if incident is None:
+            incident = self.open[gate] = Incident(gate, now)
+        incident.holds(now)
+        connection = channel.connection
+        if len(incident.victims) < VICTIMS:
+            incident.victims[connection.id] = {"client": connection.client, "user": connection.user,
+                                               "peer": connection.peer}  # fmt: skip
+
+    def acted(self, channel: Channel, action: str) -> None:
+        """Something was done to it for being held."""
+        if channel in self.since:
+            self.open[self.since[channel][0]].actions[action] += 1
+
+    def end(self, channel: Channel, now: float) -> None:
+        """It is held no more, or by something else from now on."""
+        entry = self.since.pop(channel, None)
+        if entry is None:
+            return
+        gate, since = entry
+        for kind, key in _keys(channel, gate):
+            self._enter(kind, key, now - since)
+        incident = self.open[gate]
+        incident.lets_go(since, now)
+        if not incident.holding:
+            del self.open[gate]
+            if now - incident.begun >= INCIDENT_SECONDS:
+                self.records = [*self.records[-RECORDS + 1 :], _record(incident, now)]
+            else:
+                self.short_stops.add(_record(incident, now), now)
+
+    def open_records(self, now: float) -> list[dict[str, Any]]:
+        """The incidents that are not over, as they are now; of more than `OPEN_MOST` the oldest."""
+        lasting = [incident for incident in self.open.values() if now - incident.begun >= INCIDENT_SECONDS]
+        return [_record(incident, now) for incident in nsmallest(OPEN_MOST, lasting, key=lambda one: one.begun)]
+
+    def forget(self, connection: str) -> None:
+        """A connection is gone: what it was held for stays with its user, vhost, exchange and queue."""
+        self.accounts["connection"].pop(("", connection), None)
+
+    def told(self, now: float) -> list[dict[str, Any]]:
+        """All accounts, with what runs at the moment: [{by, vhost, name, seconds, stops}]."""
+        found = {
+            (kind, *key): list(entry) for kind, accounts in self.accounts.items() for key, entry in accounts.items()
+        }
+        for channel, (gate, since) in self.since.items():
+            for kind, key in _keys(channel, gate):
+                entry = found.setdefault((kind, *key), [0.0, 0])
+                entry[0] += now - since
+                entry[1] += 1
+        return [
+            {"by": kind, "vhost": vhost, "name": name, "seconds": round(seconds, 3), "stops": int(stops)}
+            for (kind, vhost, name), (seconds, stops) in found.items()
+        ]
+
+    def _enter(self, kind: str, key: Key, seconds: float) -> None:
+        accounts = self.accounts[kind]
+        if len(accounts) >= MOST and key not in accounts:
+            self._fold(accounts)
+        entry = accounts.setdefault(key, [0.0, 0])
+        entry[0] += seconds
+        entry[1] += 1
+
+    def _fold(self, accounts: dict[Key, list[float]]) -> None:
+        others = accounts.pop(("", OTHERS), [0.0, 0])
+        for key in sorted(accounts, key=lambda key: accounts[key][0])[: MOST // 2]:
+            seconds, stops = accounts.pop(key)
+            others[0] += seconds
+            others[1] += stops
+        accounts["", OTHERS] = others
+
+
+def _keys(channel: Channel, gate: Gate) -> Iterable[tuple[str, Key]]:
+    connection, vhost = channel.connection, channel.vhost
+    yield "connection", ("", connection.id)
+    yield "user", ("", connection.user)
+    yield "vhost", ("", vhost)
+    if channel.route is not None:
+        yield "exchange", (vhost, channel.route.exchange)
+    yield "queue", (gate.vhost, gate.name) if is_queue(gate) else (vhost, f"({kind_of(gate)})")
+
+
+def kind_of(gate: Gate) -> str:
+    """What sort of thing holds, in one word."""
+    return next(word for kind, word in WORDS if isinstance(gate, kind))
+
+
+def is_queue(gate: Gate) -> TypeGuard[Inlet]:
+    """Whether it is a queue that holds, not a limit over several."""
+    return isinstance(gate, Inlet) and not isinstance(gate, Pool)
+
+
+def _of(gate: Gate) -> str:
+    """What is no queue and holds: the same words whatever the numbers."""
+    if isinstance(gate, Pool):
+        return str(gate.limit)
+    if isinstance(gate, ShardLink):
+        return f"shard {gate.index}"
+    if isinstance(gate, VhostGate):
+        return f"vhost '{gate.vhost}'"
+    return str(gate.queue) if isinstance(gate, MoveGate) else str(gate)
+
+
+def _record(incident: Incident, now: float) -> dict[str, Any]:
+    gate = incident.gate
+    return {
+        "kind": kind_of(gate),
+        "vhost": gate.vhost if is_queue(gate) else None,
+        "queue": gate.name if is_queue(gate) else None,
+        "of": None if is_queue(gate) else _of(gate),
+        "reason": incident.reason,
+        "begun": incident.begun,
+        "ended": now,
+        "sessions": incident.sessions,
+        "held_seconds": round(incident.seconds(now), 3),
+        "victims": [{"connection": id, **facts} for id, facts in incident.victims.items()],
+        "actions": dict(incident.actions),
+    }

@@ -1,0 +1,83 @@
+"""Overtaking by destination: on a channel that asks for it, publishes for free queues pass parked ones.
+
+The order of what goes to one queue stays: a publish passes only what goes to none of its own queues, and no method. So
+a channel that feeds a full and a free queue waits at the full one's gate only with what is meant for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from acceptor.parked import ParkedMethod, ParkedRun
+from penstock.amqp.errors import AMQPError
+from router.policies import policy_for
+from router.policy_keys import BY_DESTINATION, OVERTAKING, USER
+from router.topology import Topology
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.permissions import Access
+
+
+def asked(topology: Topology, access: Access, properties: Mapping[str, object]) -> bool:
+    """Whether a connection asks for it, by its client-properties, or a policy of its user does."""
+    if properties.get(OVERTAKING) == BY_DESTINATION:
+        return True
+    policy = policy_for(topology, access.vhost, USER, access.user)
+    return policy is not None and policy.definition.get(OVERTAKING) == BY_DESTINATION
+
+
+def may_pass(channel: Channel, run: ParkedRun) -> bool:
+    """Whether publishes that have just come may go before all that is parked."""
+    if channel.parked_methods or channel.transaction is not None:
+        return False
+    parked = {(item.address, item.further): item for item in channel.inbox if isinstance(item, ParkedRun)}
+    blocked: set[int | str] = set()
+    for item in parked.values():
+        queues = destinations(channel, item)
+        if queues is None:
+            return False
+        blocked |= queues
+    wanted = destinations(channel, run)
+    return wanted is not None and blocked.isdisjoint(wanted)
+
+
+def destinations(channel: Channel, run: ParkedRun) -> frozenset[int | str] | None:
+    """The queues that a run goes to; None where each message has a route of its own, or none."""
+    try:
+        route = channel.core.routes.find(channel.access, run.address, run.further)
+    except AMQPError:
+        return None
+    if route.by_headers:
+        return None
+    return frozenset(queue for target in route.targets for queue in target.queues)
+
+
+def pump(channel: Channel, most: int) -> None:
+    """Go through the inbox: publish, of at most that many messages, what goes to no queue that others wait for."""
+    blocked: set[int | str] = set()
+    at = 0
+    while at < len(channel.inbox) and channel.running is None and not channel.closing:
+        item = channel.inbox[at]
+        if isinstance(item, ParkedMethod):
+            if at:
+                return
+            channel.unpark()
+            channel.handle(item.method, item.arguments)
+            continue
+        queues = destinations(channel, item)
+        if at and (queues is None or not blocked.isdisjoint(queues)):
+            if queues is None:
+                return
+            blocked |= queues
+            at += 1
+            continue
+        most = channel.forward(item, most)
+        if item.count:
+            if queues is None:
+                return
+            blocked |= queues
+            at += 1
+        elif at < len(channel.inbox) and channel.inbox[at] is item:
+            channel.unpark(at)

@@ -1,0 +1,59 @@
+"""On what terms a channel is held at a gate: by what means, and how long.
+
+Those of the queue, or of the policy that limits several together; a policy for the user counts before them. Whatever
+else holds a channel (a shard, a vhost over its guarantee, an operator's stop) does so by all means and for ever, unless
+the user's policy says otherwise of the means.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.ladder import FOREVER, Ladder, ladder_of
+from penstock.means import ALL, AUTO, Means, means_of
+from router.policies import policy_for
+from router.policy_keys import USER, spelled_out
+from router.topology import Topology
+
+if TYPE_CHECKING:
+    from acceptor.inlet import Gate
+
+
+class Terms(NamedTuple):
+    means: Means = ALL
+    ladder: Ladder = Ladder()
+
+
+STANDARD = Terms()
+
+
+def terms_of(throttle: str, hold: str) -> Terms:
+    """The terms that two texts describe, which have been checked."""
+    return STANDARD if (throttle, hold) == (AUTO, FOREVER) else Terms(means_of(throttle), ladder_of(hold))
+
+
+class UserTerms:
+    """What policies say of users, until the topology changes."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.known: dict[tuple[str, str], tuple[Means | None, Ladder | None]] = {}
+
+    def clear(self) -> None:
+        self.known.clear()
+
+    def at(self, vhost: str, user: str, gate: Gate) -> Terms:
+        """The terms on which such a user's channels are held at a gate."""
+        own = self.known.get((vhost, user))
+        if own is None:
+            own = self.known[vhost, user] = self.look_up(vhost, user)
+        if gate.terms is None:
+            return Terms(own[0] or ALL)
+        means, ladder = gate.terms
+        return Terms(own[0] or means, ladder if own[1] is None else own[1])
+
+    def look_up(self, vhost: str, user: str) -> tuple[Means | None, Ladder | None]:
+        policy = policy_for(self.topology, vhost, USER, user)
+        said = {} if policy is None else spelled_out(policy.definition)
+        throttle, hold = said.get("throttle"), said.get("hold")
+        return means_of(throttle) if throttle else None, ladder_of(hold) if hold else None

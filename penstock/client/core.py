@@ -1,0 +1,257 @@
+"""What a producer does with what its caller and its broker say: everything but sockets, threads and clocks.
+
+A shell (`producer` on pika, `aio` on aio-pika) hands in sends and what the broker says, publishes what `due` gives out,
+and then fulfils the `outcomes`: receipts are resolved by the shell, outside of its lock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import uuid4
+
+from penstock.client.errors import (
+    Full,
+    NotConnected,
+    ProducerError,
+    Refused,
+    Rejected,
+    Stopped,
+    Unroutable,
+    WindowFull,
+)
+from penstock.client.holding import Holding
+from penstock.client.outbox import Message, Outbox, Receipt
+
+log = logging.getLogger("penstock.client")
+
+INNOCENT: Final = frozenset({0, 200, 311, 320})
+"""Reply codes with which a broker closes for no fault of a message: none, fine, held for too long, by an operator."""
+
+ROUTELESS: Final = frozenset({312, 313})
+"""Reply codes of basic.return: no route, no consumers (specification, section 1.2.2)."""
+
+PRODUCT: Final = "penstock producer"
+"""What the client properties say: a broker that knows it may send it Channel.Flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Counts of messages since the producer was made, what is under way, and how long it was held (seconds)."""
+
+    accepted: int = 0
+    sent: int = 0
+    sent_again: int = 0
+    confirmed: int = 0
+    rejected: int = 0
+    returned: int = 0
+    refused: int = 0
+    given_up: int = 0
+    dropped: int = 0
+    full: int = 0
+    timed_out: int = 0
+    connections: int = 0
+    flow_commands: int = 0
+    unconfirmed: int = 0
+    unconfirmed_bytes: int = 0
+    waiting: int = 0
+    held: bool = False
+    held_seconds: float = 0.0
+    held_seconds_by_cause: Mapping[str, float] = field(default_factory=dict)
+
+
+class Core:
+    """Sends, confirms, causes. Times (`now`) are seconds of the shell's clock."""
+
+    def __init__(self, count: int, octets: int, report_seconds: float, target: str, now: float) -> None:
+        self.outbox = Outbox(count, octets)
+        self.holding = Holding()
+        self.target = target
+        self.report_seconds = report_seconds
+        self.outcomes: list[tuple[Receipt, str | ProducerError]] = []
+        self.waiting: dict[object, float] = {}
+        """Who waits in `send` or `flush`, since when."""
+        self.counts = dict.fromkeys(
+            ("accepted", "sent", "sent_again", "confirmed", "rejected", "returned", "refused", "given_up", "dropped",
+             "full", "timed_out", "connections", "flow_commands"), 0,
+        )  # fmt: skip
+        self._reported = now
+        self._complained = -report_seconds
+        self._not_told = 0
+        self.holding.hold("connection", f"no connection to {target} yet", now)
+
+    # What the caller does.
+
+    def accept(
+        self,
+        body: bytes,
+        exchange: str,
+        routing_key: str,
+        properties: Mapping[str, Any] | None,
+        mandatory: bool,
+        receipt: Receipt,
+        now: float,
+    ) -> None:
+        """Take a message in; the shell has made sure that nothing holds the producer."""
+        named = {"delivery_mode": 2, **(properties or {})}
+        named.setdefault("message_id", str(uuid4()))
+        self.outbox.add(Message(body, exchange, routing_key, named, mandatory, receipt))
+        self.counts["accepted"] += 1
+        self._look_at_window(now)
+
+    def due(self) -> Iterator[tuple[int, Message]]:
+        """What may be published now, each with its confirm tag: until something holds the producer."""
+        for tag, message in self.outbox.publish() if self.may_publish else ():
+            self.counts["sent_again" if message.sent > 1 else "sent"] += 1
+            yield tag, message
+            if not self.may_publish:
+                return
+
+    @property
+    def may_publish(self) -> bool:
+        return not any(cause in self.holding for cause in ("connection", "flow", "blocked"))
+
+    def still_blocked(self, now: float) -> None:
+        """Somebody waits: say so, once in `report_seconds` for all."""
+        since = min(self.waiting.values(), default=now)
+        if now < max(self._reported, since) + self.report_seconds:
+            return
+        self._reported = now
+        others = f" ({len(self.waiting)} wait)" if len(self.waiting) > 1 else ""
+        log.warning("still blocked for %.0f s, by %s%s", now - since, self.why(), others)
+
+    def full(self) -> Full:
+        """What `send` raises that may not wait."""
+        self.counts["full"] += 1
+        if "connection" in self.holding:
+            return NotConnected(self.why())
+        return WindowFull(self.why()) if self.may_publish else Stopped(self.why())
+
+    @property
+    def settled_count(self) -> int:
+        """Messages that the broker has answered so far."""
+        return sum(self.counts[name] for name in ("confirmed", "rejected", "returned"))
+
+    def why(self) -> str:
+        return self.holding.text() or f"{len(self.outbox)} messages to {self.target} are not confirmed"
+
+    # What the broker says.
+
+    def connected(self, now: float) -> None:
+        self.counts["connections"] += 1
+        seconds = self.holding.release("connection", now)
+        log.info("connected to %s after %.1f s", self.target, seconds or 0.0)
+
+    def disconnected(self, code: int, text: str, now: float) -> None:
+        """Channel or connection is gone; `code` is 0 if nobody said why."""
+        said = f"{code} {text}" if code else text
+        again = self.outbox.under_way
+        culprit = self.outbox.lost(blame=code not in INNOCENT)
+        if culprit:
+            again -= 1
+            self.counts["refused"] += 1
+            self._fail(culprit, Refused(code, text), now)
+        if "connection" in self.holding:
+            log.warning("no connection to %s: %s", self.target, said)
+        else:
+            log.warning("connection to %s lost: %s; to be sent again: %d", self.target, said, again)
+        self.holding.release("flow", now)
+        self.holding.release("blocked", now)
+        self.holding.hold("connection", f"no connection to {self.target}: {said}", now)
+        self._look_at_window(now)
+
+    def flow(self, active: bool, now: float) -> None:
+        """Channel.Flow came (specification: channel.flow)."""
+        self.counts["flow_commands"] += 1
+        if not active:
+            log.info("channel.flow from %s: stop", self.target)
+            self.holding.hold("flow", f"channel.flow of {self.target}", now)
+        else:
+            log.info("channel.flow from %s: go on, after %.1f s", self.target, self.holding.release("flow", now) or 0.0)
+
+    def blocked(self, reason: str, now: float) -> None:
+        """connection.blocked came (RabbitMQ extension)."""
+        self.counts["flow_commands"] += 1
+        log.info("connection.blocked from %s: %s", self.target, reason)
+        self.holding.hold("blocked", f"connection.blocked of {self.target}: {reason}", now)
+
+    def unblocked(self, now: float) -> None:
+        self.counts["flow_commands"] += 1
+        seconds = self.holding.release("blocked", now)
+        log.info("connection.unblocked from %s after %.1f s", self.target, seconds or 0.0)
+
+    def returned(
+        self, message_id: str, code: int, text: str, exchange: str, routing_key: str, headers: dict[str, object]
+    ) -> None:
+        error: ProducerError = Unroutable(code, text, exchange, routing_key, headers)
+        if code not in ROUTELESS:
+            error = Rejected(f"refused by {self.target}: {error}", headers)
+        self.outbox.returned(message_id, error)
+
+    def settled(self, tag: int, multiple: bool, taken: bool, now: float) -> None:
+        """basic.ack (`taken`) or basic.nack came."""
+        for message in self.outbox.settle(tag, multiple):
+            if message.returned is not None:
+                self.counts["returned" if isinstance(message.returned, Unroutable) else "rejected"] += 1
+                self._fail(message, message.returned, now)
+            elif taken:
+                self.counts["confirmed"] += 1
+                self.outcomes.append((message.receipt, message.message_id))
+            else:
+                self.counts["rejected"] += 1
+                self._fail(message, Rejected(f"refused by {self.target}: {_where(message)}"), now)
+        self._look_at_window(now)
+
+    def give_up(self, error: ProducerError, now: float) -> None:
+        """Nothing more will come of what is not settled."""
+        for message in self.outbox.clear():
+            self.counts["given_up"] += 1
+            self._fail(message, error, now)
+        self._look_at_window(now)
+
+    def metrics(self, now: float) -> Metrics:
+        return Metrics(
+            **self.counts,
+            unconfirmed=len(self.outbox),
+            unconfirmed_bytes=self.outbox.octets,
+            waiting=len(self.waiting),
+            held=bool(self.holding),
+            held_seconds=self.holding.held_seconds(now),
+            held_seconds_by_cause=self.holding.seconds(now),
+        )
+
+    def _fail(self, message: Message, error: ProducerError, now: float) -> None:
+        self.outcomes.append((message.receipt, error))
+        if now < self._complained + self.report_seconds:
+            self._not_told += 1
+            return
+        more = f" (and {self._not_told} before)" if self._not_told else ""
+        self._complained, self._not_told = now, 0
+        log.warning("message %s failed: %s: %s%s", message.message_id, type(error).__name__, error, more)
+
+    def _look_at_window(self, now: float) -> None:
+        outbox = self.outbox
+        if not outbox.full:
+            self.holding.release("window", now)
+        elif "window" not in self.holding:
+            text = f"{len(outbox)} of {outbox.limit_count} messages to {self.target} are not confirmed"
+            if len(outbox) < outbox.limit_count:
+                text = f"{outbox.octets} of {outbox.limit_octets} octets to {self.target} are not confirmed"
+            self.holding.hold("window", text, now)
+
+
+def resolve(outcomes: list[tuple[Receipt, str | ProducerError]]) -> None:
+    """Tell those who hold the receipts; who has cancelled theirs does not want to know."""
+    for receipt, outcome in outcomes:
+        if receipt.done():
+            continue
+        if isinstance(outcome, str):
+            receipt.set_result(outcome)
+        else:
+            receipt.set_exception(outcome)
+
+
+def _where(message: Message) -> str:
+    return f"exchange {message.exchange!r}, routing key {message.routing_key!r}"

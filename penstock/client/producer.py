@@ -1,0 +1,227 @@
+"""The producer for threads, on pika."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import pika
+from pika.exceptions import AMQPError
+
+from penstock.client.core import Core, Metrics, resolve
+from penstock.client.errors import Closed, ConnectionLost, TimedOut
+from penstock.client.link import CLOSE_SECONDS, Link, parameters_of
+from penstock.client.options import OnFull, Options
+
+log = logging.getLogger("penstock.client")
+
+LONGEST_WAIT = 0.25
+"""Seconds after which a thread that waits looks again whether to say why."""
+
+
+class Producer:
+    """Publishes with confirms over one connection that is kept up. Any thread may use it; order holds for each thread.
+
+    A message is published at least once: after a loss of the connection all that is not confirmed is sent again, with
+    the same message id, so a consumer can tell.
+    """
+
+    def __init__(self, url: str = "amqp://guest:guest@127.0.0.1:5672/%2F", **options: Any) -> None:
+        """Connect (`Options`). ConnectionLost if there is no connection in time or the broker will not have us."""
+        self.options = Options(**options)
+        parameters = parameters_of(url, self.options.name)
+        self._core = Core(
+            self.options.window_count,
+            self.options.window_bytes,
+            self.options.report_seconds,
+            f"{parameters.host}:{parameters.port}",
+            time.monotonic(),
+        )
+        self._condition = threading.Condition()
+        self._ended: Exception | None = None
+        self._woken = False
+        self._link = Link(parameters, self.options, _Listener(self))
+        self._thread = threading.Thread(target=self._link.run, name="penstock producer", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(lambda: "connection" not in self._core.holding, self.options.connect_seconds)
+        except TimedOut as late:
+            self.close(0)
+            raise ConnectionLost(str(late)) from None
+        except ConnectionLost:
+            self.close(0)
+            raise
+
+    def send(
+        self,
+        body: bytes,
+        routing_key: str = "",
+        *,
+        exchange: str = "",
+        properties: Mapping[str, Any] | None = None,
+        mandatory: bool = True,
+        on_full: OnFull = "block",
+        timeout: float | None = None,
+    ) -> Future[str] | None:
+        """Publish a message. The future's result is its message id, once the broker has confirmed it, or an error.
+
+        `properties` are named as in the specification (content_type, headers, …); delivery_mode is 2 and message_id a
+        new UUID unless given. While the producer is held (Channel.Flow, connection.blocked, a full window, no
+        connection) `on_full` says what to do: wait, at most `timeout` seconds (TimedOut); raise (Stopped, WindowFull,
+        NotConnected, which are all Full); or drop the message and return None. Closed, ConnectionLost: the producer
+        has ended. ValueError, TypeError: what cannot be said in AMQP.
+        """
+        _check(exchange, routing_key, properties)
+        with self._condition:
+            self._raise_if_ended()
+            if self._core.holding:
+                if on_full == "drop":
+                    self._core.counts["dropped"] += 1
+                    return None
+                if on_full == "raise" or threading.current_thread() is self._thread:
+                    raise self._core.full()
+                self._wait(lambda: not self._core.holding, timeout)
+            receipt: Future[str] = Future()
+            receipt.set_running_or_notify_cancel()
+            self._core.accept(body, exchange, routing_key, properties, mandatory, receipt, time.monotonic())
+            self._wake()
+        return receipt
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent is settled, confirmed or not. TimedOut if that takes longer."""
+        with self._condition:
+            self._wait(lambda: not len(self._core.outbox), timeout)
+
+    def metrics(self) -> Metrics:
+        with self._condition:
+            return self._core.metrics(time.monotonic())
+
+    def close(self, timeout: float | None = None) -> None:
+        """Wait for confirms, at most `timeout` seconds, and close the connection; what is left then ends as Closed."""
+        with self._condition:
+            if self._ended is None:
+                try:
+                    self._wait(lambda: not len(self._core.outbox), timeout)
+                except (TimedOut, ConnectionLost) as left:
+                    log.info("closed before all was confirmed: %s", left)
+            self._ended = self._ended or Closed("the producer is closed")
+        if self._thread.is_alive():
+            self._link.call(self._link.close)
+            self._thread.join(CLOSE_SECONDS * 2)
+        with self._told():
+            self._core.give_up(Closed("the producer was closed"), time.monotonic())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        self.close(None if kind is None else 0)
+
+    def _raise_if_ended(self) -> None:
+        if self._ended is not None:
+            raise type(self._ended)(str(self._ended))
+
+    def _wait(self, ready: Callable[[], bool], timeout: float | None) -> None:
+        """Wait until `ready`, saying why once in a while. TimedOut, or whatever the producer has ended with."""
+        with self._condition:
+            token, begun = object(), time.monotonic()
+            self._core.waiting[token] = begun
+            try:
+                while not ready():
+                    self._raise_if_ended()
+                    now = time.monotonic()
+                    left = LONGEST_WAIT if timeout is None else begun + timeout - now
+                    if left <= 0:
+                        self._core.counts["timed_out"] += 1
+                        raise TimedOut(f"after {now - begun:.1f} s: {self._core.why()}")
+                    self._core.still_blocked(now)
+                    self._condition.wait(min(left, LONGEST_WAIT))
+            finally:
+                del self._core.waiting[token]
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Let the broker's word change things; then wake who waits and resolve receipts, without the lock."""
+        with self._condition:
+            yield
+            outcomes, self._core.outcomes = self._core.outcomes, []
+            self._condition.notify_all()
+        resolve(outcomes)
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self._link.call(self._publish)
+
+    def _publish(self) -> None:
+        """In the loop's thread: hand pika what may go."""
+        with self._condition:
+            self._woken = False
+            try:
+                for _tag, message in self._core.due():
+                    self._link.publish(message)
+            except AMQPError as closing:
+                log.debug("not published: %s", closing)  # sent again as soon as there is a channel
+
+
+class _Listener:
+    """Brings what the broker says, in the loop's thread, to the producer's core."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._core = producer._core
+
+    def up(self) -> None:
+        with self._producer._told():
+            self._core.connected(time.monotonic())
+        self._producer._publish()
+
+    def down(self, code: int, text: str) -> None:
+        with self._producer._told():
+            self._core.disconnected(code, text, time.monotonic())
+
+    def hopeless(self, text: str) -> None:
+        with self._producer._told():
+            self._producer._ended = ConnectionLost(f"{self._core.target}: {text}")
+            self._core.give_up(ConnectionLost(str(self._producer._ended)), time.monotonic())
+
+    def flow(self, active: bool) -> None:
+        with self._producer._told():
+            self._core.flow(active, time.monotonic())
+        self._producer._publish()
+
+    def blocked(self, reason: str) -> None:
+        with self._producer._told():
+            self._core.blocked(reason, time.monotonic())
+
+    def unblocked(self) -> None:
+        with self._producer._told():
+            self._core.unblocked(time.monotonic())
+        self._producer._publish()
+
+    def returned(
+        self, message_id: str, code: int, text: str, exchange: str, routing_key: str, headers: dict[str, object]
+    ) -> None:
+        with self._producer._told():
+            self._core.returned(message_id, code, text, exchange, routing_key, headers)
+
+    def settled(self, tag: int, multiple: bool, taken: bool) -> None:
+        with self._producer._told():
+            self._core.settled(tag, multiple, taken, time.monotonic())
+        self._producer._link.proven()
+        self._producer._publish()
+
+
+def _check(exchange: str, routing_key: str, properties: Mapping[str, Any] | None) -> None:
+    """What cannot be encoded is the caller's to know, not the loop's. ValueError or TypeError."""
+    try:
+        pika.spec.Basic.Publish(exchange=exchange, routing_key=routing_key).encode()
+        pika.BasicProperties(**(properties or {})).encode()
+    except (AMQPError, AssertionError, AttributeError) as error:
+        raise ValueError(f"cannot be said in AMQP: {error}") from error

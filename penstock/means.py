@@ -1,0 +1,59 @@
+"""By what means a producer is held: `x-throttle`, policy key `throttle`.
+
+`auto` takes all of them, Channel.Flow only for clients known to honour it. A chosen set is what is named, and no more:
+
+    flow       Channel.Flow, to every client but those that it breaks
+    blocked    connection.blocked, to clients that declared it
+    confirms   a publish to a full queue is confirmed when that has room again
+    park       what finds no room is kept; without it the socket is paused from the first of it on
+    pause      the socket is read by the drip once the parking budget is used up; without it at a multiple of that
+
+One of the last two has to be there: what was read and finds no room must wait somewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from functools import lru_cache
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The means that are used. `auto`: Channel.Flow by the table of clients."""
+
+    flow: bool = True
+    blocked: bool = True
+    confirms: bool = True
+    park: bool = True
+    pause: bool = True
+    auto: bool = True
+
+
+ALL = Means()
+WORDS = tuple(field.name for field in fields(Means) if field.name != AUTO)
+
+
+@lru_cache(1024)
+def means_of(text: str) -> Means:
+    """The means that a text such as "blocked, confirms, park" names. ValueError says what is wrong with it."""
+    words = [word.strip() for word in text.split(",")]
+    if words == [AUTO]:
+        return ALL
+    if AUTO in words:
+        raise ValueError(f"'{AUTO}' stands alone")
+    for word in words:
+        if word not in WORDS:
+            raise ValueError(f"'{word}' is no means to hold a producer{nearest(word, (AUTO, *WORDS))}")
+    if not {"park", "pause"} & set(words):
+        raise ValueError(f"'{text}' has neither park nor pause: what finds no room must wait somewhere")
+    flow, blocked, confirms, park, pause = (word in words for word in WORDS)
+    return Means(flow, blocked, confirms, park, pause, auto=False)
+
+
+def nearest(word: str, known: tuple[str, ...]) -> str:
+    """A hint at what may have been meant."""
+    found = get_close_matches(word, known, 1)
+    return f"; did you mean '{found[0]}'?" if found else f"; there are {', '.join(known)}"

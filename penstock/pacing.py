@@ -1,0 +1,73 @@
+"""How many messages a paced queue is to hold: a fixed number, or as many as leave it in a given time.
+
+    the queue holds fewer than the target ──▶ so many are let in ──▶ each message that leaves lets in another
+
+Letting one in for each that leaves keeps the work in process constant (CONWIP: Spearman, Woodruff and Hopp, 1990): the
+depth stays at the target whatever the drain rate, as there is no rate to get wrong. Where a waiting time is the target,
+the depth follows from it by Little's law: drain rate x waiting time. The drain rate is measured while producers wait
+and smoothed exponentially. As what is in consumers' hands counts, the target may be less than they need to go on, say
+because they acknowledge in batches: while nothing is ready and nothing leaves for as long as the waiting time, the
+target grows by a quarter each time, and it comes back slowly.
+"""
+
+from __future__ import annotations
+
+FIRST_TARGET = 64
+# Shortest sample of the drain rate, and the time constant of its smoothing, seconds.
+SAMPLE_SECONDS = 0.05
+SMOOTHING_SECONDS = 0.5
+# After a longer pause between two looks the sample begins anew.
+STALE_SECONDS = 1.0
+GROWTH, RETURN = 1.25, 0.97
+GAIN_MAX = 1024.0
+
+
+class Pacing:
+    """The target of one queue: `depth` messages, a waiting time of `wait` seconds, or the smaller of both."""
+
+    __slots__ = ("depth", "drained", "gain", "looked", "moved", "rate", "since", "wait")
+
+    def __init__(self, depth: int | None, wait: float | None) -> None:
+        self.depth = depth
+        self.wait = wait
+        self.rate: float | None = None
+        self.gain = 1.0
+        self.drained = 0
+        self.since = self.looked = self.moved = -STALE_SECONDS
+
+    def follow(self, depth: int | None, wait: float | None) -> None:
+        """The policy has changed."""
+        self.depth, self.wait = depth, wait
+
+    @property
+    def target(self) -> int:
+        """Messages, ready and unacked; at least 1."""
+        depth = self.depth
+        if self.wait is not None:
+            leaves = FIRST_TARGET if self.rate is None else self.gain * max(self.rate * self.wait, 1)
+            depth = int(leaves) if depth is None else min(int(leaves), depth)
+        return max(depth or 1, 1)
+
+    def observe(self, now: float, drained: int, ready: int) -> None:
+        """Producers wait. `drained` is how many messages have left the queue since it was made, whatever for."""
+        stale = now - self.looked > STALE_SECONDS
+        self.looked = now
+        if stale or drained < self.drained:
+            self.since = self.moved = now
+            self.drained = drained
+            return
+        elapsed = now - self.since
+        if elapsed < SAMPLE_SECONDS:
+            return
+        rate = (drained - self.drained) / elapsed
+        if self.rate is None:
+            self.rate = rate
+        else:
+            self.rate += (rate - self.rate) * min(elapsed / SMOOTHING_SECONDS, 1.0)
+        if drained > self.drained:
+            self.moved = now
+            self.gain = max(self.gain * RETURN, 1.0)
+        elif not ready and now - self.moved > (self.wait or 0.0):
+            self.moved = now
+            self.gain = min(self.gain * GROWTH, GAIN_MAX)
+        self.since, self.drained = now, drained

@@ -1,0 +1,99 @@
+"""Every setting of a node: one typed model, read once at start (`penstock.settings.sources`), then never changed.
+
+`docs/configuration.md` and the help of the command line are made from the descriptions below. Constructing `Settings`
+reads neither files nor the environment.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from penstock.settings.machine import default_data, free_disk, stored_bytes
+from penstock.settings.sections import (
+    STORE_SHARE,
+    AmqpSettings,
+    FlowSettings,
+    MemorySettings,
+    RebalanceSettings,
+    StoreSettings,
+    TelemetrySettings,
+)
+from penstock.settings.values import MEMORY_SHARE, MIB, Bytes, Directory, LogLevel, MemoryLimit, ProcessCount
+
+__all__ = ["Settings"]
+
+
+class Settings(BaseModel):
+    """All settings of a node, every default filled in."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="address AMQP is served on")
+    port: int = Field(default=5672, ge=0, le=65535, description="TCP port AMQP is served on; 0 takes a free one")
+    acceptors: ProcessCount = Field(
+        default=0, ge=0, le=256, description="processes that serve connections; 0 is half the cores, at least 1"
+    )
+    shards: ProcessCount = Field(
+        default=0,
+        ge=0,
+        le=255,
+        description="processes that hold queues; 0 is half the cores, at least 1",
+    )
+    spare_shards: int = Field(
+        default=4, ge=0, le=255, description="shards that can be added while the node runs (`penstock shard add`)"
+    )
+    data: Directory = Field(
+        default_factory=default_data,
+        description="directory of what survives a restart; one node at a time",
+        json_schema_extra={"default_text": "`$XDG_DATA_HOME/penstock`, or `~/.local/share/penstock`"},
+    )
+    log_level: LogLevel = Field(
+        default="info", description="least severe log line written: debug, info, warning or error"
+    )
+    max_queues: int = Field(
+        default=65536, ge=1, le=2**24, description="queues the node can hold; sizes the gauges file"
+    )
+    memory_limit: MemoryLimit = Field(
+        default=0,
+        ge=0,
+        description=f"memory the node's contents may use, in bytes; 0 is {MEMORY_SHARE:.0%} of the memory there is",
+    )
+    arena_bytes: Bytes = Field(
+        default=32 * MIB,
+        ge=0,
+        le=4096 * MIB,
+        description="shared memory of an acceptor for large contents on their way, in bytes; at 0 they are copied",
+    )
+    amqp: AmqpSettings = AmqpSettings()
+    flow: FlowSettings = FlowSettings()
+    memory: MemorySettings = MemorySettings()
+    store: StoreSettings = StoreSettings()
+    rebalance: RebalanceSettings = RebalanceSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+
+    @model_validator(mode="after")
+    def _resolve_store_limit(self) -> Self:
+        if not self.store.limit:
+            limit = int((free_disk(self.data) + stored_bytes(self.data)) * STORE_SHARE)
+            self.__dict__["store"] = self.store.model_copy(update={"limit": limit})
+        return self
+
+    @property
+    def telemetry_directory(self) -> Path:
+        return self.telemetry.directory or self.data / "telemetry"
+
+    @property
+    def telemetry_node(self) -> str:
+        """The name of the node; of the machine's what may stand in the name of a file."""
+        return self.telemetry.node or re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
+
+    @classmethod
+    def from_resolved(cls, facts: Mapping[str, Any]) -> Self:
+        """The settings another process resolved (`model_dump(mode="json")`); reads no file and no environment."""
+        return cls(**facts)

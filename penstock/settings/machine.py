@@ -1,0 +1,46 @@
+"""What the machine has, where a setting asks for a share of it or leaves the place to us."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+
+def default_data() -> Path:
+    """The user's data directory for penstock (XDG base directory specification)."""
+    home = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(home) if os.path.isabs(home) else Path("~/.local/share").expanduser()
+    return base / "penstock"
+
+
+def half_the_cores() -> int:
+    """Half of the cores this process may run on, at least 1."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)
+
+
+def usable_memory() -> int:
+    """Bytes of memory this node may count on: the machine's, or its control group's limit where that is lower."""
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+    except (OSError, ValueError):  # no control group here, or its limit is the word "max"
+        limit = 2**63
+    return min(limit, psutil.virtual_memory().total)
+
+
+def free_disk(path: Path) -> int:
+    """Bytes that are free on the disk where a directory is, or will be."""
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
+    return shutil.disk_usage(there).free
+
+
+def stored_bytes(data: Path) -> int:
+    """Bytes of the stores of a data directory."""
+    total = 0
+    for path in data.glob("shards/*/**/*.mdb"):
+        with suppress(OSError):  # gone since, or not ours to look at: then the node will say so
+            total += path.stat().st_size
+    return total

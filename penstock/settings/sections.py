@@ -1,0 +1,331 @@
+"""The sections of the settings: limits of AMQP, flow control, memory, stores, telemetry, rebalancing."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from penstock.settings.values import KIB, MIB, Bytes, Directory, Durability, Names, ProcessMemory
+from penstock.watermarks import FlowDefaults
+
+STORE_SHARE = 0.8
+UNHURRIED_MS = 5000
+"""With `store.durability = "none"` the disk follows after so many milliseconds."""
+
+
+class _WithMarks(Protocol):
+    stop_percent: int
+    resume_percent: int
+
+
+M = TypeVar("M", bound=_WithMarks)
+
+
+def _resume_not_above_stop(section: M) -> M:
+    if section.resume_percent > section.stop_percent:
+        raise ValueError(f"resume_percent ({section.resume_percent}) is above stop_percent ({section.stop_percent})")
+    return section
+
+
+class AmqpSettings(BaseModel):
+    """What is offered to clients, and the limits on what they may send."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    frame_max: Bytes = Field(
+        default=128 * KIB,
+        ge=4096,
+        le=16 * MIB,
+        description="largest frame offered in connection.tune, in bytes with its overhead",
+    )
+    channel_max: int = Field(
+        default=2047, ge=1, le=65535, description="highest channel number offered in connection.tune"
+    )
+    heartbeat: int = Field(
+        default=60,
+        ge=0,
+        le=65535,
+        description="heartbeat interval offered in connection.tune, in seconds; 0 offers none",
+    )
+    max_message_size: Bytes = Field(
+        default=128 * MIB,
+        ge=1,
+        le=1024 * MIB,
+        description="largest body of a message, in bytes; a larger one closes the channel",
+    )
+    consumer_timeout: float = Field(
+        default=1800.0,
+        ge=0,
+        description="time a client has to acknowledge a delivery before its channel is closed, in seconds; queues may "
+        "have their own (x-consumer-timeout); 0 is no limit",
+    )
+    consumers_per_channel: int = Field(
+        default=0, ge=0, description="most consumers that a channel may have at a time; 0 is no limit"
+    )
+    transaction_bytes: Bytes = Field(
+        default=64 * MIB,
+        ge=0,
+        description="contents of publishes that wait for tx.commit, in bytes an acceptor; more close the channel",
+    )
+    receive_buffer: Bytes = Field(
+        default=256 * KIB,
+        ge=0,
+        description="kernel's receive buffer of a connection, in bytes; it bounds what a stopped producer may still "
+        "send; 0 lets the kernel grow it",
+    )
+    loopback_users: Names = Field(
+        default=("guest",),
+        description="users who may log in from this machine only, separated by commas; empty restricts nobody",
+        json_schema_extra={"default_text": "`guest`"},
+    )
+    handshake_timeout: float = Field(
+        default=10.0, gt=0, le=3600, description="time a client has from connecting to connection.open, in seconds"
+    )
+
+
+class FlowSettings(BaseModel):
+    """When producers are stopped and resumed, and how much may wait meanwhile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_count: int = Field(
+        default=0, ge=0, description="limit of a queue that names none itself, in messages; 0 is no limit"
+    )
+    max_bytes: Bytes = Field(
+        default=0, ge=0, description="limit of a queue that names none itself, in bytes of contents; 0 is no limit"
+    )
+    stop_percent: int = Field(
+        default=80, ge=1, le=100, description="stop mark of a queue that names none itself, in percent of its limit"
+    )
+    resume_percent: int = Field(
+        default=70,
+        ge=0,
+        le=100,
+        description="resume mark of a queue that names none itself, in percent; at most stop_percent",
+    )
+    stranger_limit: Bytes = Field(
+        default=1024 * MIB,
+        ge=0,
+        description="what an exclusive, temporary or never-consumed queue may hold, which stops nobody, before its "
+        "oldest messages are dropped, in bytes and 64 for each message; 0 is no limit",
+    )
+    near_percent: int = Field(
+        default=90, ge=1, le=100, description="how much of a stop mark makes a near event of a queue, in percent"
+    )
+    parking_bytes: Bytes = Field(
+        default=128 * KIB,
+        ge=0,
+        description="contents of held publishes kept for a connection before it is read slowly, in bytes",
+    )
+    orphan_bytes: Bytes = Field(
+        default=64 * MIB,
+        ge=0,
+        description="contents of held publishes kept for closed connections, in bytes an acceptor",
+    )
+    parked_memory: Bytes = Field(
+        default=64 * MIB,
+        ge=0,
+        description="contents of held publishes an acceptor keeps in memory, in bytes; what is beyond goes to disk",
+    )
+    spool_limit: Bytes = Field(
+        default=1024 * MIB,
+        ge=0,
+        description="contents of held publishes an acceptor keeps on disk, in bytes; what is beyond stays in memory",
+    )
+    pair_bytes: Bytes = Field(
+        default=1 * MIB,
+        ge=64 * KIB,
+        description="contents in flight from an acceptor to a shard, in bytes; of large ones that only pass a quarter "
+        "counts",
+    )
+    pair_count: int = Field(
+        default=2048, ge=64, description="publishes in flight from an acceptor to a shard, in messages"
+    )
+    consumer_window_bytes: Bytes = Field(
+        default=2 * MIB,
+        ge=64 * KIB,
+        description="deliveries a shard may have under way to a consumer, in bytes of bodies and 64 for each message; "
+        "what is handed out at once may exceed it: to about twice as much if messages are small, and by one large one",
+    )
+    hold_off_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        description="how long a user is refused from an address after the last rung of a ladder, the first time and "
+        "where the rung names no time, in seconds; each further time twice as long",
+    )
+    hold_off_max_seconds: float = Field(default=300.0, gt=0, description="how long at most, in seconds")
+    hold_off_forget_seconds: float = Field(
+        default=600.0, ge=0, description="how long after a hold-off its user begins anew, in seconds"
+    )
+    tx_when_full: Literal["wait", "reject"] = Field(
+        default="wait",
+        description="what a tx.commit does for want of room in a queue: wait for it, or reject: the channel is closed "
+        "and all of it rolled back",
+    )
+    recheck_seconds: float = Field(
+        default=0.1,
+        gt=0,
+        le=60,
+        description="how often held sessions re-read the gauges in case a broadcast was lost, in seconds",
+    )
+
+    deadlock_seconds: float = Field(
+        default=10,
+        ge=0,
+        le=3600,
+        description="how long everybody has waited in a circle of full queues that is called a deadlock, in seconds; "
+        "0 looks for none",
+    )
+
+    _marks = model_validator(mode="after")(_resume_not_above_stop)
+
+    @property
+    def defaults(self) -> FlowDefaults:
+        """What a queue has that says nothing itself."""
+        return FlowDefaults(self.max_count, self.max_bytes, self.stop_percent, self.resume_percent)
+
+
+class MemorySettings(BaseModel):
+    """Where the memory of the node stops producers, and lets them go."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    stop_percent: int = Field(
+        default=80, ge=1, le=100, description="stop mark, in percent of memory_limit and of process_limit"
+    )
+    resume_percent: int = Field(
+        default=70, ge=0, le=100, description="resume mark, in percent of both; at most stop_percent"
+    )
+    process_limit: ProcessMemory = Field(
+        default=0,
+        ge=0,
+        description="memory that all processes of the node may have for themselves, whatever for, in bytes; 0 is all "
+        "the memory there is",
+    )
+
+    _marks = model_validator(mode="after")(_resume_not_above_stop)
+
+
+class StoreSettings(BaseModel):
+    """Where persistent messages are kept, and what a confirm of one promises."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    durability: Durability = Field(
+        default="commit",
+        description="when persistent messages are confirmed: commit, once they are on the disk; interval=N ms, once "
+        "they are written, the disk following every N milliseconds, which a power cut may cost; none, the same with "
+        f"{UNHURRIED_MS} ms. A crash of penstock costs nothing with any of them",
+    )
+    limit: Bytes = Field(
+        default=0,
+        ge=0,
+        description=f"contents the node's stores may hold, in bytes; 0 is {STORE_SHARE:.0%} of what is free on the "
+        "disk, or theirs already, when the node starts",
+    )
+    spill_limit: Bytes = Field(
+        default=0,
+        ge=0,
+        description="contents of that which may be there for want of memory only, in bytes; 0 is no further limit",
+    )
+    stop_percent: int = Field(default=100, ge=1, le=100, description="stop mark, in percent of limit and spill_limit")
+    resume_percent: int = Field(
+        default=95, ge=0, le=100, description="resume mark, in percent of both; at most stop_percent"
+    )
+
+    _marks = model_validator(mode="after")(_resume_not_above_stop)
+
+    @property
+    def flush_ms(self) -> int:
+        """Milliseconds between two flushes to the disk; 0 for one with each commit."""
+        fixed = {"commit": 0, "none": UNHURRIED_MS}
+        return fixed[self.durability] if self.durability in fixed else int(self.durability.removeprefix("interval="))
+
+
+class TelemetrySettings(BaseModel):
+    """What the node writes down of its queues, producers and shards, for whoever looks at it later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(default=True, description="whether it writes anything down")
+    directory: Directory | None = Field(
+        default=None,
+        description="where it does; its files may be read, and deleted, while the node runs",
+        json_schema_extra={"default_text": "`telemetry` in the data directory"},
+    )
+    node: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._-]{0,64}$",
+        description="name of the node in all that is written; of several that write into one directory each needs its "
+        "own",
+        json_schema_extra={"default_text": "the machine's name"},
+    )
+    frame_seconds: float = Field(
+        default=2.0, ge=0.05, le=60, description="what a crash may cost: rows are written so often, in seconds"
+    )
+    file_seconds: float = Field(
+        default=60.0, ge=0.1, le=3600, description="age at which a file is finished and others may see it, in seconds"
+    )
+    file_bytes: Bytes = Field(default=4 * MIB, ge=64 * KIB, description="size at which it is, in bytes")
+    buffer_bytes: Bytes = Field(
+        default=4 * MIB,
+        ge=64 * KIB,
+        description="rows of a process that wait to be written, in bytes; what is beyond is dropped, and counted",
+    )
+    limit: Bytes = Field(
+        default=1024 * MIB,
+        ge=1 * MIB,
+        description="finished files of the node, in bytes; beyond, the oldest are deleted",
+    )
+
+
+class RebalanceSettings(BaseModel):
+    """What plans of moves keep to, and applying them, unless their commands say otherwise."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    low_rate: float = Field(
+        default=1000.0,
+        ge=0,
+        description="messages in and out that a shard may have before a move is of use, per second",
+    )
+    cpu_percent: int = Field(default=80, ge=1, le=100, description="use of a core that a move may bring a shard to")
+    memory_percent: int = Field(
+        default=80, ge=1, le=100, description="contents in memory that a move may bring a shard to, in percent"
+    )
+    store_percent: int = Field(
+        default=80, ge=1, le=100, description="contents in its store that a move may bring a shard to, in percent"
+    )
+    coverage_percent: int = Field(
+        default=80, ge=0, le=100, description="samples of all queues that have to be there for a plan, in percent"
+    )
+    moves_max: int = Field(default=100, ge=1, le=10_000, description="moves of a plan at most")
+    pins: Names = Field(
+        default=(),
+        description="queues that are not moved, as shell patterns of VHOST/QUEUE, separated by commas",
+        json_schema_extra={"default_text": "none"},
+    )
+    plan_seconds: float = Field(default=3600.0, gt=0, description="how long a plan may be applied, in seconds")
+    messages_per_second: int = Field(
+        default=0, ge=0, description="messages that moves copy on the average, per second; 0 is no limit"
+    )
+    bytes_per_second: Bytes = Field(
+        default=0, ge=0, description="contents that moves copy on the average, in bytes per second; 0 is no limit"
+    )
+    loop_lag_ms: float = Field(
+        default=250.0,
+        ge=0,
+        description="lateness of a process (99th percentile) beyond which no move is begun, in milliseconds; 0 is no "
+        "limit",
+    )
+    stopped_percent: float = Field(
+        default=50.0, ge=0, le=100, description="held channels beyond which no move is begun, in percent; 0 is no limit"
+    )
+    fill_percent: float = Field(
+        default=90.0,
+        ge=0,
+        le=100,
+        description="how full the memory of a shard may be when a move is begun, in percent of its stop mark; 0 is no "
+        "limit",
+    )

@@ -1,0 +1,55 @@
+"""The types that settings have, with how a user may write them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+
+from penstock import amounts
+from penstock.settings.machine import half_the_cores, usable_memory
+
+MEMORY_SHARE = 0.4
+KIB = 1024
+MIB = 1024 * KIB
+
+
+def _parse_bytes(value: object) -> object:
+    """Sizes may be written "64 MiB"; numbers are bytes."""
+    return amounts.size(value) if isinstance(value, str) else value
+
+
+def _parse_names(value: object) -> object:
+    """Names may be written "one,two"."""
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return value
+
+
+def _parse_durability(value: object) -> object:
+    """An interval may be written "interval=50 ms"."""
+    if not isinstance(value, str):
+        return value
+    text = value.lower().replace(" ", "").removesuffix("ms")
+    if text not in ("commit", "none") and not re.fullmatch(r"interval=[1-9]\d{0,5}", text):
+        raise ValueError("is none of commit, interval=N ms, none")
+    return text
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+SIZE = BeforeValidator(_parse_bytes)
+"""Marks a setting as a number of bytes."""
+
+Bytes = Annotated[int, SIZE]
+ProcessCount = Annotated[int, AfterValidator(lambda count: count or half_the_cores())]
+ProcessMemory = Annotated[Bytes, AfterValidator(lambda limit: limit or usable_memory())]
+MemoryLimit = Annotated[Bytes, AfterValidator(lambda limit: limit or int(usable_memory() * MEMORY_SHARE))]
+Names = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
+Durability = Annotated[str, BeforeValidator(_parse_durability)]
+Directory = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]

@@ -1,0 +1,76 @@
+"""Stops that are too short to be incidents, summed up: one record for each thing that stopped, about each minute.
+
+A record is that of an incident (`of` says what it is about if that is no queue) with
+
+    stops     how many there were            begun, ended   of the first and of the last one
+    seconds   how long they were together    cause, reason  of the longest one
+    longest   seconds                        peaks          the highest
+
+Times are seconds of the caller's clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+Record = dict[str, Any]
+Key = tuple[str | None, ...]
+
+SUMMED_SECONDS = 60.0
+MOST = 64
+"""Of what stopped in one minute so much has a record of its own."""
+VICTIMS = 16
+OTHERS: Record = {"kind": "others", "vhost": None, "queue": None, "of": f"more than {MOST} within a minute"}
+"""What all the rest is."""
+
+_SUMS = ("stops", "seconds", "sessions", "held_seconds")
+_MOST = ("ended", "peak_count", "peak_bytes", "overshoot_count", "overshoot_bytes", "epoch")
+_OF_LONGEST = ("longest", "cause", "reason")
+
+
+class ShortStops:
+    """Those of one process that are not written down yet."""
+
+    def __init__(self) -> None:
+        self.sums: dict[Key, Record] = {}
+        self.since = 0.0
+
+    def add(self, incident: Record, now: float) -> None:
+        """A stop is over that was too short."""
+        if not self.sums:
+            self.since = now
+        seconds = incident["ended"] - incident["begun"]
+        stop = {**incident, "stops": 1, "seconds": seconds, "longest": seconds}
+        key = key_of(stop)
+        if key not in self.sums and len(self.sums) >= MOST:
+            stop |= OTHERS
+            key = key_of(stop)
+        self.sums[key] = merged(self.sums[key], stop) if key in self.sums else stop
+
+    def take(self, now: float) -> list[Record]:
+        """The sums, once it is time to write them down."""
+        return self.take_all() if self.sums and now >= self.since + SUMMED_SECONDS else []
+
+    def take_all(self) -> list[Record]:
+        found, self.sums = list(self.sums.values()), {}
+        return found
+
+
+def key_of(record: Record) -> Key:
+    """What is the same thing that stops."""
+    return record["kind"], record["vhost"], record["queue"], record.get("of")
+
+
+def merged(one: Record, other: Record) -> Record:
+    """The sum of two records of the same thing."""
+    longest = max(one, other, key=lambda each: each["longest"])
+    both = {**one, **{name: longest[name] for name in _OF_LONGEST if name in longest}}
+    both["begun"] = min(one["begun"], other["begun"])
+    both |= {name: round(one[name] + other[name], 3) for name in _SUMS if name in one}
+    both |= {name: max(one[name], other[name]) for name in _MOST if one.get(name) is not None}
+    if "victims" in one:
+        victims = {each["connection"]: each for each in [*one["victims"], *other["victims"]]}
+        both["victims"] = list(victims.values())[:VICTIMS]
+        both["actions"] = dict(Counter(one["actions"]) + Counter(other["actions"]))
+    return both

@@ -1,0 +1,35 @@
+"""Frames of Zstandard (RFC 8878) as files of telemetry have them: one after the other, each with whole rows in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import BinaryIO
+
+import zstandard
+
+LEVEL = 3
+CHUNK = 64 * 1024
+
+
+def frame(lines: Iterable[bytes]) -> bytes:
+    """One frame of lines. It has a checksum, so that a frame that is damaged is known to be."""
+    return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(b"".join(lines))
+
+
+def whole(file: BinaryIO) -> int:
+    """Octets of a file, read from its start, that are whole frames; what follows is part of one, or damaged."""
+    end = at = 0
+    rest = file.read(CHUNK)
+    while rest:
+        decoder = zstandard.ZstdDecompressor().decompressobj()
+        while rest and not decoder.eof:
+            try:
+                decoder.decompress(rest)
+            except zstandard.ZstdError:
+                return end
+            at += len(rest) - len(decoder.unused_data)
+            rest = decoder.unused_data or file.read(CHUNK)
+        if not decoder.eof:
+            return end
+        end = at
+    return end

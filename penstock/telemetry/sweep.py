@@ -1,0 +1,75 @@
+"""What nobody else does about the files of a node: finish those of dead writers, and keep all within their limit."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.logs import get_logger
+from penstock.telemetry.frames import whole
+from penstock.telemetry.layout import FileName, files
+
+log = get_logger()
+
+YOUNG_SECONDS = 60.0
+"""An empty file of that age may be one whose writer has not got to locking it."""
+
+
+def sweep(root: Path, node: str, limit: int) -> int:
+    """Do both; how many octets of finished files are left. What cannot be done is left for the next time."""
+    finished: list[tuple[FileName, Path]] = []
+    for name, path in files(root, node):
+        if name.finished:
+            finished.append((name, path))
+        else:
+            with suppress(OSError):
+                if take_over(path, path.with_name(str(name._replace(finished=True)))):
+                    finished.append((name, path.with_name(str(name._replace(finished=True)))))
+    return bound(sorted(finished, key=lambda file: file[0].begun), limit)
+
+
+def take_over(path: Path, finished: Path) -> bool:
+    """Finish a file whose writer is dead: cut what is behind its last whole frame. Whether it was, and had one."""
+    with path.open("r+b", buffering=0) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        facts = os.fstat(file.fileno())
+        if not facts.st_nlink or (not facts.st_size and time.time() - facts.st_mtime < YOUNG_SECONDS):
+            return False
+        end = whole(file)
+        if not end:
+            path.unlink()
+            return False
+        file.truncate(end)
+        os.fsync(file.fileno())
+        path.rename(finished)
+    log.info("telemetry of a dead process finished", file=finished.name, octets=end, cut=facts.st_size - end)
+    return True
+
+
+def bound(finished: list[tuple[FileName, Path]], limit: int) -> int:
+    """Delete files, the first ones first, until the rest is within the limit; the octets of that."""
+    sizes = {path: size for _, path in finished if (size := _size(path)) is not None}
+    octets, gone = sum(sizes.values()), 0
+    for path, size in sizes.items():
+        if octets <= limit:
+            break
+        with suppress(OSError):
+            path.unlink()
+            octets -= size
+            gone += 1
+    if gone:
+        log.warning("telemetry beyond its limit deleted", files=gone, octets_left=octets, limit=limit)
+    return octets
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:  # somebody was quicker
+        return None

@@ -1,0 +1,152 @@
+"""Rows of one process on their way to its files. Who has one to tell never waits, whatever becomes of the disk.
+
+    put ──▶ buffer, bounded in octets ──(each `frame_seconds`, by a thread)──▶ a frame each table ──▶ file
+
+What the buffer has no room for, or the disk does not take, is dropped and counted; the next row of the table says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from penstock.logs import get_logger
+from penstock.node import Node, Role
+from penstock.settings.sections import TelemetrySettings
+from penstock.telemetry.files import HourOf, LiveFiles
+from penstock.telemetry.frames import frame
+from penstock.telemetry.layout import HOUR_US
+from penstock.telemetry.schema import TABLES, VERSION, Table
+from penstock.texts import readable
+
+log = get_logger()
+
+CLOSE_SECONDS = 0.5
+"""How long the end of a process may wait for its last rows to be written."""
+
+
+class Batch:
+    """Rows of one table and hour that wait, as lines, and how many lost ones they tell of."""
+
+    __slots__ = ("lines", "tells")
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.tells = 0
+
+
+class Writer:
+    """The rows of one life of a process; `process` is its role, index and incarnation. The thread comes with a row."""
+
+    def __init__(self, root: Path, node: str, epoch: int, process: str, settings: TelemetrySettings) -> None:
+        self.frame_seconds = settings.frame_seconds
+        self.most = settings.buffer_bytes
+        self.files = LiveFiles(root, node, process, settings.file_seconds, settings.file_bytes)
+        common = orjson.dumps({"v": VERSION, "node": node, "epoch": epoch, "writer": process})
+        self.prefix = common[:-1] + b',"ts":'
+        self.lock = threading.Lock()
+        self.waiting: dict[HourOf, Batch] = {}
+        self.octets = 0
+        self.numbers = dict.fromkeys(TABLES, 0)
+        self.lost = dict.fromkeys(TABLES, 0)
+        self.dropped = 0  # rows, in all
+        self.troubled = False
+        self.something = threading.Event()
+        self.closing = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    @classmethod
+    def of(cls, node: Node, role: Role, index: int, incarnation: int) -> Writer | None:
+        """That of a process of the node; None if nothing is to be written down."""
+        settings = node.settings
+        if not settings.telemetry.enabled:
+            return None
+        process = f"{role}.{index}.{incarnation}"
+        return cls(settings.telemetry_directory, settings.telemetry_node, node.epoch, process, settings.telemetry)
+
+    def put(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
+        """Take a row (`penstock.telemetry.rows.Put`)."""
+        columns = encoded(facts)
+        with self.lock:
+            number = self.numbers[table.name] = self.numbers[table.name] + 1
+            lost = self.lost[table.name]
+            line = b'%b%d,"seq":%d,"rows_lost":%d,%b\n' % (self.prefix, ts, number, lost, columns[1:])
+            if self.octets + len(line) > self.most:
+                self.lost[table.name] += 1
+                self.dropped += 1
+                return
+            self.lost[table.name] = 0
+            self.octets += len(line)
+            batch = self.waiting.setdefault((table.name, ts // HOUR_US), Batch())
+            batch.lines.append(line)
+            batch.tells += lost
+        if not self.something.is_set():
+            self.something.set()
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.run, name="telemetry", daemon=True)
+                self.thread.start()
+
+    def close(self) -> None:
+        """Write what waits and finish all files, unless the disk takes too long for that."""
+        self.closing.set()
+        self.something.set()
+        if self.thread is not None:
+            self.thread.join(CLOSE_SECONDS)
+
+    # In the thread
+
+    def run(self) -> None:
+        while not self.closing.is_set():
+            self.something.wait(self.files.due())
+            if self.something.is_set():
+                self.closing.wait(self.frame_seconds)
+            self.write()
+            self.finish(self.files.finish_due)
+        self.write()
+        self.finish(self.files.finish_all)
+
+    def write(self) -> None:
+        """A frame of all that waits, for each table and hour."""
+        with self.lock:
+            waiting, self.waiting = self.waiting, {}
+            self.octets = 0
+            self.something.clear()
+        for (table, hour), batch in waiting.items():
+            try:
+                self.files.append(table, hour, frame(batch.lines))
+            except OSError as error:
+                self.fails(error)
+                with self.lock:
+                    self.lost[table] += len(batch.lines) + batch.tells
+                    self.dropped += len(batch.lines)
+            else:
+                self.works()
+
+    def finish(self, files: Callable[[], None]) -> None:
+        try:
+            files()
+        except OSError as error:
+            self.fails(error)
+
+    def fails(self, error: OSError) -> None:
+        """The disk does not take it: that is told once, and when it works again."""
+        if not self.troubled:
+            self.troubled = True
+            log.error("telemetry cannot be written", problem=str(error))
+
+    def works(self) -> None:
+        if self.troubled:
+            self.troubled = False
+            log.info("telemetry is written again", dropped=self.dropped)
+
+
+def encoded(facts: dict[str, Any]) -> bytes:
+    """As JSON; texts of clients need not be UTF-8."""
+    try:
+        return orjson.dumps(facts)
+    except TypeError:
+        return orjson.dumps(readable(facts))

@@ -1,0 +1,208 @@
+"""What a turn means for the flow of a queue that it touched: decided, written into the gauges, then told.
+
+A *stranger* (router/strangers.py) stands aside: it never stops anybody. Beyond its marks its contents are on disk (see
+`shard.queues.window_of`), beyond `flow.stranger_limit` its oldest messages go. Its owner is told of both in the log and
+by events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+from penstock.flow_events import INCIDENT_SECONDS
+from penstock.gauges import Gauges
+from penstock.logs import FewLines, get_logger
+from penstock.settings.sections import FlowSettings
+from penstock.short_stops import ShortStops
+from penstock.watermarks import depth_of_mark
+from shard.events import Events
+from shard.saturation import Stop
+
+if TYPE_CHECKING:
+    from shard.queues import QueueState
+
+log = get_logger()
+
+OPEN_MOST = 4096
+"""Of so many stops the beginning is kept over a restart of the node."""
+
+
+class Flow:
+    """Decides for the queues of one shard. `broadcast` takes a queue's id, whether it is saturated, and the epoch.
+
+    `stopped` are the queues that are saturated, by id. `earlier` are the stops that were not over when the node ended,
+    by queue id, until the queues are known.
+    """
+
+    def __init__(
+        self, gauges: Gauges, events: Events, settings: FlowSettings, broadcast: Callable[[int, bool, int], None]
+    ) -> None:
+        self.gauges = gauges
+        self.events = events
+        self.near_percent = settings.near_percent
+        self.lines = FewLines(log)
+        self.incidents: list[dict[str, Any]] = []
+        self.short_stops = ShortStops()
+        self.broadcast = broadcast
+        self.stopped: dict[int, QueueState] = {}
+        self.earlier: dict[int, Stop] = {}
+
+    def begin(self, queue: QueueState, now: int) -> None:
+        """The shard has taken up a queue, in its first life or a later one. What had stopped stays so.
+
+        A later life of the shard finds its predecessor's state in the gauges, one of the node in `earlier`.
+        """
+        stop = self.earlier.get(queue.id)
+        before = self.gauges.queue_read(queue.slot)
+        if before is not None and before.queue_id == queue.id:
+            queue.had_consumers = before.consumers > 0
+            queue.consumed = before.consumers > 0 or before.delivered > 0
+            stop = Stop(before.saturated_since_us, before.peak_count, before.peak_bytes) if before.saturated else None
+        if stop is not None:
+            queue.saturation.go_on(stop)
+        self.take_over(queue, now)
+
+    def take_over(self, queue: QueueState, now: int) -> None:
+        """A queue lives here from now on, in the slot that it has in the gauges. If it is stopped it stays so."""
+        self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, now)
+        queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
+        stop = queue.saturation.stop()
+        if stop is not None:
+            self.gauges.queue_note_peak(queue.slot, stop.peak_count, stop.peak_bytes)
+            self.stopped[queue.id] = queue
+            self.tell(queue, now, "queue still stopped", stopped_seconds=round(max(now - stop.since, 0) / 1e6, 3))
+
+    def forget(self, id: int) -> None:
+        """The queue does not live here any more."""
+        self.stopped.pop(id, None)
+
+    def decide(self, queue: QueueState, now: int) -> None:
+        """At the end of a turn that touched the queue."""
+        state, aside = queue.saturation, queue.stands_aside
+        if not queue.has_marks and state.is_free() and not (queue.drops or queue.yields):
+            self.write_gauge(queue, aside)
+            return
+        count, octets = queue.depth, queue.depth_bytes
+        if queue.has_marks:
+            if not aside and not queue.left and state.is_calm(count, octets, now):
+                state.look(count, now)
+                self.write_gauge(queue, aside)
+                return
+            self.watch(queue, now, aside)
+        since, over, peak = state.since, state.over, (state.peak_count, state.peak_bytes)
+        changed = state.update(count, octets, now, aside)
+        if peak != (state.peak_count, state.peak_bytes):
+            self.gauges.queue_note_peak(queue.slot, state.peak_count, state.peak_bytes)
+        if changed:
+            queue.left &= state.saturated
+            self.note(queue, since, now)
+        elif queue.is_stranger and state.over and not over:
+            self.tell_owner("spills", "queue of a stranger spills", queue)
+        if queue.drops and not queue.told_drops:
+            queue.told_drops = True
+            self.tell_owner("drops", "queue of a stranger drops its oldest messages", queue)
+        if queue.yields and not state.over:
+            queue.yields = False
+        self.write_gauge(queue, queue.stands_aside)
+        if changed:
+            self.broadcast(queue.id, state.saturated, state.epoch)
+
+    def watch(self, queue: QueueState, now: int, aside: bool) -> None:
+        """How near a queue that has marks is to them, and how far above."""
+        state, depth, octets = queue.saturation, queue.depth, queue.depth_bytes
+        state.look(depth, now)
+        if state.comes_near(depth, octets, self.near_percent) and not aside:
+            full_in = state.full_in(depth)
+            self.events.note("near", queue)
+            self.tell(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
+        if aside:
+            state.govern(state.marks, now)
+        elif queue.left:
+            state.disregard(now)
+        elif state.exceeds(depth, octets, now):
+            self.gauges.queue_note_over(queue.slot, state.over_count, state.over_bytes)
+
+    def note(self, queue: QueueState, since: int, now: int) -> None:
+        """Its flow has just changed; it had been as it was since then."""
+        state, seconds = queue.saturation, max(now - since, 0) / 1e6
+        if state.saturated:
+            self.stopped[queue.id] = queue
+            self.events.note("stop", queue)
+            self.tell(queue, now, "queue stop", open_seconds=round(seconds, 3), epoch=state.epoch)
+        else:
+            del self.stopped[queue.id]
+            peaks = {"peak_count": state.peak_count, "peak_bytes": state.peak_bytes}
+            self.events.note("resume", queue, seconds=seconds, **peaks)
+            if seconds >= INCIDENT_SECONDS:
+                self.incidents.append(_incident(queue, since, now))
+            else:
+                self.short_stops.add(_incident(queue, since, now), now / 1e6)
+            self.tell(queue, now, "queue resume", stopped_seconds=round(seconds, 3), epoch=state.epoch, **peaks)
+
+    def deadlocked(self, queue: QueueState, circle: str, action: str, now: int) -> None:
+        """Its producers wait in a circle; `action` is what the queue does about it. It stands among the incidents at
+        once, because it may never be over.
+        """
+        self.events.note("deadlock", queue, circle=circle, action=action)
+        state = queue.saturation
+        since = state.since if state.saturated else now
+        found = {"kind": "deadlock", "cause": circle, "actions": {action: 1}}
+        self.incidents.append(_incident(queue, since, now) | found)
+
+    def open_stops(self, now: int, seconds: float) -> list[dict[str, Any]]:
+        """The stops that are not over and have lasted so long; of more than `OPEN_MOST` the oldest."""
+        last = now - int(seconds * 1e6)
+        queues = [queue for queue in self.stopped.values() if queue.saturation.since <= last]
+        return [
+            {"queue_id": queue.id, "vhost": queue.vhost, "queue": queue.name, "since": queue.saturation.since,
+             "peak_count": queue.saturation.peak_count, "peak_bytes": queue.saturation.peak_bytes}
+            for queue in nsmallest(OPEN_MOST, queues, key=lambda queue: queue.saturation.since)
+        ]  # fmt: skip
+
+    def tell(self, queue: QueueState, now: int, event: str, **more: Any) -> None:
+        """A line in the log of what happens to the flow of a queue, with depth and marks."""
+        marks = queue.limits.marks
+        self.lines.info(now / 1e6, event, queue=queue.name, vhost=queue.vhost,
+                        messages=depth_of_mark(queue.depth, marks.stop_count),
+                        bytes=depth_of_mark(queue.depth_bytes, marks.stop_bytes), **more)  # fmt: skip
+
+    def tell_owner(self, event: str, words: str, queue: QueueState) -> None:
+        """A stranger is over its marks, or its limit."""
+        self.events.note(event, queue, why=str(queue.features.stranger))
+        log.warning(words, queue=queue.name, vhost=queue.vhost, why=queue.features.stranger, connection=queue.owner,
+                    depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
+
+    def write_gauge(self, queue: QueueState, aside: bool) -> None:
+        contents, state, marks = queue.contents, queue.saturation, queue.limits.marks
+        consumers = len(queue.ring.consumers) or queue.is_left()  # the next life has to know that it had some
+        self.gauges.queue_write(
+            queue.slot, contents.ready, contents.unacked, contents.ready_bytes, contents.unacked_bytes,
+            contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
+            consumers, state.epoch, state.saturated, state.since,
+            marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
+            queue.unburied, queue.unburied_bytes, contents.published_bytes, contents.delivered_bytes,
+        )  # fmt: skip
+
+
+def _incident(queue: QueueState, since: int, now: int) -> dict[str, Any]:
+    """A stop that is over, or is this far: what it was for, and how deep the queue got; times in seconds since 1970."""
+    state, marks = queue.saturation, queue.limits.marks
+    causes = [
+        *([f"{state.peak_count} of {marks.stop_count} messages"] if state.peak_count > marks.stop_count > 0 else []),
+        *([f"{state.peak_bytes} of {marks.stop_bytes} bytes"] if state.peak_bytes > marks.stop_bytes > 0 else []),
+    ]
+    return {
+        "kind": "queue",
+        "vhost": queue.vhost,
+        "queue": queue.name,
+        "cause": "; ".join(causes) or "its marks were changed",
+        "begun": min(since, now) / 1e6,
+        "ended": now / 1e6,
+        "peak_count": state.peak_count,
+        "peak_bytes": state.peak_bytes,
+        "overshoot_count": max(state.peak_count - marks.stop_count, 0) if marks.stop_count else 0,
+        "overshoot_bytes": max(state.peak_bytes - marks.stop_bytes, 0) if marks.stop_bytes else 0,
+        "epoch": state.epoch,
+    }

@@ -1,0 +1,160 @@
+"""Deliveries that outlive who had them: a consumer with `x-lease` leaves what it has in hand to the lease of that id.
+
+    consumer ──goes──▶ lease ──another with that id comes──▶ consumer
+                         └──x-lease-end, or it expires──▶ settled, or back in the queue
+
+A lease is filled by its first consumer only. Who comes with its id later gets what it holds, in order, and no more; if
+somebody has it in hand, that one's consumer is cancelled. One that is cancelled (basic.cancel) before anything came
+leaves a lease of nothing: it has seen all that there is, and whoever reads again is to see the same. What a lease holds
+counts as unacked. In a durable queue the store knows leases, so persistent messages are in the same leases in the
+shard's next life; a consumer that was there in the last one is filled no further.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock import bus
+from penstock.ranges_cy import RangeSet
+from shard.consumer_cy import Consumer
+from shard.environment import StoreError
+from shard.link import Link
+from shard.queue_cy import NEVER
+from shard.stored import Held, pack_held
+
+if TYPE_CHECKING:
+    from shard.core import ShardCore
+    from shard.queues import QueueState
+
+
+class Lease:
+    """`held` is what it holds while nobody has it in hand, until `until`; `consumer` is who has. `lasts` is how long it
+    outlives a consumer. Both in microseconds. An `empty` one holds nothing from the start, and is one all the same.
+    """
+
+    __slots__ = ("consumer", "empty", "held", "id", "lasts", "until")
+
+    def __init__(self, id: str, lasts: int) -> None:
+        self.id = id
+        self.lasts = lasts
+        self.until = NEVER
+        self.held = RangeSet()
+        self.empty = False
+        self.consumer: Consumer | None = None
+
+    def record(self) -> bytes:
+        """How the store has it."""
+        return pack_held(self.lasts, self.until, self.held.ranges())
+
+
+class Leases:
+    """The leases of the queues of one shard."""
+
+    def __init__(self, core: ShardCore) -> None:
+        self.core = core
+
+    def take_over(self, queue: QueueState, id: str) -> Lease | None:
+        """The lease of that id, in nobody's hands; None if there is none, or it holds nothing."""
+        lease = queue.leases.get(id)
+        if lease is not None and lease.consumer is not None:
+            consumer = lease.consumer
+            self.core.consuming.remove_consumer(consumer.link, consumer, requeue=False)
+            consumer.link.turn.operations.append([bus.CANCELLED, consumer.id])
+        return queue.leases.get(id)
+
+    def begin(self, queue: QueueState, consumer: Consumer, id: str, lasts: int) -> None:
+        """What the consumer will have in hand is leased."""
+        lease = queue.leases.setdefault(id, Lease(id, lasts))
+        lease.lasts, lease.until, lease.consumer = lasts, NEVER, consumer
+        consumer.lease = lease
+
+    def attach(self, link: Link, request: int, queue: QueueState, consumer: Consumer, lease: Lease) -> None:
+        """Give what a lease holds to a consumer of it, which gets no more than that."""
+        items = []
+        try:
+            for low, high in lease.held.ranges() if not consumer.again else ():
+                items += queue.contents.again(low, high - low)
+        except StoreError as error:
+            self.core.stalls.failed(queue, self.core.now, error)
+            link.refuse(request, 406, f"{queue} cannot be read")
+            return
+        self.begin(queue, consumer, lease.id, lease.lasts)
+        consumer.cancelled = True
+        consumer.hold_all(lease.held)
+        link.remember(consumer, consumer.group)
+        link.reply(request, consumer.age)
+        for item in items:
+            link.deliver(consumer, queue.as_sent(item))
+        self.core.touch(queue)
+
+    def cancelled(self, consumer: Consumer) -> None:
+        """Its client cancels a consumer: nothing comes to it any more, and if nothing has come, that is what it had."""
+        lease: Lease = consumer.lease
+        lease.empty = lease.empty or not (consumer.outstanding or consumer.settled_at)
+
+    def leave(self, queue: QueueState, consumer: Consumer) -> None:
+        """A consumer goes: what it has in hand stays with its lease."""
+        lease: Lease = consumer.lease
+        consumer.leave_to(lease.held)
+        consumer.lease = lease.consumer = None
+        if not lease.held and not lease.empty:
+            self.drop(queue, lease)
+            return
+        lease.until = self.core.now + lease.lasts
+        self.note(queue, lease, lease.record())
+
+    def end(self, link: Link, request: int, queue: QueueState, id: str, how: str) -> None:
+        """All that a lease holds is acked, or goes back to the queue; answered when a later life would know it."""
+        lease = self.take_over(queue, id)
+        if lease is not None:
+            for low, high in lease.held.ranges():
+                if how == "ack":
+                    queue.contents.settle(low, high - low)
+                else:
+                    queue.contents.requeue(low, high - low)
+            self.drop(queue, lease)
+            self.core.touch(queue)
+        link.reply_when_safe(request, 0)
+
+    def expire(self, queue: QueueState) -> None:
+        """Whom nobody came back for in time."""
+        for lease in [lease for lease in queue.leases.values() if lease.until <= self.core.now]:
+            for low, high in lease.held.ranges():
+                queue.contents.requeue(low, high - low)
+            self.drop(queue, lease)
+
+    def recover(self, queue: QueueState, id: str, held: Held) -> None:
+        """A lease of an earlier life, with what is still there of what it held."""
+        lasts, until, ranges = held
+        lease = queue.leases[id] = Lease(id, lasts)
+        lease.until = until
+        lease.empty = not ranges
+        for sequence, count in ranges:
+            for low, part in queue.contents.claim(sequence, count):
+                lease.held.add(low, part)
+        if not lease.held and not lease.empty:
+            self.drop(queue, lease)
+
+    def drop(self, queue: QueueState, lease: Lease) -> None:
+        """A lease is no more."""
+        del queue.leases[lease.id]
+        self.note(queue, lease, None)
+
+    def forget(self, queue: QueueState) -> None:
+        """The queue is no more."""
+        for lease in list(queue.leases.values()):
+            self.drop(queue, lease)
+
+    def note(self, queue: QueueState, lease: Lease, record: bytes | None) -> None:
+        if self.core.journal is not None and queue.contents.durable:
+            self.core.journal.hold(queue.id, lease.id, record)
+
+
+def next_expiry(leases: dict[str, Lease]) -> int:
+    """When the first of them expires; NEVER if none does."""
+    return min((lease.until for lease in leases.values()), default=NEVER)
+
+
+def first_held(leases: dict[str, Lease]) -> list[int]:
+    """The lowest sequence number that each of them holds."""
+    return [lease.held.first() for lease in leases.values() if lease.held]

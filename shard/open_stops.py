@@ -1,0 +1,46 @@
+"""The stops of a shard that are not over, in a file for the next run of the node: it knows since when they last.
+
+The file has them as they were at most a second ago, those that had lasted a second by then; after an orderly end, all.
+What ended since is found among the incidents: those are written down as they end. Neither is flushed to the disk, so a
+power cut may cost some beginnings.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.kept_file import KeptFile
+from penstock.logs import get_logger
+from penstock.record_file import read_records, records_path
+from shard.saturation import Stop
+
+log = get_logger()
+
+
+class OpenStops:
+    """Those of one shard, in the data directory of its node. Records are as `shard.flow.Flow.open_stops` gives them."""
+
+    def __init__(self, data: Path, index: int) -> None:
+        self._file = KeptFile(data / "open_stops" / f"shard.{index}.json", "stops that are not over")
+        self.path = self._file.path
+        self.keep = self._file.keep
+        self._incidents = records_path(data, "incidents", "shard", index)
+
+    def read(self) -> dict[int, Stop]:
+        """Those that were not over when the last run ended, by queue id; none, and a warning, if it cannot be read."""
+        try:
+            kept = self._file.read()
+            ended = self._ended() if kept else set()
+            return {
+                record["queue_id"]: Stop(record["since"], record["peak_count"], record["peak_bytes"])
+                for record in kept
+                if (record["vhost"], record["queue"], record["since"] / 1e6) not in ended
+            }
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            log.warning("beginnings of stops are lost", path=str(self.path), problem=str(error))
+            return {}
+
+    def _ended(self) -> set[tuple[str, str, float]]:
+        """Vhost, queue and beginning of the stops that are over."""
+        records = read_records(self._incidents)
+        return {(each["vhost"], each["queue"], each["begun"]) for each in records if each["kind"] == "queue"}

@@ -1,0 +1,58 @@
+"""How many wait for a queue at each acceptor, for those who share its room: each is to have no more than its part.
+
+An acceptor tells the weight of its sessions that wait (WAITERS), and hears the largest that any acceptor has
+(MOST_WAITERS). That is advice: the bounds of what may be under way do not depend on it (acceptor/inlet.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock import bus
+
+if TYPE_CHECKING:
+    from shard.core import ShardCore
+    from shard.link import Link
+
+
+class Waiters:
+    """`weights` is what acceptors have told of the queues of one shard, by queue id."""
+
+    def __init__(self, core: ShardCore) -> None:
+        self.core = core
+        self.weights: dict[int, dict[Link, int]] = {}
+
+    def hear(self, link: Link, id: int, weight: int) -> None:
+        """An acceptor has so much waiting for a queue; 0: nobody any more."""
+        if id not in self.core.queues or not link.is_acceptor:
+            return
+        before, weights = self.most(id), self.weights.setdefault(id, {})
+        weights.pop(link, None)
+        if weight:
+            weights[link] = weight
+        self.tell(link, id)
+        if self.most(id) != before:
+            self.tell_others(link, id)
+        if not weights:
+            del self.weights[id]
+
+    def most(self, id: int) -> int:
+        """The largest weight that waits for a queue at any acceptor."""
+        return max(self.weights.get(id, {}).values(), default=0)
+
+    def tell(self, link: Link, id: int) -> None:
+        link.turn.operations.append([bus.MOST_WAITERS, id, self.most(id)])
+
+    def tell_others(self, link: Link, id: int) -> None:
+        for other in self.core.links.values():
+            if other is not link and other.is_acceptor:
+                self.tell(other, id)
+
+    def forget_queue(self, id: int) -> None:
+        """The queue is gone, or another shard's."""
+        self.weights.pop(id, None)
+
+    def forget_link(self, link: Link) -> None:
+        """An acceptor has died."""
+        for id in [id for id, weights in self.weights.items() if link in weights]:
+            self.hear(link, id, 0)

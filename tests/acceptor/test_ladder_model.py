@@ -1,0 +1,210 @@
+"""The ladder whatever happens: no rung is skipped, who is free climbs none, every confirm comes on each way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from acceptor.channel import Channel
+from acceptor.connection import Connection
+from acceptor.escalation import Climb
+from penstock.ladder import CLOSE_CHANNEL, Ladder
+from tests.frames import Event
+from tests.joined import Client, Node
+
+MARKS = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
+LADDERS = (
+    "forever", "reject", "close-channel", "withhold 1 s, park 1 s, pause 1 s, reject",
+    "park 1 s, reject 1 s, close-channel 5 s, close-connection", "pause 2 s, close-channel",
+    "park 1 s, close-connection",
+)  # fmt: skip
+CLIENTS = 2
+
+
+class Producer:
+    """A client with one channel after the other: what was read of its publishes on this one, and what was confirmed."""
+
+    def __init__(self, node: Node, number: int) -> None:
+        self.node = node
+        self.number = number
+        self.connect()
+
+    def connect(self) -> None:
+        self.client: Client = self.node.connect()
+        self.client.on_event = self.hear
+        self.open()
+
+    def open(self) -> None:
+        self.closed = ""
+        self.sent: list[bytes] = []
+        self.told: dict[int, bool] = {}
+        self.client.call("channel.open", 1)
+        self.client.call("confirm.select", 1)
+
+    @property
+    def channel(self) -> Channel:
+        return self.client.connection.channels[1]
+
+    def publish(self, body: bytes) -> None:
+        """What is read once the channel is closed counts no more."""
+        channels, sent = self.client.connection.channels, self.sent
+
+        def read() -> None:
+            if 1 in channels and not channels[1].closing:
+                sent.append(body)
+
+        self.client.publish(1, body, routing_key="q", when_read=read)
+
+    def hear(self, event: Event) -> bool:
+        if event.name in ("basic.ack", "basic.nack"):
+            tags = range(1, event.delivery_tag + 1) if event.multiple else [event.delivery_tag]
+            new = [tag for tag in tags if tag not in self.told]
+            assert new, "confirmed twice"
+            assert not self.closed
+            self.told |= dict.fromkeys(new, event.name == "basic.ack")
+        elif event.name in ("channel.close", "connection.close"):
+            self.closed = event.name
+        return False
+
+
+class Climbing(RuleBasedStateMachine):
+    @initialize(hold=st.sampled_from(LADDERS))
+    def start(self, hold: str) -> None:
+        self.node = Node(flow={"parking_bytes": 1024})
+        self.node.declare("q", **MARKS)
+        self.last = 0
+        self.entered: set[bytes] = set()
+        self.producers = [Producer(self.node, number) for number in range(CLIENTS)]
+        self.consumer = self.node.connect()
+        self.consumer.call("channel.open", 1)
+        self.change_policy(hold)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "node"):
+            return
+        try:
+            self.everything_ends()
+        finally:
+            self.node.__exit__()
+
+    @rule(hold=st.sampled_from(LADDERS))
+    def change_policy(self, hold: str) -> None:
+        self.node.policy("p", "^q$", {"hold": hold})
+        self.node.settle()
+
+    @rule(who=st.integers(0, CLIENTS - 1), count=st.integers(1, 12), size=st.sampled_from([0, 400]))
+    def publish(self, who: int, count: int, size: int) -> None:
+        producer = self.producers[who]
+        for _ in range(count):
+            self.last += 1
+            body = b"%d " % self.last + bytes(size)
+            producer.publish(body)
+        self.node.settle()
+        self.come_back()
+
+    @rule(count=st.integers(1, 8))
+    def take(self, count: int) -> None:
+        for _ in range(count):
+            self.consumer.send("basic.get", 1, queue="q", no_ack=True)
+        self.node.settle()
+        while self.consumer.events[1]:
+            event = self.consumer.events[1].popleft()
+            if event.name == "basic.get-ok":
+                assert event.body not in self.entered
+                self.entered.add(event.body)
+
+    @rule(seconds=st.sampled_from([0.1, 1.1, 10.0]))
+    def time_passes(self, seconds: float) -> None:
+        """One look, whatever the time: each channel is one rung further at most."""
+        node, core = self.node, self.node.core(0)
+        node.now += seconds
+        full = core.gates.inlets[node.queue("q").queue_id].is_saturated()
+        before = {channel: (climb, climb.at, climb.ladder) for channel, climb in core.escalations.climbs.items()}
+        closed_at = {channel: dict(channel.connection.closed_at) for channel in before}
+        counts = dict(core.escalations.counts)
+        node.recheck(0)
+        for channel, (climb, at, ladder) in before.items():
+            self.check_step(climb, at, ladder, bool(closed_at[channel]), full)
+        if not full:
+            assert core.escalations.counts == counts or self.began(before)
+        node.settle()
+        self.come_back()
+
+    def began(self, before: dict[Channel, Any]) -> bool:
+        return any(channel not in before for channel in self.node.core(0).escalations.climbs)
+
+    def check_step(self, climb: Climb, at: int, ladder: Ladder, closed_before: bool, full: bool) -> None:
+        assert climb.ladder == ladder
+        if not full:
+            assert climb.at <= at
+            return
+        if climb.at == at + 2:  # its connection has had a channel closed already
+            assert closed_before and ladder.rungs[at + 1].name == CLOSE_CHANNEL
+        else:
+            assert climb.at in (at, at + 1)
+
+    def come_back(self) -> None:
+        """Who was closed has had all its confirms first, and begins anew."""
+        for producer in self.producers:
+            if not producer.closed:
+                continue
+            assert producer.told.keys() == set(range(1, len(producer.sent) + 1))
+            self.check_told(producer)
+            if producer.closed == "channel.close":
+                producer.client.send("channel.close-ok", 1)
+                producer.open()
+            else:
+                producer.client.send("connection.close-ok")
+                self.node.settle()
+                producer.client.lose()
+                producer.connect()
+
+    def check_told(self, producer: Producer) -> None:
+        """What is nacked is in no queue, and never was; what is acked is, or was."""
+        there = self.entered | self.bodies()
+        for tag, acked in producer.told.items():
+            assert (producer.sent[tag - 1] in there) == acked
+
+    def bodies(self) -> set[bytes]:
+        """All that ever came to the queue."""
+        shard = self.node.shards[0]
+        assert shard is not None
+        return set(shard.entered(self.node.queue("q").queue_id))
+
+    @invariant()
+    def who_climbs_is_held(self) -> None:
+        if not hasattr(self, "node"):
+            return
+        core = self.node.core(0)
+        for channel, climb in core.escalations.climbs.items():
+            assert channel in core.throttle.held and channel.held_by is not None
+            assert 0 <= climb.at < len(climb.ladder.rungs) or climb.at == -1
+        for channel in [producer.channel for producer in self.producers]:
+            if channel.refusing is not None:
+                assert channel in core.escalations.climbs
+            if channel.held_by is None:
+                assert not channel.inbox or not any(gate.is_saturated() for gate in channel.gates)
+            connection: Connection = channel.connection
+            assert connection.reads == (connection not in core.throttle.paused)
+
+    def everything_ends(self) -> None:
+        """The queue is emptied: everybody is free, every publish is confirmed one way or the other."""
+        self.change_policy("forever")
+        for _ in range(200):
+            self.take(8)
+            self.node.settle(1)
+            if not any(producer.channel.inbox or producer.channel.held_by for producer in self.producers):
+                break
+        assert not self.node.core(0).escalations.climbs
+        self.take(8)
+        self.node.settle(2)
+        for producer in self.producers:
+            assert producer.told.keys() == set(range(1, len(producer.sent) + 1))
+            self.check_told(producer)
+
+
+TestClimbing = Climbing.TestCase
+TestClimbing.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

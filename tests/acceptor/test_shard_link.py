@@ -1,0 +1,135 @@
+"""What counts as in flight to a shard: large contents that are lent to it, and will soon be gone, count less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from acceptor.shard_link import PASSING_SHARE, SHALLOW, ShardLink
+from acceptor.unacked_cy import Settlements, UnackedTags
+from penstock.amqp.scan_cy import SETTLE_REQUEUE
+from penstock.arena import BLOCK_OCTETS, Arena
+from tests.joined import Client, Node, open_channel
+
+LARGE = 65536
+SMALL = 4096
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as node:
+        node.declare("q")
+        yield node
+
+
+def link_of(node: Node) -> ShardLink:
+    return node.core(0).links[0]
+
+
+def lender(node: Node) -> Client:
+    """A client of an acceptor that has an arena."""
+    node.core(0).arena = Arena(8 * BLOCK_OCTETS, shards=1, acceptors=1)
+    return open_channel(node)
+
+
+def publish(client: Client, size: int, count: int) -> None:
+    for _ in range(count):
+        client.publish(1, bytes(size), routing_key="q")
+    client.read()
+
+
+def used(link: ShardLink) -> int:
+    """Octets of the room that are in use."""
+    return link.max_octets - link.room()[1]
+
+
+def fill(node: Node, octets: int) -> None:
+    client = open_channel(node)
+    client.publish(1, bytes(octets), routing_key="q")
+    node.settle()
+    assert node.gauges.depth_bytes(node.queue("q").slot) == octets
+
+
+def test_large_contents_that_are_lent_count_a_share(node: Node) -> None:
+    client = lender(node)
+    publish(client, LARGE, 4)
+    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // PASSING_SHARE
+    node.finish(0)
+    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // PASSING_SHARE
+
+
+def test_large_contents_that_are_copied_count_whole(node: Node) -> None:
+    publish(open_channel(node), LARGE, 4)
+    assert used(link_of(node)) >= 4 * LARGE
+
+
+def test_many_small_contents_count_whole_though_they_are_lent(node: Node) -> None:
+    """For each of them the shard has work to do."""
+    publish(lender(node), SMALL, 64)
+    assert used(link_of(node)) >= 64 * SMALL
+
+
+def test_large_contents_for_a_queue_that_keeps_them_count_whole(node: Node) -> None:
+    fill(node, SHALLOW + 1)
+    publish(lender(node), LARGE, 4)
+    assert used(link_of(node)) >= 4 * LARGE
+
+
+def test_one_deep_queue_of_several_is_enough(node: Node) -> None:
+    fill(node, SHALLOW + 1)
+    node.declare("shallow")
+    node.bind("both", "q", "shallow")
+    client = lender(node)
+    node.settle()
+    for _ in range(4):
+        client.publish(1, bytes(LARGE), exchange="both")
+    client.read()
+    assert used(link_of(node)) >= 4 * LARGE
+
+
+def test_nothing_counts_once_it_is_taken_in(node: Node) -> None:
+    link = link_of(node)
+    publish(lender(node), LARGE, 4)
+    node.finish(0)
+    node.core(0).receive(0, link.number, [], [])
+    assert used(link) == 0
+
+
+def test_what_the_next_life_of_the_shard_is_sent_counts_as_before(node: Node) -> None:
+    link = link_of(node)
+    client = lender(node)
+    publish(client, LARGE, 4)
+    node.finish(0)
+    publish(client, LARGE, 2)
+    before = used(link)
+    node.kill_shard(0)
+    node.meet(0)
+    link.start()
+    link.go_on(node.version, [], node.core(0).delivery.in_hand(0), set())
+    assert abs(used(link) - before) < LARGE // PASSING_SHARE
+    assert link.spared == link.next.spared > 0
+
+
+def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
+    link = link_of(node)
+    client = lender(node)
+    publish(client, LARGE, 4)
+    node.finish(0)
+    publish(client, LARGE, 2)
+    node.kill_shard(0)
+    node.meet(0)
+    link.end()
+    assert (link.in_flight_octets, link.spared, link.next.octets) == (0, 0, 0)
+
+
+def test_a_turn_with_two_holds_keeps_what_both_give_back(node: Node) -> None:
+    """Two queues may come home in one turn."""
+    link = link_of(node)
+    for consumer in (1, 2):
+        tags, held = UnackedTags(), Settlements()
+        tags.deliver(consumer << 8, 5, 1)
+        tags.settle_all(SETTLE_REQUEUE, [held])
+        link.hold(held)
+    returned = link.next.returned
+    assert returned is not None and len(returned) == 2

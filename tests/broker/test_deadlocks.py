@@ -1,0 +1,114 @@
+"""Circles of full queues are found, told of, and broken where a policy says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.flow.incidents import incidents
+from tests.broker import Broker
+from tests.outcomes import Confirms, wait_get
+from tests.raw import Channel, Client
+from tests.waiting import settled, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
+
+STOP = 50
+MARKS = {"qpid.flow_stop_count": STOP, "qpid.flow_resume_count": 10}
+SECONDS = 1
+
+
+class Worker:
+    """A client that acknowledges what it has of one queue once all it publishes to another one is confirmed."""
+
+    def __init__(self, broker: Broker, source: str, target: str) -> None:
+        self.client = Client.connect(broker.address)
+        self.consumer: Channel = self.client.channel()
+        self.consumer.call("basic.qos", prefetch_count=2 * STOP)
+        self.consumer.call("basic.consume", queue=source)
+        self.confirms = Confirms(self.client.channel())
+        self.target = target
+
+    def publish(self, count: int) -> None:
+        for _ in range(count):
+            self.confirms.publish(b"x", self.target)
+
+    def done(self) -> bool:
+        """Whether all is confirmed; then it acknowledges."""
+        if self.confirms.gather():
+            return False
+        self.consumer.send("basic.ack", delivery_tag=0, multiple=True)
+        return not self.confirms.nacked
+
+
+def jam(broker: Broker) -> tuple[Worker, Worker]:
+    """Two in a ring, both queues full, neither of them to acknowledge before it has room."""
+    with Client.connect(broker.address) as client:
+        for queue in ("a", "b"):
+            client.channel().call("queue.declare", queue=queue, durable=True, arguments=MARKS)
+    pair = Worker(broker, "a", "b"), Worker(broker, "b", "a")
+    for worker in pair:
+        worker.publish(STOP + STOP // 2)
+    return pair
+
+
+def incidents_of(directory: Path) -> list[dict[str, Any]]:
+    """The deadlocks among the incidents of the node there, the latest first."""
+    return [each for each in incidents(directory / "data") if each["kind"] == "deadlock"]
+
+
+def go_on(pair: tuple[Worker, Worker]) -> None:
+    one, other = pair
+    wait_for(lambda: one.done() & other.done(), timeout=60, what="both to go on")
+
+
+@pytest.mark.parametrize("action", ["credit", "spill"])
+def test_a_policy_breaks_a_deadlock(tmp_path: Path, action: str) -> None:
+    with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker, Client.connect(broker.address) as client:
+        broker.penstock("policy", "set", "jams", "^[ab]$", f'{{"deadlock": "{action}"}}', "--apply-to", "queues")
+        channel = client.channel()
+        channel.call("queue.declare", queue="events")
+        channel.call("queue.bind", queue="events", exchange="amq.flow", routing_key="deadlock.#")
+        pair = jam(broker)
+        go_on(pair)
+        facts = wait_get(channel, "events").properties["headers"]
+        assert facts["action"] == action and "waits for queue" in facts["circle"]
+        assert incidents_of(tmp_path)[0]["actions"] == {action: 1}
+        assert "deadlock" in broker.log
+
+
+def test_the_youngest_is_refused(tmp_path: Path) -> None:
+    with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker:
+        broker.penstock("policy", "set", "jams", "^[ab]$", '{"deadlock": "nack"}', "--apply-to", "queues")
+        one, other = pair = jam(broker)
+        wait_for(lambda: any(not worker.confirms.gather() for worker in pair), timeout=60, what="one to be answered")
+        refused = one if one.confirms.nacked else other
+        assert 0 < len(refused.confirms.nacked) < STOP and len(refused.confirms.acked) >= STOP
+        refused.consumer.send("basic.ack", delivery_tag=0, multiple=True)
+        rest = other if refused is one else one
+        wait_for(rest.done, timeout=60, what="the other to go on")
+        assert '"action":"nack"' in broker.log.replace(" ", "") or "action=nack" in broker.log
+
+
+def test_a_deadlock_is_told_once(tmp_path: Path) -> None:
+    with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="events")
+        channel.call("queue.bind", queue="events", exchange="amq.flow", routing_key="deadlock.#")
+        pair = jam(broker)
+        told = {wait_get(channel, "events").routing_key for _ in range(2)}
+        assert told == {"deadlock./.a", "deadlock./.b"}
+        found = wait_for(lambda: len(each := incidents_of(tmp_path)) == 2 and each)
+        assert {each["queue"] for each in found} == {"a", "b"}
+        assert all("waits for queue" in each["cause"] and each["seconds"] >= SECONDS for each in found)
+        assert all(each["actions"] == {"report": 1} and each["peak_count"] > STOP for each in found)
+        settled(lambda: channel.depth("events"), quiet=4 * SECONDS)
+        assert channel.get("events") is None
+        assert incidents_of(tmp_path) == found
+        assert "deadlock" in broker.penstock("flow", "incidents").stdout
+        assert broker.log.count("action=report") + broker.log.count('"action": "report"') <= 1
+        for worker in pair:
+            worker.consumer.send("basic.ack", delivery_tag=0, multiple=True)
+        go_on(pair)

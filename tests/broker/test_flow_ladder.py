@@ -1,0 +1,186 @@
+"""Producers that are held for as long as they may (`x-hold`), and what comes then."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pika
+import pika.exceptions
+import pytest
+
+from tests.broker import Broker
+from tests.broker.flow import MARKS, STOP
+from tests.outcomes import wait_get
+from tests.raw import Channel, Client, Closed
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
+
+
+def full(channel: Channel, queue: str, hold: str) -> None:
+    """Declare a queue, and have somebody else fill it above its mark."""
+    channel.call("queue.declare", queue=queue, arguments={**MARKS, "x-hold": hold})
+    filler = channel.client.channel()
+    for number in range(STOP + 1):
+        filler.publish(b"%d" % number, queue)
+    wait_for(lambda: channel.depth(queue) > STOP)
+
+
+def told(broker: Broker, queue: str, event: str = "escalation") -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in broker.log.splitlines() if queue in line]
+    return [line for line in lines if line["event"] == event]
+
+
+@pytest.fixture
+def listener(connect: Callable[..., Client], queue: str) -> Iterator[Callable[[], dict[str, Any]]]:
+    channel, name = connect().channel(), f"{queue}-events"
+    channel.call("queue.declare", queue=name)
+    channel.call("queue.bind", queue=name, exchange="amq.flow", routing_key=f"escalation./.{queue}")
+    yield lambda: json.loads(wait_get(channel, name).body)
+    channel.call("queue.delete", queue=name)
+
+
+def test_rejected(
+    broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str,
+    listener: Callable[[], dict[str, Any]],
+) -> None:  # fmt: skip
+    """Nacked and given back with the reason; counted, logged and told; then there is room again."""
+    full(channel, queue, "park 1 s, pause 1 s, reject")
+    client = connect()
+    publisher = client.channel()
+    publisher.call("confirm.select")
+    publisher.publish(b"too much", queue, mandatory=True)
+    returned = publisher.take("basic.return")
+    assert (returned.code, returned.body) == (311, b"too much")
+    headers = returned.properties["headers"]
+    assert headers["x-flow-queue"] == queue and headers["x-flow-count"] > headers["x-flow-stop-count"] == STOP
+    assert publisher.take("basic.nack").delivery_tag == 1
+    rungs = []
+    while rungs[-1:] != ["reject"]:
+        event = listener()
+        rungs += [event["rung"]] if event["channel"] == publisher.number else []
+    assert event["queue"] == queue and event["seconds"] >= 2
+    assert {line["rung"] for line in told(broker, queue)} == {"pause", "reject"}
+    status = json.loads(broker.penstock("status", "--json").stdout)
+    assert sum(process["rung_reject"] for process in status["processes"]) >= 1
+    assert sum(process["refused"] for process in status["processes"]) >= 1
+    for _ in range(STOP + 1):
+        wait_get(channel, queue)
+    client.take("connection.unblocked")
+    publisher.publish(b"again", queue)
+    assert publisher.take("basic.ack").delivery_tag == 2
+    assert wait_get(channel, queue).body == b"again"
+
+
+def test_operators_see_the_rung(broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    full(channel, queue, "park 10 min, reject")
+    client = connect()
+    client.channel().publish(b"too much", queue)
+    client.take("connection.blocked")
+    (held,) = [held for held in broker.held() if held["causes"][0].get("name") == queue and held["parked_bytes"]]
+    assert (held["rung"]["name"], held["rung"]["next"]) == ("park", "reject")
+    assert "on rung park" in broker.penstock("flow", "why", held["connection"]).stdout
+
+
+def test_the_channel_is_closed_and_then_the_connection(
+    connect: Callable[..., Client], channel: Channel, queue: str
+) -> None:
+    full(channel, queue, "park 500 ms, close-channel 10 min, close-connection")
+    client = connect()
+    for code, name in ((311, "CONTENT_TOO_LARGE"), (506, "RESOURCE_ERROR")):
+        publisher = client.channel()
+        publisher.publish(b"too much", queue)
+        with pytest.raises(Closed) as closed:
+            publisher.take("nothing")
+        assert closed.value.code == code
+        assert closed.value.text.startswith(f"{name} - queue '{queue}' in vhost '/': ")
+        if code == 311:
+            publisher.send("channel.close-ok")
+
+
+@pytest.fixture
+def login(broker: Broker) -> Iterator[dict[str, str]]:
+    """A user of the test's own: hold-offs are of a user and an address."""
+    name = f"user-{uuid4().hex[:8]}"
+    broker.penstock("user", "add", name, given="secret\n")
+    broker.call("permission_set", user=name, vhost="/", configure=".*", write=".*", read=".*")
+    yield {"user": name, "password": "secret"}
+    broker.call("flow_readmit", user=name, host=None)
+
+
+def test_held_off_at_the_next_connect(broker: Broker, channel: Channel, queue: str, login: dict[str, str]) -> None:
+    """At every acceptor; seen and taken back by an operator. Others get in."""
+    full(channel, queue, "close-connection, hold-off 2 min")
+    with Client.connect(broker.address, **login) as client:
+        client.channel().publish(b"too much", queue)
+        ended = client.ended()
+        assert isinstance(ended, Closed) and ended.code == 506
+    wait_for(lambda: not connects(broker, login))
+    for _ in range(8):
+        with pytest.raises(Closed) as refused:
+            Client.connect(broker.address, **login)
+        assert refused.value.code == 530
+        text = f"NOT_ALLOWED - connection refused for user '{login['user']}' from 127.0.0.1: held off for another "
+        assert refused.value.text.startswith(text)
+        assert queue in refused.value.text
+    Client.connect(broker.address).close()
+    listed = json.loads(broker.penstock("flow", "hold-offs", "--json").stdout)
+    (found,) = [each for each in listed if each["user"] == login["user"]]
+    assert (found["host"], found["times"]) == ("127.0.0.1", 1)
+    assert found["until"] - found["since"] == pytest.approx(120)
+    assert broker.penstock("flow", "hold-offs", "clear", "--user", login["user"]).returncode == 0
+    wait_for(lambda: connects(broker, login))
+    (line,) = [line for line in told(broker, queue, "hold-off") if line["user"] == login["user"]]
+    assert (line["times"], line["seconds"]) == (1, 120)
+
+
+def test_a_hold_off_ends_by_itself(broker: Broker, channel: Channel, queue: str, login: dict[str, str]) -> None:
+    full(channel, queue, "close-connection, hold-off 2 s")
+    with Client.connect(broker.address, **login) as client:
+        client.channel().publish(b"too much", queue)
+        client.ended()
+    wait_for(lambda: [found for found in broker.call("flow_hold_offs") if found["user"] == login["user"]])
+    wait_for(lambda: connects(broker, login), 60)
+    (found,) = [found for found in broker.call("flow_hold_offs") if found["user"] == login["user"]]
+    assert time.time() >= found["until"]
+
+
+def connects(broker: Broker, login: dict[str, str]) -> bool:
+    try:
+        Client.connect(broker.address, **login).close()
+    except Closed:
+        return False
+    return True
+
+
+def test_a_client_library_gets_an_error(broker: Broker, url: str, channel: Channel, queue: str) -> None:
+    """pika with confirms: the publish fails instead of waiting for ever."""
+    full(channel, queue, "park 500 ms, reject")
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        publisher = connection.channel()
+        publisher.confirm_delivery()
+        with pytest.raises(pika.exceptions.NackError):
+            publisher.basic_publish("", queue, b"too much")
+        with pytest.raises(pika.exceptions.NackError) as nacked:
+            publisher.basic_publish("", queue, b"too much", mandatory=True)
+        (message,) = nacked.value.messages
+        assert message.properties.headers["x-flow-queue"] == queue
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("rejekt", "\"'rejekt' is no rung; did you mean 'reject'?\""),
+        ("reject 5 s, park", "\"'park' does not come after 'reject': the order is withhold, park, pause,"),
+    ],
+)
+def test_what_cannot_be(channel: Channel, queue: str, value: str, reason: str) -> None:
+    with pytest.raises(Closed) as closed:
+        channel.call("queue.declare", queue=queue, arguments={"x-hold": value})
+    assert closed.value.code == 406
+    told = f"PRECONDITION_FAILED - invalid arg 'x-hold' for queue '{queue}' in vhost '/': {reason}"
+    assert closed.value.text.startswith(told)

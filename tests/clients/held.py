@@ -1,0 +1,50 @@
+"""Producers of four libraries that publish as fast as they can, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tests.broker.process import ROOT, Broker
+from tests.clients import amqplib
+from tests.clients.hold import Job
+from tests.waiting import PATIENCE
+
+
+class Held:
+    """A process of producers; `more` is what else there is to say of their job."""
+
+    def __init__(
+        self, library: str, broker: Broker, queue: str, directory: Path, count: int, size: int, **more: Any
+    ) -> None:
+        self.library = library
+        self.queue = queue
+        self.job = Job(broker.address.url, queue, count, size, **more)
+        self.output = directory / f"{library}-{queue}-{self.job.first}.txt"
+        job = json.dumps(asdict(self.job))
+        environment = None
+        if library == "amqplib":
+            environment = amqplib.environment()
+            command = ["node", str(amqplib.PROGRAMS / "hold.js"), job]
+        else:
+            command = [sys.executable, "-m", "tests.clients.hold", library, job]
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text()
+
+    def check_held(self) -> None:
+        """None of them is done."""
+        assert self.process.poll() is None, f"{self.library} has ended: {self.said}"
+        assert "alive" not in self.said, f"{self.library} was not held"
+
+    def check_alive(self, patience: float = PATIENCE) -> None:
+        """All have published everything and then used their connections."""
+        assert self.process.wait(patience) == 0, f"{self.library}: {self.said}"
+        assert self.said.count("alive") == self.job.connections, f"{self.library}: {self.said}"

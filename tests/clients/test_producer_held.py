@@ -1,0 +1,128 @@
+"""`penstock.client` behind a full queue, and over a loss of its connection."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from penstock.client import Full, Producer, Rejected, TimedOut
+from tests.broker import Broker
+from tests.broker.flow import MARKS, STOP
+from tests.clients.conftest import Make
+from tests.raw import Channel, Client
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.broker
+
+HELD_SECONDS = 60.0
+
+
+def fill(producer: Producer, queue: str) -> int:
+    """Send until the broker says stop: how many that took."""
+    sent = 0
+
+    def stopped() -> bool:
+        nonlocal sent
+        if producer.metrics().held:
+            return True
+        receipt = producer.send(b"%d" % sent, queue, on_full="drop")
+        sent += receipt is not None
+        return False
+
+    wait_for(stopped, HELD_SECONDS, "held", interval=0)
+    return sent
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_full_queue_holds_it_in_every_way_it_can_be_asked_for(
+    make: Make, url: str, channel: Channel, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    with caplog.at_level(logging.INFO, "penstock.client"):
+        producer = make(url, window_count=10 * STOP, report_seconds=0.2)
+        sent = fill(producer, queue)
+        with pytest.raises(Full, match=rf"channel.flow of .*|connection.blocked of .*queue '{queue}' in vhost '/'"):
+            producer.send(b"no", queue, on_full="raise")
+        assert producer.send(b"no", queue, on_full="drop") is None
+        wait_for(lambda: producer.metrics().held_seconds_by_cause["blocked"], what="connection.blocked")
+        with pytest.raises(TimedOut, match=f"messages, resume at|queue '{queue}'"):
+            producer.send(b"no", queue, timeout=1.5)
+        assert sent >= STOP
+        for number in range(sent):
+            event = wait_for(lambda: channel.get(queue), HELD_SECONDS)
+            assert event.body == b"%d" % number
+        receipt = producer.send(b"at last", queue, timeout=HELD_SECONDS)
+        assert receipt and receipt.result(HELD_SECONDS)
+        producer.flush(HELD_SECONDS)
+    metrics = producer.metrics()
+    assert metrics.confirmed == metrics.accepted == sent + 1
+    assert metrics.held_seconds_by_cause["flow"] > 0 and metrics.held_seconds_by_cause["blocked"] > 0
+    assert metrics.timed_out == 1 and metrics.full == 1
+    said = [record.getMessage() for record in caplog.records]
+    for what in ("channel.flow from", "connection.blocked from", "connection.unblocked from", "still blocked for"):
+        assert any(line.startswith(what) for line in said), (what, said)
+
+
+@pytest.mark.usefixtures("broker")
+def test_what_is_in_a_full_queue_is_confirmed_as_it_empties(make: Make, url: str, channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    producer = make(url, window_count=5)
+    sent = fill(producer, queue)
+    assert 0 < producer.metrics().unconfirmed <= 5
+    for _ in range(sent):
+        wait_for(lambda: channel.get(queue), HELD_SECONDS)
+    producer.flush(HELD_SECONDS)
+    assert producer.metrics().confirmed >= sent
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_queue_that_refuses_after_a_time_says_which_and_how_long_to_wait(
+    make: Make, url: str, channel: Channel, queue: str
+) -> None:
+    channel.call("queue.declare", queue=queue, arguments={**MARKS, "x-hold": "park 1 s, reject"})
+    filler = channel.client.channel()
+    for number in range(STOP + 1):
+        filler.publish(b"%d" % number, queue)
+    wait_for(lambda: channel.depth(queue) > STOP)
+    producer = make(url, window_count=10 * STOP)
+    receipt = producer.send(b"one too many", queue)
+    error = receipt and receipt.exception(HELD_SECONDS)
+    assert isinstance(error, Rejected) and error.headers.get("x-flow-queue") == queue
+    assert producer.metrics().rejected == 1
+
+
+def test_it_comes_back_and_sends_again_what_was_not_confirmed(make: Make, tmp_path: Path) -> None:
+    """Acceptors die under it, and then the whole node: nothing confirmed is missing, order of first arrivals holds."""
+    with Broker(tmp_path, acceptors=2, shards=1) as broker:
+        with Client.connect(broker.address) as client:
+            client.channel().call("queue.declare", queue="work", durable=True)
+        producer = make(broker.address.url, window_count=40, reconnect_seconds=0.5)
+        receipts = []
+        for number in range(600):
+            receipts.append(producer.send(b"%d" % number, "work", timeout=HELD_SECONDS))
+            if number in (150, 300, 450):
+                for index in (0, 1):
+                    pid = broker.kill("acceptor", index)
+                    broker.wait_replaced("acceptor", pid)
+        producer.flush(HELD_SECONDS)
+        assert all(receipt and receipt.result(0) for receipt in receipts)
+        metrics = producer.metrics()
+        assert metrics.connections > 1 and metrics.confirmed == 600
+        with Client.connect(broker.address) as client:
+            channel = client.channel()
+            bodies = [int(wait_for(lambda: channel.get("work")).body) for _ in range(channel.depth("work"))]
+        assert list(dict.fromkeys(bodies)) == list(range(600))
+
+
+def test_it_waits_for_a_node_that_is_down_and_can_give_up(make: Make, tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker:
+        with Client.connect(broker.address) as client:
+            client.channel().call("queue.declare", queue="work", durable=True)
+        producer = make(broker.address.url, give_up_seconds=1.0)
+        broker.stop()
+        wait_for(lambda: producer.metrics().held, HELD_SECONDS)
+        with pytest.raises(ConnectionError, match="no connection"):
+            producer.send(b"never", "work", timeout=HELD_SECONDS)
+        broker.start()

@@ -1,0 +1,121 @@
+"""What several queues have in common and what waits for time to pass: what policies there are, and what must hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from acceptor.core import AcceptorCore
+from acceptor.inlet import Gate, Inlet
+from acceptor.metered import TOLD_AFTER
+from acceptor.rates import SECOND, RateGate
+from shard.queues import QueueState
+from tests.joined import Node
+
+PACES: tuple[dict[str, Any], ...] = (
+    {"pace-depth": 6}, {"pace-depth": 2, "flow-stop-count": 30}, {"pace-depth": 12, "flow-stop-size": 60_000},
+    {"pace-wait": "300 ms"},
+)  # fmt: skip
+RATES: tuple[dict[str, Any], ...] = (
+    {"max-rate": 40, "rate-burst": "100 ms"}, {"max-rate": 100, "rate-burst": "200 ms", "flow-stop-count": 10},
+    {"max-rate-bytes": "400 kB", "rate-burst": "100 ms"},
+)  # fmt: skip
+# Of what several queues have in common: what the policy applies to, its vhost, and its pattern.
+OWNERS: dict[str, tuple[str, str, str]] = {
+    "user": ("users", "/", "^guest$"), "exchange": ("exchanges", "/", "^some$"), "vhost": ("vhosts", "", "^/$"),
+    "node": ("node", "", ""),
+}  # fmt: skip
+SHARED: tuple[dict[str, Any] | None, ...] = (
+    None, {"max-rate": 80, "rate-burst": "200 ms"},
+    {"max-rate": 200, "max-rate-bytes": "800 kB", "rate-burst": "100 ms"},
+    {"sum-stop-count": 12, "sum-resume-count": 6}, {"deepest-stop-count": 4}, {"sum-stop-size": 90_000},
+    {"sum-stop-count": 30, "sum-stop-size": "200 kB", "throttle": "blocked, confirms, pause"},
+    {"max-rate": 80, "rate-burst": "200 ms", "deepest-stop-count": 10, "deepest-resume-count": 2},
+)  # fmt: skip
+# No policy has a longer burst, and none a lower rate.
+LONGEST_BURST = SECOND // 5
+LEAST_COUNT, LEAST_OCTETS = 40, 400_000
+
+
+def is_metered(gate: object) -> bool:
+    return isinstance(gate, RateGate) or (isinstance(gate, Inlet) and gate.pace is not None)
+
+
+def is_shut(gate: Gate) -> bool:
+    """Whether there is a cause to wait at it once everything has come to rest."""
+    return gate.is_saturated() or (is_metered(gate) and min(gate.room()) <= 0)
+
+
+def is_behind_commit(gate: Gate) -> bool:
+    """Whether a commit that needs more room is first there: nobody goes before that."""
+    return any(session.runs_at_gates for session in gate.waiting)  # type: ignore[attr-defined]
+
+
+def somebody_looks(core: AcceptorCore) -> None:
+    """Whoever waits at a gate that opens with time waits at one that is looked at.
+
+    Or he waits for what a shard has to say: that it has taken in what is under way to a paced queue, or that this is
+    saturated no more, or at home. A commit that waits for a queue, and who is behind it, is let in when queues are
+    looked at.
+    """
+    for channel in [channel for connection in core.connections.values() for channel in connection.channels.values()]:
+        for gate in channel.gates:
+            elsewhere = isinstance(gate, Inlet) and (
+                gate.in_flight
+                or gate.is_saturated()
+                or core.gauges.flow_epoch(gate.slot)
+                or is_behind_commit(gate)
+                or gate.id in core.gates.away
+            )
+            if is_metered(gate) and not elsewhere:
+                assert gate in core.gates.metered.closed, str(gate)
+
+
+def only_just_waits(core: AcceptorCore, session: Any) -> bool:
+    """Whether all that it waits for opens with time, and it has not done so for long: it has not been told."""
+    shut = [gate for gate in session.gates if is_shut(gate)]
+    return bool(shut) and all(
+        is_metered(gate)
+        and not gate.is_saturated()
+        and core.now <= core.gates.metered.since[gate, session] + TOLD_AFTER
+        for gate in shut
+    )
+
+
+def rates_hold(node: Node, largest: int, count: int, octets: int) -> None:
+    """Nothing goes ahead of a rate by more than its burst, and a message of that size where octets count.
+
+    Or a commit of each acceptor, with so many messages and octets: it goes when the burst is unused.
+    """
+    acceptors = len(node.acceptors)
+    now = round(node.now * 1_000_000) * 1000
+    for _, life in node.running_acceptors():
+        for gate in life.core.gates.rates.by_bucket.values():
+            full_at, octets_full_at = node.gauges.bucket_full_at(gate.bucket, now)
+            assert full_at - now <= LONGEST_BURST + acceptors * count * SECOND // LEAST_COUNT
+            ahead = LONGEST_BURST + (largest + acceptors * octets) * SECOND // LEAST_OCTETS
+            assert octets_full_at - now <= ahead
+
+
+def most_rated(queue: QueueState, seconds: float) -> float | None:
+    """How many messages may have come into a queue in that time; None where it has no rate of messages."""
+    rate = queue.features.max_rate
+    return None if rate is None else rate * (seconds + LONGEST_BURST / SECOND) + 1
+
+
+def most_paced(queue: QueueState, acceptors: int) -> int | None:
+    """How deep producers may make a paced queue: each but the last may have its share of the target under way.
+
+    None where it is not paced, or the target is not fixed.
+    """
+    depth = queue.features.pace_depth
+    if depth is None or queue.features.pace_wait is not None:
+        return None
+    return depth + (acceptors - 1) * max(depth // acceptors, 1)
+
+
+def nobody_is_remembered(core: AcceptorCore) -> None:
+    """Once nobody has waited for a while, nothing is kept of who did."""
+    metered = core.gates.metered
+    assert (metered.closed, metered.since, metered.sessions, metered.held) == ({}, {}, {}, {})
+    assert not metered.untold and not metered.leaving and not metered.left
+    assert not core.escalations.climbs and not core.escalations.drained and not core.episodes.open

@@ -1,0 +1,76 @@
+"""Queues that move between shards, as rules, and what must hold once everything has come to rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from tests.flow.operators import Operators
+from tests.flow.world import KINDS
+from tests.joined import Acceptor, Shard
+
+# How a move may end that was begun, or was not.
+RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "refused")
+# Why one is not begun, or rolled back: somebody has died, asked for it, or there is no room where it goes.
+REASONS = ("has died", "aborted", "is not there", "no room")
+
+
+class Moves(Operators):
+    """Operators have queues move to other shards, and change their minds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The answers to those who asked, of this life of the router.
+        self.moves: list[list[dict[str, Any]]] = []
+
+    @rule(kind=st.sampled_from([*KINDS]), shard=st.integers(0, 9))
+    def move_queue(self, kind: str, shard: int) -> None:
+        """Producers to the queues of a kind are held until it lives on that shard, or is to stay."""
+        kept, shards = self.living().get(kind), len(self.node.shards)
+        if kept is not None and self.node.router_lives:
+            home = self.node.queue(kept.name).shard
+            self.moves.append(self.node.move(kept.name, (home + 1 + shard % max(shards - 1, 1)) % shards))
+
+    @rule(kind=st.sampled_from([*KINDS]))
+    def abort_move(self, kind: str) -> None:
+        if kind in self.living() and self.node.router_lives:
+            self.node.abort_move(self.living()[kind].name)
+
+    def moves_are_over(self) -> None:
+        """Whoever asked has his answer, each queue has one home, and nothing is left of its way there."""
+        assert not self.node.router.topology.moves
+        for results in self.moves:
+            (answer,) = results
+            assert answer["result"] in RESULTS
+            unsaid = answer["result"] not in ("refused", "rolled-back")
+            assert unsaid or any(reason in answer["reason"] for reason in REASONS), answer
+        self.moves.clear()
+        for _, acceptor in self.node.running_acceptors():
+            has_settled(acceptor)
+        for _, shard in self.node.running_shards():
+            has_let_go(shard)
+        for kept in self.living().values():
+            homes = [index for index, shard in self.node.running_shards() if kept.id in shard.core.queues]
+            assert homes == [self.node.queue(kept.name).shard]
+
+
+def has_settled(acceptor: Acceptor) -> None:
+    """It waits for no move, and what is in hand goes by the shards that have it."""
+    moves = acceptor.core.moves
+    assert not moves.away
+    assert not acceptor.core.gates.away
+    assert not moves.decided
+    assert not moves.limbo
+    for consumer in acceptor.core.delivery.consumers.values():
+        assert consumer.id & 0xFF == consumer.shard == consumer.queue.shard
+
+
+def has_let_go(shard: Shard) -> None:
+    """Neither a queue that leaves nor one that arrives, nor a copy of one."""
+    moving = shard.core.moving
+    assert not (moving.leaving or moving.arriving or moving.homing or moving.parted)
+    assert not (moving.writes or moving.reads or moving.removals)
+    assert not any(queue.frozen for queue in shard.core.queues.values())
+    assert not list((shard.carrier.stores / str(shard.core.index)).glob("move-*"))

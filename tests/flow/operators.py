@@ -1,0 +1,83 @@
+"""What operators do, as rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from tests.flow.metered import (
+    OWNERS,
+    PACES,
+    RATES,
+    SHARED,
+)
+from tests.flow.transactions import Transactions
+from tests.flow.world import KINDS
+
+# What a policy may make of them: marks where there were none, others, none at all, another overflow, a lane, a pace or
+# a rate.
+POLICIES: tuple[dict[str, Any] | None, ...] = (
+    None, {"flow-stop-count": 3}, {"flow-stop-count": 100, "flow-stop-size": 30_000}, {"flow-resume-count": 0},
+    {"flow-stop-count": 5, "throttle": "pause"}, {"throttle": "flow, park"}, {"throttle": "blocked, confirms, pause"},
+    {"flow-stop-count": 20, "hold": "withhold 1 s, park 1 s, pause"},
+    {"max-length": 4, "overflow": "reject-publish"}, {"max-length": 10, "overflow": "flow"}, {"max-length": 3},
+    {"flow-stop-count": 8, "lane-key": "wildcard:>", "lane-reserve": 4}, *PACES, *RATES,
+)  # fmt: skip
+# What operators stop: everything, what goes to the queue of a kind, what is published to an exchange, a user's.
+STOPS = ("all", "user", "exchange some", "exchange ", *(f"queue {kind}" for kind in ("count", "bytes", "free")))
+
+
+class Operators(Transactions):
+    """Policies change, and operators stop this and that."""
+
+    @rule(kind=st.sampled_from([*KINDS]), definition=st.sampled_from(POLICIES))
+    def change_policy(self, kind: str, definition: dict[str, Any] | None) -> None:
+        """From now on other limits hold for the queues of a kind, as soon as each has heard of them."""
+        if not self.node.router_lives or (definition is not None and "lane-key" in definition and not self.lanes):
+            return
+        self.node.policy(kind, f"^{kind}-", definition)
+        # Also those that are to be deleted, and that a shard has which is dead now.
+        self.changed.update(dict.fromkeys(kept.name for kept in self.queues.values() if kept.kind == kind))
+
+    @rule(whose=st.sampled_from([*OWNERS]), definition=st.sampled_from(SHARED))
+    def limit_together(self, whose: str, definition: dict[str, Any] | None) -> None:
+        """A rate, or marks, for what several queues have in common; others, or none."""
+        apply_to, vhost, pattern = OWNERS[whose]
+        if definition is not None and whose == "exchange" and self.share is not None:
+            definition = definition | {"flow-share": f"{self.share} %"}  # no other policy has a say in it any more
+        if self.node.router_lives:
+            self.node.policy(f"rate of {whose}", pattern, definition, apply_to, vhost)
+
+    @rule(asked=st.booleans())
+    def overtake(self, asked: bool) -> None:
+        """Whether what is meant for free queues passes what is parked, on every channel."""
+        if self.node.router_lives:
+            self.node.policy("overtaking", "^guest$", {"overtaking": "destination"} if asked else None, "users")
+
+    @rule(what=st.sampled_from(STOPS))
+    def operator_stop(self, what: str) -> None:
+        """Whom it concerns waits from when his acceptor has heard of it until it is lifted."""
+        if not self.node.router_lives:
+            return
+        names: dict[str, str | None] = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"))
+        kind, _, name = what.partition(" ")
+        if kind == "user":
+            names["user"] = "guest"
+        elif kind != "all":
+            name = self.living()[name].name if name in self.living() else name
+            names |= {"vhost": "/", kind: name}
+        stop = self.node.router.command("flow_stop", author="ann", reason="", seconds=None, **names)
+        self.node.publish_changes()
+        number = stop["number"]
+        self.stops = {each: counts for each, counts in self.stops.items() if each in self.node.router.topology.stops}
+        self.stops[number] = None
+
+    @rule(which=st.integers(0, 9))
+    def operator_start(self, which: int) -> None:
+        if self.stops and self.node.router_lives:
+            number = sorted(self.stops)[which % len(self.stops)]
+            del self.stops[number]
+            self.node.router.command("flow_lift", number=number)
+            self.node.publish_changes()

@@ -1,0 +1,234 @@
+"""What must hold once everything has come to rest."""
+
+from __future__ import annotations
+
+from hypothesis.stateful import precondition, rule
+
+from acceptor.channel import Channel
+from acceptor.core import AcceptorCore
+from acceptor.inlet import Gate, Inlet
+from shard.room import MEMORY
+from tests.flow.metered import is_behind_commit, is_shut, only_just_waits
+from tests.flow.moves import Moves
+from tests.flow.served import nobody_starves
+from tests.flow.world import EXCHANGES, Id, Kept, identity
+from tests.joined import parked
+
+
+class AtRest(Moves):
+    """Who waits has a reason to, all that was read is somewhere, and the books are right."""
+
+    @precondition(lambda self: self.sent)
+    @rule()
+    def rest(self) -> None:
+        """Everything is delivered: who waits still has a reason to, and the books are right."""
+        self.revive()
+        self.node.settle(4)
+        self.node.come_to_rest()
+        for kept in self.living().values():
+            if kept.name in self.changed:
+                queue = self.node.state(kept.name)
+                self.changed[kept.name] = queue.depth, queue.depth_bytes
+        self.everybody_knows()
+        self.moves_are_over()
+        for index, life in self.node.running_acceptors():
+            self.nobody_waits_in_vain(life.core)
+            self.parking_is_counted(index, life.core)
+        for index, _ in self.node.running_shards():
+            self.gauges_are_right(index)
+        nobody_starves(self.node)
+        self.stops_hold()
+        self.nothing_is_lost()
+        if not self.losses:
+            self.transactions_are_whole()
+        self.confirms_are_right()
+        for person in self.people:
+            for session in person.sessions.values():
+                channel = person.client.connection.channels.get(session.number)
+                assert session.flows or session.closing or (channel is not None and channel.held_by is not None)
+
+    def revive(self) -> None:
+        """Who has died comes back."""
+
+    def everybody_knows(self) -> None:
+        """Nobody lacks a change of the topology, or an answer of the router."""
+        for life in self.node.lives_now():
+            assert life.router.version == self.node.version
+            assert not life.router.pending and not life.router.loading
+
+    def stops_hold(self) -> None:
+        """Nothing has come into a queue that a stop concerns since everybody knew of the stop."""
+        for number, before in self.stops.items():
+            stop = self.node.router.topology.stops[number]
+            if stop.exchange is not None:
+                continue  # by another exchange it may
+            counts = {}
+            for kept in self.living().values():
+                life = self.node.shards[self.node.queue(kept.name).shard]
+                if life is not None and stop.queue in (None, kept.name):
+                    counts[kept.name] = len(life.entered(kept.id))
+            if before is not None and not self.losses and not self.stores:
+                assert all(counts[name] == before[name] for name in counts.keys() & before.keys())
+            self.stops[number] = counts
+
+    def nobody_waits_in_vain(self, core: AcceptorCore) -> None:
+        for link in core.links:
+            assert (link.in_flight, link.next.count, len(link.sent), len(link.requests)) == (0, 0, 0, 0)
+            assert not link.waiting or link.is_saturated()
+        for inlet in core.gates.limited():
+            assert (inlet.in_flight, inlet.in_flight_bytes) == (0, 0)
+            assert not inlet.waiting or is_blocked(inlet) or elsewhere(inlet)
+            assert not inlet.withheld or inlet.is_saturated()
+        for channel in [*core.orphans, *(c for p in core.connections.values() for c in p.channels.values())]:
+            assert channel.running is None or channel.runs_at_gates
+            if channel.runs_at_gates:
+                assert lacks_room(channel) or is_behind_another(channel)
+            elif channel.inbox or channel.gates or channel.held_by is not None:
+                assert any(map(is_blocked, channel.gates)) or (channel.withheld and not channel.inbox)
+                told = channel.held_by is not None or not any(map(is_shut, channel.gates))
+                assert channel.detached or told or only_just_waits(core, channel)
+
+    def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
+        throttle = core.throttle
+        octets = {channel: sum(item.octets for item in channel.inbox) for channel in self.node.channels()}
+        here = {channel: size for channel, size in octets.items() if channel.core is core}
+        assert throttle.parked_octets == sum(here.values())
+        assert throttle.orphan_octets == sum(size for channel, size in here.items() if channel.detached)
+        assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}
+        for connection in core.connections.values():
+            assert connection.parked_octets == sum(here[channel] for channel in connection.channels.values())
+            assert connection.reads == (connection not in throttle.paused)
+            least = min(throttle.parking_octets // 2, throttle.budget(connection))
+            assert connection.reads or connection.parked_octets > least
+        counters = self.node.gauges.counters_read("acceptor", index)
+        assert (counters.held_sessions, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
+        assert (counters.connections, counters.paused_connections) == (len(core.connections), len(throttle.paused))
+
+    def gauges_are_right(self, index: int) -> None:
+        core = self.node.shard(index)
+        weight = 0
+        for queue in core.queues.values():
+            contents, marks = queue.contents, queue.limits.marks
+            weight += queue.weight
+            saturated = queue.saturation.saturated
+            assert marks.saturated(saturated, queue.depth, queue.depth_bytes) == saturated
+            gauge = self.node.gauges.queue_read(queue.slot)
+            assert gauge is not None
+            assert (gauge.queue_id, gauge.name, gauge.consumers) == (queue.id, queue.name, len(queue.ring))
+            assert (gauge.ready, gauge.unacked) == (contents.ready, contents.unacked)
+            assert (gauge.ready_bytes, gauge.unacked_bytes) == (contents.ready_bytes, contents.unacked_bytes)
+            assert (gauge.flow_epoch, gauge.saturated) == (queue.saturation.epoch, queue.saturation.saturated)
+            published = gauge.published + self.node.recovered(index, queue.id)
+            assert published == gauge.ready + gauge.unacked + gauge.acked + gauge.dropped
+        assert core.weight == weight
+        memory = self.node.gauges.queue_read(index)
+        assert memory is not None
+        room = core.gate.room
+        assert (memory.ready_bytes, memory.saturated) == (weight, room.saturated)
+        assert room.marks[MEMORY].saturated(room.saturated, 0, weight) == room.saturated
+        assert bool(memory.name) == memory.saturated
+
+    def nothing_is_lost(self) -> None:
+        """What was read by an acceptor is parked there, or has entered its queue; and nothing else has."""
+        waiting = {identity(body) for channel in self.node.channels() for _, body in parked(channel)}
+        arrived = set(self.arrived)
+        for kept in self.living().values():
+            life = self.node.shards[self.node.queue(kept.name).shard]
+            assert life is not None
+            entered = [identity(body) for body in life.entered(kept.id)]
+            meant = {id for id in arrived if self.meant_for(id, kept)}
+            must = {id for id in meant if self.sent_at[id] > kept.born}
+            meant |= {id for ids in self.undecided for id in ids if self.meant_for(id, kept)}
+            contents = self.node.state(kept.name).contents
+            counted = contents.published + life.books[kept.id].rejected
+            assert counted == len(entered) or (counted < len(entered) and self.may_miss_refusals())
+            assert len(set(entered)) == len(entered)
+            assert self.lanes or in_order([id for id in entered if (kept.name, id) not in self.afresh])
+            assert not must & waiting & set(entered)
+            assert must - waiting <= set(entered) | self.gone_with_others(kept)
+            if not self.losses:
+                assert set(entered) <= meant
+                # A client that is paused may have closed a channel whose close nobody has read.
+                if not any(session.closing for person in self.people for session in person.sessions.values()):
+                    held = [at for at in self.held_deliveries() if at[0] == kept.name]
+                    sure = [at for at in held if at not in self.afresh]
+                    assert len(sure) <= contents.unacked <= len(held)
+
+    def transactions_are_whole(self) -> None:
+        """Those of which nobody knows: whatever must be there if any of it is."""
+        for ids in self.undecided:
+            must, found = set(), set()
+            for kept in self.living().values():
+                life = self.node.shards[self.node.queue(kept.name).shard]
+                assert life is not None
+                there = set(map(identity, life.entered(kept.id))) | self.gone_with_others(kept)
+                mine = {id for id in ids if self.meant_for(id, kept) and self.sent_at[id] > kept.born}
+                must |= {(kept.name, id) for id in mine}
+                found |= {(kept.name, id) for id in mine & there}
+            assert not found or found == must
+
+    def may_miss_refusals(self) -> bool:
+        """Whether somebody died whom a shard was to tell what it refused: it is counted when that is told."""
+        return False
+
+    def gone_with_others(self, kept: Kept) -> set[Id]:
+        """What had entered a queue in an earlier life of its shard, or was with an acceptor that died."""
+        return set()
+
+    def held_deliveries(self) -> list[tuple[str, Id]]:
+        """Deliveries that clients have in hand, as the acceptors must know them by now."""
+        sessions = [session for person in self.people for session in person.sessions.values()]
+        return [delivery for session in sessions for delivery in session.open.values()]
+
+    def meant_for(self, id: Id, kept: Kept) -> bool:
+        to = self.bound_for[id]
+        return to == kept.kind or kept.kind in EXCHANGES.get(to, ())
+
+    def confirms_are_right(self) -> None:
+        """An unconfirmed publish is parked, or withheld: one of its queues is saturated."""
+        arrived = set(self.arrived)
+        for person in self.people:
+            for session in person.sessions.values():
+                channel = person.client.connection.channels.get(session.number)
+                if channel is not None and session.confirms and not session.closing:
+                    withheld = {
+                        span for inlet in channel.core.gates.limited() for span in inlet.withheld if not span.done
+                    }
+                    tags = {identity(body)[2] for _, body in parked(channel)}
+                    for span in withheld:
+                        if span.confirms is channel.confirms:
+                            tags |= set(range(span.first, span.first + span.count))
+                    assert tags == {tag for tag, id in session.tags.items() if id in arrived} - session.told.keys()
+
+
+def in_order(ids: list[Id]) -> bool:
+    """Whether each publisher's messages are in the order of their numbers."""
+    last: dict[tuple[int, int], int] = {}
+    for client, channel, number in ids:
+        if last.get((client, channel), 0) > number:
+            return False
+        last[client, channel] = number
+    return True
+
+
+def elsewhere(inlet: Inlet) -> bool:
+    """Whether all who wait at a queue with room wait for another one that has none."""
+    return all(any(map(is_blocked, session.gates)) for session in inlet.waiting)  # type: ignore[attr-defined]
+
+
+def is_blocked(gate: Gate) -> bool:
+    """Whether nobody goes through: it is shut, or a commit that needs more room is first."""
+    return is_shut(gate) or is_behind_commit(gate)
+
+
+def is_behind_another(channel: Channel) -> bool:
+    """Whether a commit waits at the same gate as another channel's: nobody goes before the first one."""
+    others = (session for gate in channel.gates for session in gate.waiting if session is not channel)
+    return any(session.runs_at_gates for session in others)  # type: ignore[attr-defined]
+
+
+def lacks_room(channel: Channel) -> bool:
+    """Whether there is a gate that has no room for all that a commit brings."""
+    transaction = channel.committing
+    assert transaction is not None
+    return bool(transaction.closed_gates(channel, transaction.pieces(channel)))

@@ -1,0 +1,271 @@
+"""Who there is in the model, what everybody has been told, and what clients make of what they hear."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize
+
+from tests.frames import Event
+from tests.joined import Client, Node
+from tests.raw import JAVA
+
+SIZES = (0, 100, 9000, 20000)
+LARGEST = max(SIZES) + 32
+COUNT = {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4}
+BYTES = {"qpid.flow_stop_size": 60_000, "qpid.flow_resume_size": 20_000}
+BOTH = {
+    "qpid.flow_stop_count": 40, "qpid.flow_resume_count": 0, "qpid.flow_stop_size": 90_000,
+    "qpid.flow_resume_size": 60_000,
+}  # fmt: skip
+RING = {"x-max-length": 5}
+RATED = {"x-max-rate": 40, "x-rate-burst": "100 ms"}
+REFUSE = {"x-max-length": 6, "x-overflow": "reject-publish"}
+# What queues there are: their arguments and their shard (of two).
+KINDS: dict[str, tuple[dict[str, Any], int]] = {
+    "count": (COUNT, 0), "bytes": (BYTES, 1), "both": (BOTH, 1), "free": ({}, 0), "ring": (RING, 1),
+    "refuse": (REFUSE, 0), "paced": ({"x-pace-depth": 6}, 1), "rated": (RATED, 0),
+}  # fmt: skip
+# Fanout exchanges, and the kinds of queues that are bound to them.
+EXCHANGES = {
+    "some": ("count", "bytes", "free"), "marked": ("both", "count"), "metered": ("paced", "rated", "free"),
+    "all": ("count", "bytes", "both", "free", "ring", "refuse", "paced"),
+}  # fmt: skip
+CLIENTS = 4
+
+Id = tuple[int, int, int]
+"""A message: number of the client, of the channel, and of the publish."""
+
+
+@dataclass
+class Kept:
+    """A queue as the model has it; `born` is in the numbering of publishes, `born_at` in seconds of the node."""
+
+    name: str
+    kind: str
+    id: int
+    born: int
+    born_at: float
+    gone: bool = False
+
+
+@dataclass
+class Session:
+    """A channel as its client has it. `open` are deliveries by tag, as (queue, message), until their ack was read.
+
+    Of one with transactions (`tx`) what is `uncommitted` and `unsettled` (tags, and whether they are given back) is of
+    the one that has begun; `committing` are those whose commit is not answered.
+    """
+
+    client: Person
+    number: int
+    confirms: bool
+    tx: bool
+    published: int = 0
+    told: dict[int, bool] = field(default_factory=dict)
+    tags: dict[int, Id] = field(default_factory=dict)
+    next_tag: int = 1
+    open: dict[int, tuple[str, Id]] = field(default_factory=dict)
+    settled: set[int] = field(default_factory=set)
+    gets: list[str] = field(default_factory=list)
+    consumers: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    last: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    flows: bool = True
+    closing: bool = False
+    recovering: bool = False
+    uncommitted: list[Id] = field(default_factory=list)
+    unsettled: dict[int, bool] = field(default_factory=dict)
+    committing: list[tuple[list[Id], dict[int, bool]]] = field(default_factory=list)
+
+
+@dataclass
+class Person:
+    """One client, over all of its channels."""
+
+    number: int
+    client: Client
+    sessions: dict[int, Session] = field(default_factory=dict)
+    blocked: bool = False
+    next_channel: int = 1
+
+
+class World(RuleBasedStateMachine):
+    """The rules that need nobody to die. `losses` are those who died: then less is certain."""
+
+    losses = 0
+    stores = False
+    # What was delivered and needed no ack. If a shard dies before it has written that, it may come again, unmarked.
+    unacked_for_ever: AbstractSet[tuple[str, Id]] = frozenset()
+
+    @initialize(
+        acceptors=st.integers(1, 2),
+        shards=st.integers(1, 2),
+        memory=st.sampled_from([1 << 30, 1 << 30, 400_000]),
+        share=st.sampled_from([0, 0, 50, None]),
+        lanes=st.booleans(),
+    )
+    def start(self, acceptors: int, shards: int, memory: int, share: int | None, lanes: bool) -> None:
+        """Where `share` is not 0 queues may be left behind: then they are as deep as they are. Where there are `lanes`
+        some messages pass others, also in other queues that these go to.
+        """
+        flow = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consumer_window_bytes": 65536}
+        self.node = Node(acceptors, shards, flow, self.stores, memory_limit=memory)
+        self.share = share
+        self.lanes = lanes
+        if share is not None:
+            self.node.policy("share", "", {"flow-share": f"{share} %"}, "exchanges")
+        self.sent = 0
+        self.sent_at: dict[Id, int] = {}
+        self.bound_for: dict[Id, str] = {}
+        self.sizes: dict[Id, int] = {}
+        self.arrived: list[Id] = []
+        # Of transactions of whose end nobody has heard: each is done as a whole, or not at all.
+        self.undecided: list[list[Id]] = []
+        self.committed: set[Id] = set()
+        # The most messages and octets that one commit brought to the queues of a kind, and to all ("").
+        self.largest: dict[str, tuple[int, int]] = {}
+        self.seen: dict[tuple[str, Id], int] = defaultdict(int)
+        self.returned: dict[tuple[str, Id], int] = defaultdict(int)
+        # What may come as if it never had, in an order of its own: a shard died before it had written it down.
+        self.afresh: set[tuple[str, Id]] = set()
+        # Queues from which a client took without acknowledgement before it left.
+        self.leaky: set[str] = set()
+        # Queues that a policy has changed: depth and octets when that had arrived everywhere, None before.
+        self.changed: dict[str, tuple[int, int] | None] = {}
+        # Operators' stops by number: what must not grow while one holds (None: not everybody knows of it yet).
+        self.stops: dict[int, dict[str, int] | None] = {}
+        self.people: list[Person] = []
+        self.homes: dict[int, int] = {}
+        self.last_client = 0
+        self.last_tag = 0
+        self.queues: dict[str, Kept] = {}
+        for kind in KINDS:
+            self.declare(kind)
+        for _ in range(CLIENTS):
+            self.people.append(self.arrive())
+
+    def declare(self, kind: str) -> None:
+        """Make the queue of a kind, under a name that was never used."""
+        name = f"{kind}-{len(self.queues)}"
+        arguments, shard = KINDS[kind]
+        record = self.node.declare(name, min(shard, len(self.node.shards) - 1), self.stores, **arguments)
+        for exchange, kinds in EXCHANGES.items():
+            if kind in kinds:
+                self.node.bind(exchange, name)
+        self.queues[name] = Kept(name, kind, record.queue_id, self.sent, self.node.now)
+
+    def living(self) -> dict[str, Kept]:
+        return {kept.kind: kept for kept in self.queues.values() if not kept.gone}
+
+    def arrive(self) -> Person:
+        """A client with a channel that has confirms, one that has none, and one with transactions."""
+        self.last_client += 1
+        running = [index for index, _ in self.node.running_acceptors()]
+        acceptor = running[self.last_client % len(running)]
+        client = self.node.connect(acceptor, JAVA if self.last_client % 2 else {})
+        person = Person(self.last_client, client)
+        self.homes[person.number] = acceptor
+        client.on_event = lambda event: self.hear(person, event)
+        for confirms, tx in ((True, False), (False, False), (False, True)):
+            self.open(person, confirms, tx)
+        return person
+
+    def open(self, person: Person, confirms: bool, tx: bool) -> None:
+        number = person.next_channel
+        person.next_channel += 1
+        person.sessions[number] = Session(person, number, confirms, tx)
+        person.client.send("channel.open", number)
+        if confirms:
+            person.client.send("confirm.select", number)
+        if tx:
+            person.client.send("tx.select", number)
+
+    def session(self, which: int) -> Session:
+        sessions = [session for person in self.people for session in person.sessions.values() if not session.closing]
+        return sessions[which % len(sessions)]
+
+    # What clients hear
+
+    def hear(self, person: Person, event: Event) -> bool:
+        session = person.sessions.get(event.channel)
+        match event.name:
+            case "connection.blocked" | "connection.unblocked":
+                assert person.blocked != (event.name == "connection.blocked")
+                person.blocked = not person.blocked
+            case "channel.close" | "connection.close":
+                raise AssertionError(event)
+            case "channel.close-ok":
+                del person.sessions[event.channel]
+            case "basic.recover-ok" if session is not None:
+                # All that came before it has been given back, also what was on its way when it was asked for. A client
+                # that closes the channel meanwhile has not given it back another time.
+                session.recovering = False
+                self.all_given_back(session)
+            case _ if session is None or session.closing:
+                pass
+            case "basic.consume-ok":
+                session.asked.remove(session.consumers[event.consumer_tag])
+            case "basic.deliver":
+                self.delivered(session, session.consumers[event.consumer_tag], event)
+                if event.consumer_tag.startswith("no-ack"):
+                    session.open.pop(event.delivery_tag)
+            case "basic.get-ok":
+                queue = session.gets.pop(0)
+                self.delivered(session, queue.removeprefix("no-ack "), event)
+                if queue.startswith("no-ack "):
+                    session.open.pop(event.delivery_tag)
+            case "basic.get-empty":
+                session.gets.pop(0)
+            case "basic.ack" | "basic.nack":
+                self.confirmed(session, event)
+            case "channel.flow":
+                assert session.flows != event.active
+                session.flows = event.active
+                person.client.send("channel.flow-ok", event.channel, active=event.active)
+            case "basic.return":
+                raise AssertionError(event)
+            case _:
+                pass
+        return True
+
+    def confirmed(self, session: Session, event: Event) -> None:
+        """No confirm comes twice, none for what was not published."""
+        waiting = session.tags.keys() - session.told.keys()
+        tags = {tag for tag in waiting if tag <= event.delivery_tag} if event.multiple else {event.delivery_tag}
+        assert tags and tags <= waiting
+        session.told.update(dict.fromkeys(tags, event.name == "basic.ack"))
+
+    def delivered(self, session: Session, queue: str, event: Event) -> None:
+        """What arrives was meant for the queue, comes again only if it was given back, and in order otherwise."""
+        id = identity(event.body)
+        assert id in self.sent_at
+        assert self.bound_for[id] == queue.split("-")[0] or queue.split("-")[0] in EXCHANGES.get(self.bound_for[id], ())
+        if not self.losses:
+            assert self.seen[queue, id] <= self.returned[queue, id]
+            assert event.redelivered or not self.seen[queue, id] or (queue, id) in self.unacked_for_ever
+        self.seen[queue, id] += 1
+        assert event.delivery_tag == session.next_tag
+        session.next_tag += 1
+        session.open[event.delivery_tag] = queue, id
+        if not event.redelivered:
+            by = (str(event.arguments.get("consumer_tag", queue)), *id[:2])
+            in_turn = session.last.get(by, 0) < id[2] or self.losses or (queue, id) in self.afresh
+            assert in_turn or self.lanes
+            session.last[by] = max(id[2], session.last.get(by, 0))
+
+    def given_back(self, session: Session, tag: int) -> None:
+        self.returned[session.open.pop(tag)] += 1
+
+    def all_given_back(self, session: Session) -> None:
+        for tag in list(session.open):
+            self.given_back(session, tag)
+
+
+def identity(body: bytes) -> Id:
+    client, channel, number, _ = body.split(b" ", 3)
+    return int(client), int(channel), int(number)

@@ -1,0 +1,126 @@
+"""The outbox of a producer: order, bound, tags, what is sent again after a loss."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from penstock.client.errors import Unroutable
+from penstock.client.outbox import Message, Outbox
+
+
+def message(number: int, octets: int = 10) -> Message:
+    return Message(bytes(octets), "", "q", {"message_id": str(number)}, True, Future())
+
+
+def ids(messages: list[Message]) -> list[str]:
+    return [each.message_id for each in messages]
+
+
+def test_what_was_under_way_is_sent_again_in_front_and_in_order() -> None:
+    outbox = Outbox(10, 1000)
+    for number in range(3):
+        outbox.add(message(number))
+    assert [tag for tag, _ in outbox.publish()] == [1, 2, 3]
+    outbox.add(message(3))
+    assert ids(outbox.settle(1, multiple=False)) == ["0"]
+    assert outbox.lost(blame=False) is None
+    again = [(tag, each.message_id, each.sent) for tag, each in outbox.publish()]
+    assert again == [(1, "1", 2), (2, "2", 2), (3, "3", 1)]
+
+
+def test_one_that_closes_the_channel_is_found() -> None:
+    """Those that were under way go one at a time; what came later waits behind them."""
+    outbox = Outbox(10, 1000)
+    for number in range(3):
+        outbox.add(message(number))
+    list(outbox.publish())
+    assert outbox.lost(blame=True) is None
+    outbox.add(message(3))
+    assert [each.message_id for _, each in outbox.publish()] == ["0"]
+    assert not list(outbox.publish())
+    outbox.settle(1, multiple=False)
+    assert [each.message_id for _, each in outbox.publish()] == ["1"]
+    culprit = outbox.lost(blame=True)
+    assert culprit and culprit.message_id == "1"
+    assert [each.message_id for _, each in outbox.publish()] == ["2"]
+    outbox.settle(1, multiple=False)
+    assert [each.message_id for _, each in outbox.publish()] == ["3"]
+    assert outbox.octets == 10
+
+
+def test_one_more_message_of_any_size() -> None:
+    outbox = Outbox(10, 100)
+    outbox.add(message(0, octets=99))
+    assert not outbox.full
+    outbox.add(message(1, octets=5000))
+    assert outbox.full
+    list(outbox.publish())
+    outbox.settle(2, multiple=True)
+    assert not outbox.full and outbox.octets == 0
+
+
+def test_a_return_belongs_to_the_first_message_of_that_id() -> None:
+    outbox = Outbox(10, 100)
+    outbox.add(message(0))
+    outbox.add(message(0))
+    list(outbox.publish())
+    outbox.returned("0", Unroutable(312, "NO_ROUTE", "", "q", {}))
+    first, second = outbox.settle(2, multiple=True)
+    assert first.returned and not second.returned
+
+
+class Life(RuleBasedStateMachine):
+    """Every message is settled once, or is still there; those that are there keep their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outbox = Outbox(20, 10_000)
+        self.added = 0
+        self.settled: list[int] = []
+        self.under_way: dict[int, int] = {}
+
+    @rule(octets=st.integers(0, 900))
+    def add(self, octets: int) -> None:
+        if not self.outbox.full:
+            self.outbox.add(message(self.added, octets))
+            self.added += 1
+
+    @rule(count=st.integers(1, 30))
+    def publish(self, count: int) -> None:
+        for _, (tag, each) in zip(range(count), self.outbox.publish(), strict=False):
+            self.under_way[tag] = int(each.message_id)
+
+    @rule(data=st.data(), multiple=st.booleans())
+    def settle(self, data: st.DataObject, multiple: bool) -> None:
+        if self.under_way:
+            tag = data.draw(st.sampled_from(sorted(self.under_way)))
+            found = self.outbox.settle(tag, multiple)
+            gone = [t for t in self.under_way if t == tag or (multiple and t < tag)]
+            expected = [self.under_way.pop(t) for t in sorted(gone)]
+            assert [int(each.message_id) for each in found] == expected
+            self.settled += expected
+
+    @rule(blame=st.booleans())
+    def lose(self, blame: bool) -> None:
+        culprit = self.outbox.lost(blame)
+        assert bool(culprit) == (blame and len(self.under_way) == 1)
+        if culprit:
+            self.settled.append(int(culprit.message_id))
+        self.under_way.clear()
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        assert len(set(self.settled)) == len(self.settled)
+        assert len(self.outbox) == self.added - len(self.settled)
+        assert list(self.under_way.values()) == sorted(self.under_way.values())
+
+    def teardown(self) -> None:
+        left = [int(each.message_id) for each in self.outbox.clear()]
+        assert sorted(left + self.settled) == list(range(self.added))
+        assert left == sorted(left) and self.outbox.octets == 0
+
+
+TestLife = Life.TestCase

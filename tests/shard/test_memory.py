@@ -1,0 +1,102 @@
+"""A shard's memory: what is in it goes to disk before producers are held for want of it, wherever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.joined import Client, Node, open_channel
+from tests.shard.steps import drain, pass_ms, publish, recount
+
+MEMORY = 500_000
+SIZE = 1000
+COUNT = 600
+"""Messages: more than there is memory for."""
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node(stores=True, memory_limit=MEMORY) as node:
+        yield node
+
+
+def numbered(count: int, size: int = SIZE) -> list[bytes]:
+    return [b"%d " % number + bytes(size) for number in range(count)]
+
+
+def fill(client: Client, queue: str, bodies: list[bytes], at_once: int = 20, **properties: object) -> None:
+    for at in range(0, len(bodies), at_once):
+        publish(client, queue, *bodies[at : at + at_once], **properties)
+
+
+def has_room(node: Node) -> bool:
+    """Whether producers go on, with some way to go."""
+    shard = node.shard(0)
+    return not shard.gate.room.saturated and shard.weight <= MEMORY * 70 // 100
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 2}])
+def test_what_consumers_have_in_hand_leaves_room(node: Node, persistent: bool, arguments: dict[str, int]) -> None:
+    """A consumer may wait for a confirm before it acks."""
+    node.declare("q", durable=True, **arguments)
+    node.declare("other", durable=True)
+    publisher, consumer = open_channel(node), open_channel(node)
+    consumer.call("basic.consume", 1, queue="q")
+    bodies = numbered(COUNT)
+    fill(publisher, "q", bodies, delivery_mode=2 if persistent else 1)
+    assert consumer.names(1) == ["basic.deliver"] * COUNT
+    assert has_room(node)
+    publish(publisher, "other", b"marker")
+    assert drain(open_channel(node), "other") == [b"marker"]
+    events = [consumer.take("basic.deliver", 1) for _ in range(COUNT)]
+    assert [event.body for event in events] == bodies
+    for event in events[::2]:
+        consumer.send("basic.ack", 1, delivery_tag=event.delivery_tag)
+    node.settle()
+    recount(node, "q")
+    assert has_room(node)
+    consumer.call("basic.recover", 1, requeue=True)
+    node.settle()
+    assert [consumer.take("basic.deliver", 1).body for _ in range(COUNT // 2)] == bodies[1::2]
+    consumer.send("basic.ack", 1, delivery_tag=0, multiple=True)
+    node.settle()
+    recount(node, "q")
+    state = node.state("q")
+    assert (state.depth, state.contents.paged, state.weight, node.shard(0).weight) == (0, 0, 0, 0)
+    assert node.shard(0).journal.octets == 0
+
+
+def test_what_came_back_leaves_room(node: Node) -> None:
+    node.declare("q", durable=True)
+    publisher, consumer = open_channel(node), open_channel(node)
+    consumer.call("basic.consume", 1, queue="q")
+    bodies = numbered(COUNT)
+    fill(publisher, "q", bodies)
+    consumer.call("channel.close", 1, code=200, text="", class_id=0, method_id=0)
+    node.settle()
+    assert node.state("q").contents.ready == COUNT
+    assert has_room(node)
+    assert drain(open_channel(node), "q") == bodies
+    recount(node, "q")
+
+
+def test_heads_of_many_queues_leave_room(node: Node) -> None:
+    """Messages of which a few are all the memory there is."""
+    names = [f"q{number}" for number in range(20)]
+    publisher, consumer = open_channel(node), open_channel(node)
+    consumer.call("basic.qos", 1, prefetch_count=1)
+    for name in names:
+        node.declare(name, durable=True)
+        consumer.call("basic.consume", 1, queue=name)
+    bodies = numbered(10, 70_000)
+    for name in names:
+        fill(publisher, name, bodies, 1)
+    for _ in range(100):
+        pass_ms(node, 100)
+        publisher.read()
+    assert not publisher.unread
+    assert has_room(node)
+    for name in names:
+        assert node.state(name).depth == 10
