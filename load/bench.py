@@ -1,4 +1,4 @@
-"""Benchmarks of what the message path does not show, for one broker or two in turn (A B A B …): `python -m load.bench`.
+"""Benchmarks for one broker or two in turn (A B A B …): `python -m load.bench`.
 
 Absolute figures on a shared machine mean little; the ratio B/A of one run is what counts.
 """
@@ -16,7 +16,10 @@ import typer
 
 from load.churn import churn
 from load.idle import idle
+from load.latency import Pace, latency
 from load.target import Target
+from load.throughput import Shape, throughput
+from load.wire import Wire
 
 WIDTH = 12
 
@@ -46,16 +49,56 @@ def run_churn(target: Target, pid: int | None, options: Options) -> dict[str, An
 
 
 def run_idle(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
-    if pid is None:
-        raise ValueError("the row idle needs the broker's process id")
+    assert pid is not None
     return idle(target, pid, options.connections)
 
 
+def flow(**shape: Any) -> Row:
+    """Messages a second."""
+
+    def run(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
+        return throughput(target, pid, options.seconds, Shape(**shape))
+
+    return Row("messages_per_second", True, statistics.median, needs_pid=False, run=run)
+
+
+def delay(figure: str, rate: float, **shape: Any) -> Row:
+    """Milliseconds from a write to a delivery, each producer at that rate."""
+
+    def run(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
+        return latency(target, pid, options.seconds, Pace(Shape(burst=1, **shape), rate))
+
+    return Row(figure, False, statistics.median, needs_pid=False, run=run)
+
+
 ROWS = {
+    "tiny": flow(size=16),
+    "1k": flow(size=1024),
+    "ack": flow(size=256, prefetch=1000),
+    "confirm-ack": flow(size=1024, prefetch=1000, confirm=True),
+    "durable": flow(size=1024, producers=2, consumers=2, queues=2, prefetch=1000, confirm=True, persistent=True),
+    "queues": flow(size=256, producers=4, consumers=4, queues=4),
+    "fanout": flow(size=256, consumers=5, queues=5, fanout=True),
+    "writers": flow(size=256, producers=100, consumers=5, queues=5, burst=1, prefetch=200),
+    "backlog": flow(size=256, consumers=0),
+    "64k": flow(size=65536, burst=2),
+    "latency-p50": delay("p50_ms", 2000, size=256),
+    "latency-p99": delay("p99_ms", 1000, size=256, producers=4, consumers=4, queues=4, prefetch=100),
     "churn": Row("connections_per_second", True, statistics.median, needs_pid=False, run=run_churn),
     # not the median: memory a broker took once it keeps, so that only the first run on a fresh one shows the cost
     "idle": Row("cost_mib", False, max, needs_pid=True, run=run_idle),
 }
+
+
+def check(chosen: list[str], target: Target, pid: int | None) -> None:
+    """ValueError if a row cannot be run without the broker's process id, ConnectionError if the broker is not there."""
+    for name in chosen:
+        if ROWS[name].needs_pid and pid is None:
+            raise ValueError(f"the row {name} needs the broker's process id")
+    try:
+        Wire(target).close()
+    except OSError as error:
+        raise ConnectionError(f"{target}: {error}") from None
 
 
 def measure(row: Row, brokers: dict[str, tuple[Target, int | None]], options: Options, runs: int) -> dict[str, Any]:
@@ -95,12 +138,14 @@ def bench(
     b: Annotated[str | None, typer.Option(help="AMQP URL of another broker, run in turn with it")] = None,
     b_pid: Annotated[int | None, typer.Option(help="its parent process")] = None,
     runs: Annotated[int, typer.Option(min=1, help="how often each row is run on each broker")] = 3,
-    seconds: Annotated[float, typer.Option(min=0.1, help="how long one run of churn takes")] = 4.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="how long one run takes, but for idle")] = 4.0,
     concurrency: Annotated[int, typer.Option(min=1, help="client processes of churn")] = 4,
     connections: Annotated[int, typer.Option(min=1, help="connections of idle")] = 2000,
     json_file: Annotated[Path | None, typer.Option("--json", help="write every run's figures here")] = None,
 ) -> None:
-    """Measure connections: churn (opened and closed a second) and idle (memory of many that do nothing)."""
+    """Measure throughput and latency in shapes that people have, and connections: churn (opened and closed a second)
+    and idle (memory of many that do nothing).
+    """
     options = Options(seconds, concurrency, connections)
     report: dict[str, Any] = {}
     try:
@@ -112,6 +157,8 @@ def bench(
         ]
         if unknown := sorted(set(chosen) - set(ROWS)):
             raise ValueError(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
+        for target, pid in brokers.values():
+            check(chosen, target, pid)
         typer.echo(line("row", "A", "B", "B/A"))
         for name in chosen:
             report[name] = measure(ROWS[name], brokers, options, runs)

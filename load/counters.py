@@ -15,82 +15,98 @@ from typing import Any, Literal, NamedTuple
 from load.ranges import RangeSet
 
 Sum = Literal[
-    "published",
-    "published_bytes",
     "confirmed",
     "nacked",
-    "returned",
     "received",
     "received_bytes",
     "redelivered",
     "duplicated",
     "reordered",
     "unstamped",
-    "flow_stops",
-    "flow_stopped_seconds",
-    "blocked",
-    "blocked_seconds",
 ]
+
+Wait = Literal["stopped", "confirms", "writing"]
+"""What a publisher waited for: that a stop it obeys ends, confirms, room in the socket."""
+
+COPY_SHIFT = 32
+
+
+def stream_of(producer: int, copy: int = 0) -> int:
+    """The messages of a producer (32 bits) in one of the queues that get a copy of them, numbered from 0."""
+    return copy << COPY_SHIFT | producer
 
 
 class Stop(NamedTuple):
-    """One time a publisher was told to stop: CLOCK_MONOTONIC seconds, and by which method."""
+    """One time a publisher was told to stop: CLOCK_MONOTONIC seconds, by which method, which class of user it is, and
+    which queues it publishes to.
+    """
 
     began: float
     ended: float
     told_by: Literal["FLOW", "BLOCKED"]
+    user: str = ""
+    queues: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        return self.ended - self.began
 
 
 @dataclass(slots=True)
 class Tally:
-    """Sums, and per producer which sequence numbers were published, confirmed and received."""
+    """Sums, per class of publishers what they published and waited for, and per stream which sequence numbers were
+    confirmed and received.
+    """
 
     sums: defaultdict[Sum, float] = field(default_factory=lambda: defaultdict(float))
-    published: Counter[int] = field(default_factory=Counter)
+    published: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    """Messages by class of user and producer."""
+    waits: defaultdict[str, defaultdict[Wait, float]] = field(default_factory=lambda: defaultdict(_seconds))
+    """Seconds by class of user and what they waited for, added up over its users while they wait."""
     confirmed: dict[int, RangeSet] = field(default_factory=dict)
     received: dict[int, RangeSet] = field(default_factory=dict)
     received_again: dict[int, RangeSet] = field(default_factory=dict)
     stops: list[Stop] = field(default_factory=list)
 
-    def note_confirmed(self, producer: int, first: int, end: int) -> None:
-        """A broker confirmed sequences first … end-1 of a producer."""
-        self.confirmed.setdefault(producer, RangeSet()).add(first, end)
+    @property
+    def published_total(self) -> int:
+        return sum(producers.total() for producers in self.published.values())
+
+    def note_confirmed(self, producer: int, first: int, end: int, copies: int = 1) -> None:
+        """A broker confirmed sequences first … end-1 of a producer, of which so many queues get a copy each."""
+        for copy in range(copies):
+            self.confirmed.setdefault(stream_of(producer, copy), RangeSet()).add(first, end)
         self.sums["confirmed"] += end - first
 
-    def note_received(self, producer: int, sequence: int, redelivered: bool) -> None:
+    def note_received(self, stream: int, sequence: int, redelivered: bool) -> None:
         """A consumer got a message. Only one that is not marked redelivered can be a duplicate."""
         if redelivered:
-            self.received_again.setdefault(producer, RangeSet()).add(sequence, sequence + 1)
+            self.received_again.setdefault(stream, RangeSet()).add(sequence, sequence + 1)
             self.sums["redelivered"] += 1
         else:
-            known = self.received.setdefault(producer, RangeSet())
+            known = self.received.setdefault(stream, RangeSet())
             self.sums["duplicated"] += known.add(sequence, sequence + 1)
 
     def note_stop(self, stop: Stop) -> None:
         """A publisher that was told to stop may go on again."""
         self.stops.append(stop)
-        if stop.told_by == "FLOW":
-            self.sums["flow_stops"] += 1
-            self.sums["flow_stopped_seconds"] += stop.ended - stop.began
-        else:
-            self.sums["blocked"] += 1
-            self.sums["blocked_seconds"] += stop.ended - stop.began
 
     def lost(self) -> dict[int, RangeSet]:
-        """Per producer, what was confirmed and never received."""
+        """Per stream, what was confirmed and never received."""
         missing = {}
-        for producer, confirmed in self.confirmed.items():
-            arrived = RangeSet(self.received.get(producer, ()))
-            arrived.update(self.received_again.get(producer, RangeSet()))
+        for stream, confirmed in self.confirmed.items():
+            arrived = RangeSet(self.received.get(stream, ()))
+            arrived.update(self.received_again.get(stream, RangeSet()))
             if left := confirmed.minus(arrived):
-                missing[producer] = left
+                missing[stream] = left
         return missing
 
     def take(self) -> dict[str, Any]:
         """Everything counted since the last call, as plain lists and dicts, and start from nothing again."""
         report = {
             "sums": dict(self.sums),
-            "published": list(self.published.items()),
+            "published": [(user, list(producers.items())) for user, producers in self.published.items()],
+            "waits": [(user, dict(waits)) for user, waits in self.waits.items()],
             "confirmed": _plain(self.confirmed),
             "received": _plain(self.received),
             "received_again": _plain(self.received_again),
@@ -103,24 +119,32 @@ class Tally:
         """Add what another process took. Messages two of them received count as duplicated here."""
         for name, value in report["sums"].items():
             self.sums[name] += value
-        self.published.update(dict(report["published"]))
+        for user, producers in report["published"]:
+            self.published[user].update(dict(producers))
+        for user, waits in report["waits"]:
+            for name, seconds in waits.items():
+                self.waits[user][name] += seconds
         _merge(self.confirmed, report["confirmed"])
         self.sums["duplicated"] += _merge(self.received, report["received"])
         _merge(self.received_again, report["received_again"])
-        self.stops.extend(Stop(*stop) for stop in report["stops"])
+        self.stops.extend(Stop(*stop)._replace(queues=tuple(stop[-1])) for stop in report["stops"])
 
     def clear(self) -> None:
         """Forget everything: a new test starts."""
         for counted in (
-            self.sums, self.published, self.confirmed, self.received, self.received_again, self.stops
+            self.sums, self.published, self.waits, self.confirmed, self.received, self.received_again, self.stops
         ):  # fmt: skip
             counted.clear()
 
 
+def _seconds() -> defaultdict[Wait, float]:
+    return defaultdict(float)
+
+
 def _plain(sets: Mapping[int, RangeSet]) -> list[tuple[int, list[tuple[int, int]]]]:
-    return [(producer, list(ranges)) for producer, ranges in sets.items()]
+    return [(stream, list(ranges)) for stream, ranges in sets.items()]
 
 
 def _merge(into: dict[int, RangeSet], plain: list[tuple[int, list[tuple[int, int]]]]) -> int:
     """Returns how many sequence numbers were in both."""
-    return sum(into.setdefault(producer, RangeSet()).update(RangeSet(ranges)) for producer, ranges in plain)
+    return sum(into.setdefault(stream, RangeSet()).update(RangeSet(ranges)) for stream, ranges in plain)

@@ -190,7 +190,7 @@ class Consumer:
     def run(self, ending: Event) -> None:
         """Until `stop` of the process."""
         self.session.consume(
-            self.load.queue, self.load.prefetch, lambda method, body: self._waiting.append((method, body))
+            self.load.queue, self.load.prefetch, lambda method, _properties, body: self._waiting.append((method, body))
         )
         handled_at = time.monotonic()  # as if all messages had been handled at exactly the rate
         while True:

@@ -1,37 +1,36 @@
 """Load for an AMQP 0-9-1 broker, with Locust: `locust -f load/locustfile.py --host amqp://127.0.0.1`.
 
-This file ties the parts to Locust's events: users (`users.py`), counters across `--processes` (`counters.py`,
-`workers.py`), the depth probe (`probe.py`) and, when all is over, the verdict (`verdict.py`), which becomes the exit
-code. See `docs/load-testing.md`.
+This file ties the parts to Locust's events: users (`users/`), counters across `--processes` (`counters.py`,
+`workers.py`), the run that is observed and judged (`run.py`, `verdict.py`) and gives the exit code, scenarios
+(`shape.py`), the tab in the UI (`web.py`). See `docs/load-testing.md`.
 """
 
 from __future__ import annotations
 
 import logging
+import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import gevent
 from locust import events
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import WorkerRunner
-from pika import exceptions
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # Locust knows this file only, not where it belongs
 
-from load import probe
+from load import web
 from load.options import LoadOptions, add_arguments, target_of
-from load.users import BlockedAwarePublisher, Consumer, IgnoringPublisher, ObeyingPublisher, tally
-from load.verdict import Observed, judge
+from load.run import Run
+from load.shape import Scenario
+from load.users import PATTERNS, USERS, AmqpUser, Publisher, attendance, consumer_counts, tally, unacked
 from load.workers import Workers
 
-__all__ = ["BlockedAwarePublisher", "Consumer", "IgnoringPublisher", "ObeyingPublisher"]
+globals().update({user.__name__: user for user in USERS})  # Locust looks for classes among the names of this file
 
-MESSAGES_SECONDS = 0.1
 STOP_SECONDS = 10.0
 """How long users may take to end when the test is over: with less than that they are killed between two frames."""
 
@@ -39,16 +38,14 @@ log = logging.getLogger("load")
 logging.getLogger("pika").setLevel(logging.CRITICAL)  # its errors reach us as exceptions, and Locust as failures
 
 
-class Run:
-    """One test, from start to stop, as the process sees it that judges (the only one, or the master)."""
+class Parts:
+    """What outlives one test: the connection to the workers; and the run that is on, or was last."""
 
     workers: Workers
-    depth: probe.DepthProbe | None = None
-    options: LoadOptions | None = None
-    heard_all: bool = True
+    run: Run | None = None
 
 
-run = Run()
+parts = Parts()
 
 
 def declare_arguments(parser: LocustArgumentParser) -> None:
@@ -56,52 +53,99 @@ def declare_arguments(parser: LocustArgumentParser) -> None:
 
 
 def check_options(environment: Environment, **_: object) -> None:
-    """Refuse what cannot work before anything is started."""
+    """Refuse what cannot work before anything is started, and choose who takes part."""
+    parsed = environment.parsed_options
+    assert parsed is not None
     try:
-        options = LoadOptions.of(environment.parsed_options)
+        options = LoadOptions.of(parsed)
         target_of(environment.host)
+        if not (parsed.user_classes or parsed.class_picker or isinstance(environment.runner, WorkerRunner)):
+            environment.user_classes[:] = chosen(options)
+        check_count(environment, options)
+        check_marks(environment, options)
     except ValueError as error:
         log.error("%s", error)
         sys.exit(2)
-    run.workers = Workers(environment)
-    Consumer.fixed_count = options.consumers
+    parts.workers = Workers(environment, send_consumers)
+    for consumer, count in consumer_counts(options).items():
+        consumer.fixed_count = count
     if not environment.stop_timeout:
         environment.stop_timeout = STOP_SECONDS
+    if options.scenario != "constant" and not isinstance(environment.runner, WorkerRunner):
+        environment.shape_class = Scenario(environment, options, parts.workers)
+        environment.shape_class.runner = environment.runner
+    web.extend(environment, tally, lambda: parts.run.section() if parts.run else "")
+
+
+def interrupt_only_main(environment: Environment, **_: object) -> None:
+    """Ctrl-C ends Locust's main greenlet, as Locust expects it. Of itself it ends whichever runs: a user that it hits
+    would keep its connection, and what is unacknowledged there would be missing in the end.
+    """
+    gevent.signal_handler(signal.SIGINT, gevent.kill, gevent.getcurrent(), KeyboardInterrupt)
+
+
+def chosen(options: LoadOptions) -> list[type[AmqpUser]]:
+    """The users of the patterns, each class once."""
+    users: dict[type[AmqpUser], None] = {}
+    counts = consumer_counts(options)
+    for name in options.patterns:
+        users |= dict.fromkeys(PATTERNS[name].publishers)
+        if counts[PATTERNS[name].consumer]:  # of a class with a fixed count of 0 Locust would make any number
+            users[PATTERNS[name].consumer] = None
+    return list(users)
+
+
+def check_count(environment: Environment, options: LoadOptions) -> None:
+    """ValueError if consumers are all there would be: Locust makes them first."""
+    parsed = environment.parsed_options
+    assert parsed is not None
+    consumers = sum(count for user, count in consumer_counts(options).items() if user in environment.user_classes)
+    publishers = [user for user in environment.user_classes if issubclass(user, Publisher)]
+    if parsed.headless and not isinstance(environment.runner, WorkerRunner) and publishers:
+        users = parsed.num_users or 1
+        if users <= consumers:
+            raise ValueError(f"-u {users} leaves nobody to publish: {consumers} of the users consume")
+
+
+def check_marks(environment: Environment, options: LoadOptions) -> None:
+    """ValueError if it cannot be seen whether queues have room: their depth is seen without what is unacknowledged."""
+    most = max(unacked(amqp_users(environment), options).values(), default=0)
+    if options.max_resume_seconds and options.resume_count < most:
+        raise ValueError(
+            f"--max-resume-seconds needs a --resume-count of {most} or more, or a smaller --prefetch: "
+            "that many messages may be unacknowledged"
+        )
+
+
+def amqp_users(environment: Environment) -> list[type[AmqpUser]]:
+    return [user for user in environment.user_classes if issubclass(user, AmqpUser)]
+
+
+def send_consumers(away: bool) -> None:
+    attendance.away = away
 
 
 def start_observing(environment: Environment, **_: object) -> None:
     tally.clear()
+    send_consumers(away=False)
     if isinstance(environment.runner, WorkerRunner):
         return
-    run.options = LoadOptions.of(environment.parsed_options)
-    target = target_of(environment.host)
-    try:
-        probe.prepare(target, run.options.queue, run.options.queue_arguments)
-    except (exceptions.AMQPError, OSError) as error:
-        log.error("%s cannot be used: %r", target, error)
-    run.depth = probe.DepthProbe(target, run.options.queue)
-    run.depth.start()
-    if run.options.messages:
-        threading.Thread(target=end_after, args=(environment, run.options.messages), daemon=True).start()
-
-
-def end_after(environment: Environment, messages: int) -> None:
-    """End the run when so many messages were received. In a thread, which under Locust is a greenlet."""
-    runner, depth = environment.runner, run.depth
-    while runner is not None and run.depth is depth:
-        if tally.sums["received"] >= messages:
-            (runner.stop if environment.web_ui else runner.quit)()
-            return
-        time.sleep(MESSAGES_SECONDS)
+    users = amqp_users(environment)
+    roles = {user.__name__: user.role for user in users if issubclass(user, Publisher)}
+    parts.run = Run(environment, tally, unacked(users, LoadOptions.of(environment.parsed_options)), roles)
+    parts.run.begin()
 
 
 def hear_workers(environment: Environment, **_: object) -> None:
-    run.heard_all = run.workers.stop_all()
+    heard_all = parts.workers.stop_all()
+    if parts.run is not None:
+        parts.run.heard_all = heard_all
 
 
 def stop_observing(environment: Environment, **_: object) -> None:
-    if run.depth is not None:
-        run.depth.stop()
+    parts.workers.restore_users()
+    if parts.run is not None:
+        parts.run.end()
 
 
 def report(client_id: str, data: dict[str, Any]) -> None:
@@ -113,58 +157,20 @@ def add_report(client_id: str, data: Mapping[str, Any]) -> None:
 
 
 def conclude(environment: Environment, **_: object) -> None:
-    """Empty the queue, judge, and set the exit code. Listeners of `quitting` run in reverse order, so by now a master
-    has stopped all users and collected the last reports; users of this process may still be at it (Ctrl-C).
+    """Judge, and set the exit code. Listeners of `quitting` run in reverse order, so by now a master has stopped all
+    users and collected the last reports; users of this process may still be at it (Ctrl-C).
     """
-    if environment.runner is None or isinstance(environment.runner, WorkerRunner) or run.options is None:
+    if environment.runner is None or parts.run is None:
         return
     environment.runner.stop()
-    failures = environment.stats.total.num_failures + clear_queue(environment, run.options)
-    if not run.heard_all:
-        log.error("a worker did not answer, its counts are missing")
-        failures += 1
-    latency = environment.stats.entries.get((run.options.queue, "END-TO-END"))
-    observed = Observed(
-        tally=tally,
-        depths=run.depth.depths if run.depth else [],
-        failures=failures,
-        end_to_end_p99_ms=latency.get_response_time_percentile(0.99) if latency else 0.0,
-    )
-    print_sums(environment)
-    findings = list(judge(run.options, observed))
-    for finding in findings:
-        print(f"{'ok  ' if finding.good else 'FAIL'}  {finding.what}: {finding.found}")
-    environment.process_exit_code = 0 if all(finding.good for finding in findings) else 1
-
-
-def clear_queue(environment: Environment, options: LoadOptions) -> int:
-    """Drain and delete the queue; returns 1 if that failed."""
-    target = target_of(environment.host)
-    try:
-        if options.verify == "yes":
-            left = probe.drain(target, options.queue, tally, options.drain_seconds)
-            print(f"\nleft in the queue at the end: {left:,}")
-        probe.remove(target, options.queue)
-    except (exceptions.AMQPError, OSError) as error:
-        log.error("the queue could not be emptied and deleted: %r", error)
-        return 1
-    return 0
-
-
-def print_sums(environment: Environment) -> None:
-    """Messages, where Locust's table has batches."""
-    seconds = max(environment.stats.last_request_timestamp or 0, 0) - environment.stats.start_time
-    for name in ("published", "confirmed", "received"):
-        print(f"{name:>24}: {tally.sums[name]:>12,.0f}  {tally.sums[name] / max(seconds, 1):>10,.0f}/s")
-    for name, value in sorted(tally.sums.items()):
-        if name not in ("published", "confirmed", "received") and value:
-            print(f"{name.replace('_', ' '):>24}: {value:>12,.6g}")
+    environment.process_exit_code = 0 if parts.run.conclude() else 1
 
 
 # Locust does not type its hooks
 LISTENERS: tuple[tuple[Any, Callable[..., None]], ...] = (
     (events.init_command_line_parser, declare_arguments),
     (events.init, check_options),
+    (events.init, interrupt_only_main),
     (events.test_start, start_observing),
     (events.test_stopping, hear_workers),
     (events.test_stop, stop_observing),

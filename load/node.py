@@ -14,7 +14,7 @@ from load.target import Target
 from penstock.gauges import Gauges
 
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 STOP_SECONDS = 12.0
 POINTER_FILE = "running.json"
 """In the data directory, while a node runs on it: where its gauges are."""
@@ -37,21 +37,25 @@ class FlowState(NamedTuple):
 
 
 class LocalNode:
-    """`penstock serve` on a free port of 127.0.0.1, from `with` to its end. Data and log are in `directory`."""
+    """`penstock serve` on a free port of 127.0.0.1, from `with` to its end. Data and log are in `directory`.
 
-    def __init__(self, directory: Path) -> None:
-        self._data = directory / "data"
+    `options` are more of the command's, as `--shards`, `2`.
+    """
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.data = directory / "data"
+        self._options = options
         self.log_file = directory / "broker.log"
         self._slots: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         """Start and wait until it is ready. NotStarted if it is not."""
-        command = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(self._data)]
+        command = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(self.data), *self._options]
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
         try:
             self.target = self._wait_ready()
-            self._gauges = Gauges.open(gauges_file(self._data), writable=False)
+            self._gauges = Gauges.open(gauges_file(self.data), writable=False)
         except BaseException:
             self._stop()
             raise
@@ -60,6 +64,10 @@ class LocalNode:
     def __exit__(self, *_: object) -> None:
         self._gauges.close()
         self._stop()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def flow_state(self, queue: str) -> FlowState | None:
         """How the queue (of any vhost) is by now; None while there is none of that name."""

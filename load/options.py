@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from load.payload import HEAD_SIZE
+from load.scenarios import SCENARIOS
 from load.target import Target
 
 if TYPE_CHECKING:  # importing locust replaces the sockets of the whole process, which only Locust's own may do
@@ -13,19 +14,34 @@ if TYPE_CHECKING:  # importing locust replaces the sockets of the whole process,
 
 YesNo = Literal["yes", "no"]
 QUEUE_NAME_MAX = 200
+SUBSCRIBERS_MAX = 100
+
+PATTERNS = ("work-queue", "bursty", "slow-consumer", "churn", "pub-sub", "rpc", "celery")
+"""Names of `load.users.PATTERNS`, which is not imported here for the sake of those who do not want Locust."""
+PATTERN_HELP = f"{', '.join(PATTERNS)}; several with commas between"
+SCENARIO_HELP = ", ".join(SCENARIOS)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """One field per argument (see `add_arguments` for their meaning), checked."""
 
+    pattern: str
+    scenario: str
     queue: str
     size: int
     batch: int
     publish_rate: float
     confirm: YesNo
+    burst: int
+    pause_seconds: float
     consumers: int
     consumer_rate: float
+    slow_rate: float
+    subscribers: int
+    slow_subscribers: int
+    call_seconds: float
+    task_ms: float
     prefetch: int
     stop_count: int
     resume_count: int
@@ -36,16 +52,31 @@ class LoadOptions:
     max_resume_seconds: float
     max_end_to_end_ms: float
     min_fairness: float
+    min_rate: float
 
     @classmethod
     def of(cls, parsed: Any) -> LoadOptions:
         """From Locust's parsed options. ValueError names what cannot be."""
         options = cls(**{field.name: getattr(parsed, field.name) for field in fields(cls)})
         wrong = (
+            (not set(options.patterns) <= set(PATTERNS), f"--pattern must be of {PATTERN_HELP}"),
+            (options.scenario not in SCENARIOS, f"--scenario must be one of {SCENARIO_HELP}"),
             (not options.queue or len(options.queue) > QUEUE_NAME_MAX, "--queue needs a name, not a longer one"),
             (options.size < HEAD_SIZE, f"--size must be at least {HEAD_SIZE}: a message carries time and sequence"),
             (options.batch < 1, "--batch must be at least 1"),
             (options.prefetch < 1 or options.prefetch > 65535, "--prefetch must be from 1 to 65535"),
+            (options.burst < 1, "--burst must be at least 1"),
+            (options.consumers < 0, "--consumers must not be negative"),
+            (
+                not 1 <= options.subscribers <= SUBSCRIBERS_MAX,
+                f"--subscribers must be from 1 to {SUBSCRIBERS_MAX}",
+            ),
+            (
+                not 0 <= options.slow_subscribers <= options.subscribers,
+                "--slow-subscribers must not be more than --subscribers",
+            ),
+            (options.slow_rate <= 0, "--slow-rate must be above 0"),
+            (options.call_seconds <= 0, "--call-seconds must be above 0"),
             (options.resume_count > options.stop_count, "--resume-count must not be above --stop-count"),
             (
                 options.verify == "yes" and options.confirm == "no",
@@ -62,6 +93,10 @@ class LoadOptions:
         return options
 
     @property
+    def patterns(self) -> list[str]:
+        return self.pattern.split(",")
+
+    @property
     def queue_arguments(self) -> dict[str, int]:
         """Arguments of queue.declare: the marks, in Qpid's names. Brokers that do not know them ignore them."""
         if not self.stop_count:
@@ -75,33 +110,49 @@ def add_arguments(parser: LocustArgumentParser) -> None:
 
     def add(name: str, default: object, text: str, **more: Any) -> None:
         flag = name.replace("_", "-")
-        kind = more.pop("type", type(default))
-        group.add_argument(f"--{flag}", env_var=f"LOAD_{name.upper()}", type=kind, default=default, help=text, **more)
+        in_ui = more.pop("in_ui", True)
+        action = group.add_argument(
+            f"--{flag}", env_var=f"LOAD_{name.upper()}", type=type(default), default=default, help=text, **more
+        )
+        action.include_in_web_ui = in_ui  # Locust sees to it only outside of groups
 
-    add("queue", "load", "queue that all users share; emptied at the start, deleted at the end")
+    # which users and how many at what time is settled before the UI is there
+    add("pattern", "work-queue", "who the users are: " + PATTERN_HELP, in_ui=False)
+    add("scenario", "constant", "how many there are in the course of -t: " + SCENARIO_HELP, in_ui=False)
+    add("queue", "load", "the queue, and how names of others begin; emptied at the start, deleted at the end")
     add("size", 256, "bytes of a body")
     add("batch", 100, "messages a publisher writes at once, and with --confirm waits for")
     add("publish_rate", 0.0, "messages a second of one publisher; 0 is flat out")
     add("confirm", "yes", "publishers wait for confirms of a batch before the next one", choices=("yes", "no"))
-    add("consumers", 1, "how many of the users consume")
+    add("burst", 1000, "messages of a burst (bursty)")
+    add("pause_seconds", 2.0, "time between two bursts (bursty)")
+    add("consumers", 1, "how many of the users consume, of each kind of consumer but subscribers")
     add("consumer_rate", 0.0, "messages a second of one consumer; 0 is as many as come")
+    add("slow_rate", 100.0, "messages a second of one slow consumer or subscriber")
+    add("subscribers", 3, "how many subscribers there are, each with a queue (pub-sub)")
+    add("slow_subscribers", 0, "how many of them are slow")
+    add("call_seconds", 60.0, "an answer that takes longer is a failure (rpc)")
+    add("task_ms", 2.0, "what a worker takes for a task (celery)")
     add("prefetch", 200, "unacknowledged messages a consumer may have")
-    add("stop_count", 0, "declare the queue with this stop mark, in messages; 0 leaves it to the broker")
-    add("resume_count", 0, "its resume mark, in messages")
+    add("stop_count", 0, "declare the queues with this stop mark, in messages; 0 leaves it to the broker")
+    add("resume_count", 0, "their resume mark, in messages")
     add("messages", 0, "end the run when so many were received, if its time is not over before")
     add(
         "verify",
         "yes",
-        "at the end empty the queue and count what was lost, doubled or out of order",
+        "at the end empty the queues and count what was lost, doubled or out of order",
         choices=("yes", "no"),
     )
-    add("drain_seconds", 30.0, "longest time to empty the queue at the end")
-    add("max_depth", 0, "fail if the queue was ever seen deeper, in messages (stop mark and overshoot)")
+    add("drain_seconds", 30.0, "longest time to empty a queue at the end")
+    add("max_depth", 0, "fail if a queue was ever seen deeper, in messages (stop mark and overshoot)")
     add(
-        "max_resume_seconds", 0.0, "fail if a publisher was stopped that long while the queue was under its resume mark"
+        "max_resume_seconds",
+        0.0,
+        "fail if a publisher was stopped longer than that while all its queues were at or under their resume mark",
     )
     add("max_end_to_end_ms", 0.0, "fail if the 99th percentile of end-to-end latency is above")
     add("min_fairness", 0.0, "fail if Jain's index of what publishers published is below (1 is equal shares)")
+    add("min_rate", 0.0, "fail if fewer messages a second were received, over the whole run")
 
 
 def target_of(host: str | None) -> Target:

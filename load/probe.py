@@ -1,14 +1,15 @@
-"""The queue as the test's own eye sees it: how deep it is while the load runs, and what is left at the end."""
+"""The queues as the test's own eye sees them: how deep they are while the load runs, and what is left at the end."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pika import exceptions
+from pika import exceptions, spec
 
-from load.counters import Tally
+from load.counters import Tally, stream_of
 from load.payload import read_stamp
 from load.session import Session
 from load.target import Target
@@ -20,21 +21,25 @@ DRAIN_PREFETCH = 1000
 
 
 class Depth(NamedTuple):
-    """Messages ready at a time (CLOCK_MONOTONIC, seconds)."""
+    """Messages ready in each queue at a time (CLOCK_MONOTONIC, seconds)."""
 
     at: float
-    messages: int
+    ready: Mapping[str, int]
+
+    @property
+    def deepest(self) -> int:
+        return max(self.ready.values(), default=0)
 
 
 class DepthProbe:
-    """Asks for the depth of a queue, five times a second, on a connection and in a thread (under Locust a greenlet) of
+    """Asks for the depth of queues, five times a second, on a connection and in a thread (under Locust a greenlet) of
     its own, from `start` to `stop`.
     """
 
-    def __init__(self, target: Target, queue: str) -> None:
+    def __init__(self, target: Target, queues: Sequence[str]) -> None:
         self.depths: list[Depth] = []
         self._target = target
-        self._queue = queue
+        self._queues = queues
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="load depth probe")
 
@@ -55,24 +60,25 @@ class DepthProbe:
     def _observe(self, session: Session) -> None:
         try:
             while not self._ending.is_set():
-                self.depths.append(Depth(time.monotonic(), session.depth(self._queue)))
+                ready = {queue: session.depth(queue) for queue in self._queues}
+                self.depths.append(Depth(time.monotonic(), ready))
                 self._ending.wait(INTERVAL_SECONDS)
         finally:
             if session.connection.is_open:
                 session.close()
 
 
-def prepare(target: Target, queue: str, arguments: dict[str, int]) -> None:
+def prepare(target: Target, queue: str, arguments: Mapping[str, object]) -> None:
     """Declare the queue and empty it of what an earlier run left."""
     session = Session(target, "load setup")
-    session.channel.queue_declare(queue, durable=True, arguments=arguments)
+    session.channel.queue_declare(queue, durable=True, arguments=dict(arguments))
     session.channel.queue_purge(queue)
     session.close()
 
 
-def drain(target: Target, queue: str, tally: Tally, seconds: float) -> int:
-    """Take what is left in the queue and note it as received, until nothing comes any more, at most for `seconds`.
-    Returns how many messages that were.
+def drain(target: Target, queue: str, tally: Tally, seconds: float, copy: int = 0) -> int:
+    """Take what is left in a queue and note it as received (of which copy, see `stream_of`), until nothing comes any
+    more, at most for `seconds`. Returns how many messages that were.
     """
     session = Session(target, "load drain")
     taken = 0
@@ -80,13 +86,13 @@ def drain(target: Target, queue: str, tally: Tally, seconds: float) -> int:
     quiet_since = deadline = time.monotonic()
     deadline += seconds
 
-    def delivered(method: object, body: bytes) -> None:
+    def delivered(method: spec.Basic.Deliver, _properties: object, body: bytes) -> None:
         nonlocal taken, last_tag, quiet_since
         taken += 1
-        last_tag = method.delivery_tag  # type: ignore[attr-defined]
+        last_tag = method.delivery_tag
         quiet_since = time.monotonic()
         if stamp := read_stamp(body):
-            tally.note_received(stamp.producer, stamp.sequence, method.redelivered)  # type: ignore[attr-defined]
+            tally.note_received(stream_of(stamp.producer, copy), stamp.sequence, method.redelivered)
 
     session.consume(queue, DRAIN_PREFETCH, delivered)
     while (now := time.monotonic()) < deadline and now - quiet_since < QUIET_SECONDS:
@@ -96,10 +102,3 @@ def drain(target: Target, queue: str, tally: Tally, seconds: float) -> int:
             last_tag = 0
     session.close()
     return taken
-
-
-def remove(target: Target, queue: str) -> None:
-    """Delete the queue."""
-    session = Session(target, "load cleanup")
-    session.channel.queue_delete(queue)
-    session.close()

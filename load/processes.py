@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Literal
 import psutil
 
 MIB = 1024 * 1024
+GONE_SECONDS = 20.0
 SETTLE_SECONDS_MAX = 5.0
 SETTLE_INTERVAL_SECONDS = 0.25
 SETTLED_BYTES = MIB // 2
@@ -35,6 +37,24 @@ def family(pid: int) -> list[psutil.Process]:
         return [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         raise ValueError(f"there is no process {pid}") from None
+
+
+def living(pid: int) -> list[psutil.Process]:
+    """The same; nothing once it is gone."""
+    try:
+        return family(pid)
+    except ValueError:
+        return []
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to a process and all below it; they are gone at the end."""
+    members = living(process.pid)
+    for each in members:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    process.wait()
+    psutil.wait_procs(members, timeout=GONE_SECONDS)
 
 
 def of_each(pid: int, ask: Callable[[psutil.Process], float]) -> float:

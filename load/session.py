@@ -18,7 +18,7 @@ from load.counters import Stop
 from load.ranges import RangeSet
 from load.target import Target
 
-Delivery = Callable[[spec.Basic.Deliver, bytes], None]
+Delivery = Callable[[spec.Basic.Deliver, pika.BasicProperties, bytes], None]
 
 BLOCKED_SECONDS_MAX = 3600
 """pika closes a connection that is blocked for longer: above the longest stop that a load run plans."""
@@ -110,24 +110,39 @@ class Session:
         while not selected:
             self.turn(0.1)
 
-    def publish(self, queue: str, bodies: Iterable[bytes], properties: pika.BasicProperties | None = None) -> None:
-        """Publish to a queue through the default exchange, all in one write."""
+    def publish(
+        self,
+        routing_key: str,
+        bodies: Iterable[bytes],
+        properties: pika.BasicProperties | None = None,
+        exchange: str = "",
+    ) -> None:
+        """Publish to an exchange, all in one write; through the default one the routing key is the queue's name."""
         for body in bodies:
             if self._on_settled is not None:
                 self._window.publish()
-            self.channel._impl.basic_publish("", queue, body, properties)
+            self.channel._impl.basic_publish(exchange, routing_key, body, properties)
         self.turn()
 
-    def consume(self, queue: str, prefetch: int, on_delivery: Delivery) -> None:
+    def consume(
+        self, queue: str, prefetch: int, on_delivery: Delivery, auto_ack: bool = False, exclusive: bool = False
+    ) -> None:
         """Have deliveries handed to `on_delivery` in later turns, at most `prefetch` of them unacknowledged."""
         self.channel.basic_qos(prefetch_count=prefetch)
         self.channel.basic_consume(
-            queue, on_message_callback=lambda _channel, method, _properties, body: on_delivery(method, body)
+            queue,
+            on_message_callback=lambda _channel, method, properties, body: on_delivery(method, properties, body),
+            auto_ack=auto_ack,
+            exclusive=exclusive,
         )
 
     def ack_up_to(self, delivery_tag: int) -> None:
         """Acknowledge this delivery and all before it."""
         self.channel.basic_ack(delivery_tag, multiple=True)
+
+    def ack(self, delivery_tag: int) -> None:
+        """Acknowledge this delivery alone."""
+        self.channel.basic_ack(delivery_tag)
 
     def depth(self, queue: str) -> int:
         """Messages ready in a queue, as a passive declare tells."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from load.counters import Stop, Tally
+from load.counters import COPY_SHIFT, Stop, Tally
 from load.options import LoadOptions
 from load.probe import INTERVAL_SECONDS, Depth
 
@@ -29,6 +30,11 @@ class Observed:
     depths: Sequence[Depth]
     failures: int
     end_to_end_p99_ms: float
+    seconds: float
+    roles: Mapping[str, str]
+    """What each class of publishers does; those that do the same are to get the same."""
+    unacked: Mapping[str, int]
+    """How many messages of each queue its consumers may have: marks count them, the depth that is seen does not."""
 
 
 def judge(options: LoadOptions, observed: Observed) -> Iterator[Finding]:
@@ -43,18 +49,20 @@ def judge(options: LoadOptions, observed: Observed) -> Iterator[Finding]:
         yield Finding("duplicated", tally.sums["duplicated"] == 0, f"{tally.sums['duplicated']:,.0f}")
         yield Finding("out of order", tally.sums["reordered"] == 0, f"{tally.sums['reordered']:,.0f}")
     if options.max_depth:
-        deepest = max((depth.messages for depth in observed.depths), default=0)
+        deepest = max((depth.deepest for depth in observed.depths), default=0)
         yield Finding("deepest queue", deepest <= options.max_depth, f"{deepest:,}, allowed {options.max_depth:,}")
     if options.max_resume_seconds:
-        yield resumed_in_time(options, tally.stops, observed.depths)
+        yield resumed_in_time(options, observed)
     if options.max_end_to_end_ms:
         p99 = observed.end_to_end_p99_ms
         yield Finding(
             "end to end p99", p99 <= options.max_end_to_end_ms, f"{p99:.0f} ms, allowed {options.max_end_to_end_ms:g}"
         )
     if options.min_fairness:
-        index = fairness(tally.published.values())
-        yield Finding("fairness", index >= options.min_fairness, f"{index:.3f}, wanted {options.min_fairness:g}")
+        yield fair(options, tally, observed.roles)
+    if options.min_rate:
+        rate = tally.sums["received"] / observed.seconds if observed.seconds > 0 else 0.0
+        yield Finding("rate", rate >= options.min_rate, f"{rate:,.0f} received a second, wanted {options.min_rate:g}")
 
 
 def lost(tally: Tally) -> Finding:
@@ -62,7 +70,9 @@ def lost(tally: Tally) -> Finding:
     missing = tally.lost()
     count = sum(len(ranges) for ranges in missing.values())
     examples = [
-        f"producer {producer:08x} {start}…{end - 1}" for producer, ranges in missing.items() for start, end in ranges
+        f"producer {stream % (1 << COPY_SHIFT):08x} {start}…{end - 1}"
+        for stream, ranges in missing.items()
+        for start, end in ranges
     ]
     text = f"{count:,} of {tally.sums['confirmed']:,.0f} confirmed"
     if examples:
@@ -70,9 +80,10 @@ def lost(tally: Tally) -> Finding:
     return Finding("lost", not count, text)
 
 
-def resumed_in_time(options: LoadOptions, stops: Iterable[Stop], depths: Sequence[Depth]) -> Finding:
-    """No publisher is to stay stopped while the queue has room again."""
-    longest = max((held_without_need(stop, depths, options.resume_count) for stop in stops), default=0.0)
+def resumed_in_time(options: LoadOptions, observed: Observed) -> Finding:
+    """No publisher is to stay stopped while all its queues have room again, as far as that can be seen."""
+    room = {queue: options.resume_count - unacked for queue, unacked in observed.unacked.items()}
+    longest = max((held_without_need(stop, observed.depths, room) for stop in observed.tally.stops), default=0.0)
     return Finding(
         "stopped with room again",
         longest <= options.max_resume_seconds,
@@ -80,16 +91,27 @@ def resumed_in_time(options: LoadOptions, stops: Iterable[Stop], depths: Sequenc
     )
 
 
-def held_without_need(stop: Stop, depths: Sequence[Depth], resume_count: int) -> float:
-    """Seconds at the end of a stop in which the queue was always seen at or below its resume mark."""
+def held_without_need(stop: Stop, depths: Sequence[Depth], room: Mapping[str, int]) -> float:
+    """Seconds at the end of a stop in which its queues were always seen with at most so many messages ready."""
     since = stop.ended
     for depth in reversed(depths):
         if depth.at > stop.ended:
             continue
-        if depth.at < stop.began or depth.messages > resume_count:
+        if depth.at < stop.began or any(depth.ready[queue] > room[queue] for queue in stop.queues):
             break
         since = depth.at
     return stop.ended - since
+
+
+def fair(options: LoadOptions, tally: Tally, roles: Mapping[str, str]) -> Finding:
+    """Publishers of all kinds that do the same are compared: one that ignores flow control is not to get more."""
+    shares: defaultdict[str, list[float]] = defaultdict(list)
+    for user, producers in tally.published.items():
+        shares[roles.get(user, user)] += producers.values()
+    found = {role: fairness(published) for role, published in shares.items()}
+    good = all(index >= options.min_fairness for index in found.values())
+    text = ", ".join(f"{index:.3f} of {role}" for role, index in sorted(found.items())) or "nothing published"
+    return Finding("fairness", good, f"{text}, wanted {options.min_fairness:g}")
 
 
 def fairness(shares: Iterable[float]) -> float:

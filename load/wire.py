@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from load.target import Target
@@ -61,9 +61,13 @@ def long_string(octets: bytes) -> bytes:
     return struct.pack("!I", len(octets)) + octets
 
 
-def table(texts: dict[str, str]) -> bytes:
-    """A field table of long strings."""
-    return long_string(b"".join(short_string(name) + b"S" + long_string(text.encode()) for name, text in texts.items()))
+def table(texts: dict[str, str], capabilities: Sequence[str] = ()) -> bytes:
+    """A field table of long strings, and of capabilities if there are any."""
+    fields = [short_string(name) + b"S" + long_string(text.encode()) for name, text in texts.items()]
+    if capabilities:
+        flags = b"".join(short_string(name) + b"t\1" for name in capabilities)
+        fields.append(short_string("capabilities") + b"F" + long_string(flags))
+    return long_string(b"".join(fields))
 
 
 class Wire:
@@ -71,23 +75,30 @@ class Wire:
 
     __slots__ = ("_received", "socket")
 
-    def __init__(self, target: Target, channels: int = 1, timeout: float = 30.0) -> None:
+    def __init__(
+        self, target: Target, channels: int = 1, timeout: float = 30.0, capabilities: Sequence[str] = ()
+    ) -> None:
         """Connect and open. OSError if there is no broker, `Refused` if it does not let us in."""
         self._received = b""
         self.socket = socket.create_connection((target.host, target.port), timeout)
         try:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open(target, channels)
+            self._open(target, channels, capabilities)
         except BaseException:
             self.socket.close()
             raise
 
-    def _open(self, target: Target, channels: int) -> None:
+    def _open(self, target: Target, channels: int, capabilities: Sequence[str]) -> None:
         send: Callable[[bytes], None] = self.socket.sendall
         send(PROTOCOL_HEADER)
         self._expect(CONNECTION_START)
         response = b"\0" + target.user.encode() + b"\0" + target.password.encode()
-        start_ok = table(CLIENT_PROPERTIES) + short_string("PLAIN") + long_string(response) + short_string("en_US")
+        start_ok = (
+            table(CLIENT_PROPERTIES, capabilities)
+            + short_string("PLAIN")
+            + long_string(response)
+            + short_string("en_US")
+        )
         send(method_frame(0, CONNECTION_START_OK, start_ok))
         offered = self._expect(CONNECTION_TUNE)  # taken as offered, the heartbeat too
         send(
@@ -107,6 +118,16 @@ class Wire:
             self._expect(CONNECTION_CLOSE_OK)
         finally:
             self.socket.close()
+
+    def call(self, method: Method, arguments: bytes, answer: Method) -> bytes:
+        """Send a method on channel 1; the arguments of its answer, which has to be the next frame."""
+        self.socket.sendall(method_frame(1, method, arguments))
+        return self._expect(answer)
+
+    @property
+    def received(self) -> bytes:
+        """What has come behind the last answer."""
+        return self._received
 
     def _expect(self, method: Method) -> bytes:
         """Arguments of the next method frame, which has to be `method`. Heartbeats do not come this early."""

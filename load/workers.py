@@ -1,4 +1,6 @@
-"""Locust's workers are stopped and heard to the end before anything is judged.
+"""What the master says to Locust's workers: send the consumers away, and end.
+
+They are stopped and heard to the end before anything is judged.
 
 Of itself Locust's master quits half a second after it told its workers to, and what a slow worker counted last is
 lost. So, before that, the master asks each to stop, and waits until all have answered that their users have ended;
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from locust.env import Environment
@@ -16,6 +19,7 @@ from locust.runners import MasterRunner, WorkerRunner
 
 STOP = "load-stop"
 STOPPED = "load-stopped"
+CONSUMERS = "load-consumers"
 PATIENCE_SECONDS = 10.0
 """How much longer than its users' `stop_timeout` a worker may take to answer."""
 LOOK_SECONDS = 0.02
@@ -24,14 +28,24 @@ LOOK_SECONDS = 0.02
 class Workers:
     """In the master: which workers have stopped. In a worker: the one that answers. In a lone process: nothing."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, consumers_away: Callable[[bool], None]) -> None:
         self._environment = environment
+        self._consumers_away = consumers_away
         self._stopped: set[str] = set()
+        self._users: dict[str, int] = {}
         runner = environment.runner
         if isinstance(runner, MasterRunner):
             runner.register_message(STOPPED, self._note_stopped)
         elif isinstance(runner, WorkerRunner):
             runner.register_message(STOP, self._stop)
+            runner.register_message(CONSUMERS, self._note_consumers)
+
+    def send_consumers(self, away: bool) -> None:
+        """Send the consumers of all processes away, or have them back."""
+        runner = self._environment.runner
+        self._consumers_away(away)
+        if isinstance(runner, MasterRunner):
+            runner.send_message(CONSUMERS, {"away": away})
 
     def stop_all(self) -> bool:
         """Stop the users of all workers and wait for the last of what they counted; whether all answered."""
@@ -39,6 +53,7 @@ class Workers:
         if not isinstance(runner, MasterRunner):
             return True
         self._stopped.clear()
+        self._users = dict(runner.reported_user_classes_count)
         asked = {client.id for client in runner.clients.all}
         for worker in asked:
             runner.send_message(STOP, client_id=worker)
@@ -47,8 +62,16 @@ class Workers:
             time.sleep(LOOK_SECONDS)
         return asked <= self._stopped
 
+    def restore_users(self) -> None:
+        """Locust's report shows how many users of each class there were, and has not seen them before they stopped."""
+        if isinstance(self._environment.runner, MasterRunner):
+            self._environment.runner.final_user_classes_count = self._users
+
     def _note_stopped(self, environment: Environment, msg: Any) -> None:
         self._stopped.add(msg.node_id)
+
+    def _note_consumers(self, environment: Environment, msg: Any) -> None:
+        self._consumers_away(bool(msg.data["away"]))
 
     def _stop(self, environment: Environment, msg: Any) -> None:
         """In a thread (a greenlet) of its own: users take their time, and the connection to the master is to go on."""

@@ -38,7 +38,7 @@ def test_brokers_are_measured_in_turn_and_compared(
 
 
 @pytest.mark.broker
-def test_every_row_against_a_broker(broker: Broker, tmp_path: Path) -> None:
+def test_rows_of_every_kind_against_a_broker(broker: Broker, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     where = (
         "--a",
@@ -50,16 +50,31 @@ def test_every_row_against_a_broker(broker: Broker, tmp_path: Path) -> None:
         "--b-pid",
         str(broker.pid),
     )
+    rows = ("churn", "idle", "ack", "durable", "fanout", "backlog", "latency-p99")
     done = bench(
-        *where, "--runs", "1", "--seconds", "0.5", "--concurrency", "2", "--connections", "50", "--json", str(report)
+        *rows,
+        *where,
+        "--runs",
+        "1",
+        "--seconds",
+        "0.5",
+        "--concurrency",
+        "2",
+        "--connections",
+        "50",
+        "--json",
+        str(report),
     )
     assert done.returncode == 0, done.stderr
-    rows = json.loads(report.read_text())
-    assert rows["churn"]["a"][0]["connections"] > 0
-    assert rows["churn"]["ratio"] > 0
-    assert rows["churn"]["b"][0]["p99_ms"] >= rows["churn"]["b"][0]["p50_ms"] > 0
-    assert rows["idle"]["a"][0]["connections"] == 50
-    assert rows["idle"]["a"][0]["open_mib"] > 1
+    found = json.loads(report.read_text())
+    assert found["churn"]["a"][0]["connections"] > 0
+    assert found["churn"]["ratio"] > 0
+    assert found["churn"]["b"][0]["p99_ms"] >= found["churn"]["b"][0]["p50_ms"] > 0
+    assert found["idle"]["a"][0]["connections"] == 50
+    assert found["idle"]["a"][0]["open_mib"] > 1
+    for name in ("ack", "durable", "fanout", "backlog", "latency-p99"):
+        assert found[name]["ratio"] > 0 and found[name]["a"][0]["cpu_us_per_message"] > 0
+    assert 0 < found["latency-p99"]["a"][0]["p50_ms"] <= found["latency-p99"]["a"][0]["max_ms"]
     assert all(name in done.stdout for name in rows)
 
 

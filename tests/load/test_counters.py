@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from load.counters import Stop, Tally
+from load.counters import Stop, Tally, stream_of
+from load.figures import rows
 
 events = st.lists(
     st.tuples(
-        st.sampled_from(["confirm", "receive", "again", "stop"]),
+        st.sampled_from(["publish", "wait", "confirm", "copies", "receive", "again", "stop"]),
         st.integers(1, 3),
         st.integers(0, 10),
         st.integers(0, 2),
@@ -19,8 +22,15 @@ events = st.lists(
 def note(tally: Tally, what: str, producer: int, sequence: int) -> None:
     if what == "confirm":
         tally.note_confirmed(producer, sequence, sequence + 1)
+    elif what == "copies":
+        tally.note_confirmed(producer, sequence, sequence + 1, copies=2)
+    elif what == "publish":
+        tally.published[f"User{producer}"][producer] += 1
+    elif what == "wait":
+        tally.waits[f"User{producer}"]["confirms" if sequence % 2 else "writing"] += sequence
     elif what == "stop":
-        tally.note_stop(Stop(float(sequence), float(sequence + producer), "FLOW" if sequence % 2 else "BLOCKED"))
+        told_by: Literal["FLOW", "BLOCKED"] = "FLOW" if sequence % 2 else "BLOCKED"
+        tally.note_stop(Stop(float(sequence), float(sequence + producer), told_by, f"User{producer}", ("q",)))
     else:
         tally.note_received(producer, sequence, redelivered=what == "again")
 
@@ -43,6 +53,8 @@ def test_processes_together_count_what_one_would(noted: list[tuple[str, int, int
         producer: list(ranges) for producer, ranges in alone.lost().items()
     }
     assert sorted(master.stops) == sorted(alone.stops)
+    assert master.published == alone.published
+    assert list(rows(master)) == list(rows(alone))
 
 
 def over_the_wire(tally: Tally) -> dict[str, object]:
@@ -74,3 +86,13 @@ def test_only_an_unmarked_repeat_is_a_duplicate() -> None:
     assert tally.sums["duplicated"] == 0
     tally.note_received(1, 0, redelivered=False)
     assert tally.sums["duplicated"] == 1
+
+
+def test_a_copy_that_did_not_come_is_lost() -> None:
+    """Each of two queues gets what is published; one of the copies of message 1 is missing."""
+    tally = Tally()
+    tally.note_confirmed(7, 0, 2, copies=2)
+    assert tally.sums["confirmed"] == 2
+    for copy, sequence in ((0, 0), (0, 1), (1, 0)):
+        tally.note_received(stream_of(7, copy), sequence, redelivered=False)
+    assert {stream: list(ranges) for stream, ranges in tally.lost().items()} == {stream_of(7, 1): [(1, 2)]}

@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 
+import psutil
 import pytest
 
-from load.processes import MIB, allow_open_files, cpu_seconds, family, memory
+from load.processes import MIB, allow_open_files, cpu_seconds, family, kill, memory
 
 
 def test_a_tree_is_measured_with_its_children() -> None:
@@ -21,6 +22,18 @@ def test_a_tree_is_measured_with_its_children() -> None:
         assert with_child.measure == before.measure
         assert with_child.octets - before.octets > 35 * MIB
         child.communicate()
+
+
+def test_a_tree_is_killed() -> None:
+    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(flush=True); input()'])"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        members = family(parent.pid)
+        assert len(members) == 2
+        kill(parent)
+        assert not any(psutil.pid_exists(member.pid) for member in members)
+        kill(parent)
 
 
 def test_cpu_time_grows() -> None:

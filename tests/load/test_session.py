@@ -33,7 +33,7 @@ def test_a_batch_is_confirmed_and_consumed(session: Session, queue: str) -> None
     wait_turning(session, lambda: not session.unconfirmed)
     assert list(settled) == [(1, 51)]
     assert session.depth(queue) == 50
-    session.consume(queue, 100, lambda method, body: got.append((method.delivery_tag, body)))
+    session.consume(queue, 100, lambda method, _properties, body: got.append((method.delivery_tag, body)))
     wait_turning(session, lambda: len(got) == 50)
     assert [body for _, body in got] == bodies
     session.ack_up_to(got[-1][0])

@@ -10,21 +10,25 @@ from load.probe import Depth
 from load.verdict import Observed, fairness, held_without_need, judge
 
 PLAIN = LoadOptions(
-    queue="q", size=256, batch=100, publish_rate=0.0, confirm="yes", consumers=1, consumer_rate=0.0, prefetch=200,
+    pattern="work-queue", scenario="constant", queue="q", size=256, batch=100, publish_rate=0.0, confirm="yes",
+    burst=1000, pause_seconds=2.0, consumers=1, consumer_rate=0.0, slow_rate=100.0, subscribers=3, slow_subscribers=0,
+    call_seconds=60.0, task_ms=2.0, prefetch=10,
     stop_count=0, resume_count=0, messages=0, verify="yes", drain_seconds=30.0, max_depth=0, max_resume_seconds=0.0,
-    max_end_to_end_ms=0.0, min_fairness=0.0,
+    max_end_to_end_ms=0.0, min_fairness=0.0, min_rate=0.0,
 )  # fmt: skip
 
 
 def good_run() -> Observed:
     tally = Tally()
     for producer in (1, 2):
-        tally.published[producer] = 5
+        tally.published[f"User{producer}"][producer] = 5
         tally.note_confirmed(producer, 0, 5)
         for sequence in range(5):
             tally.note_received(producer, sequence, redelivered=False)
     tally.sums["received"] = 10
-    return Observed(tally, [Depth(0.0, 100), Depth(1.0, 50)], failures=0, end_to_end_p99_ms=20.0)
+    depths = [Depth(0.0, {"q": 100}), Depth(1.0, {"q": 40})]
+    roles = {"User1": "publishers", "User2": "publishers"}
+    return Observed(tally, depths, 0, end_to_end_p99_ms=20.0, seconds=2.0, roles=roles, unacked={"q": 10})
 
 
 def failed(options: LoadOptions, observed: Observed) -> list[str]:
@@ -39,6 +43,7 @@ LIMITS = replace(
     max_resume_seconds=1.0,
     max_end_to_end_ms=20.0,
     min_fairness=1.0,
+    min_rate=5.0,
 )
 
 
@@ -48,7 +53,11 @@ def test_a_good_run_passes_every_check() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "what"),
-    [({"max_depth": 99}, "deepest queue"), ({"max_end_to_end_ms": 19.0}, "end to end p99")],
+    [
+        ({"max_depth": 99}, "deepest queue"),
+        ({"max_end_to_end_ms": 19.0}, "end to end p99"),
+        ({"min_rate": 5.1}, "rate"),
+    ],
 )
 def test_a_limit_that_is_passed_fails_by_its_name(limit: dict[str, float], what: str) -> None:
     assert failed(replace(LIMITS, **limit), good_run()) == [what]
@@ -65,34 +74,47 @@ def test_losses_doubles_and_order_fail() -> None:
 
 def test_failures_and_unfair_shares_fail() -> None:
     run = good_run()
-    run.tally.published[1] = 500
+    run.tally.published["User1"][1] = 500
     assert failed(LIMITS, replace(run, failures=1)) == ["failures", "fairness"]
 
 
+def test_only_those_that_do_the_same_are_compared() -> None:
+    run = good_run()
+    run.tally.published["User1"][1] = 500
+    assert failed(LIMITS, replace(run, roles={"User1": "publishers", "User2": "callers"})) == []
+
+
 def test_a_run_in_which_nothing_arrived_fails() -> None:
-    assert failed(PLAIN, Observed(Tally(), [], 0, 0.0)) == ["messages received"]
-    assert failed(replace(PLAIN, consumers=0), Observed(Tally(), [], 0, 0.0)) == []
+    assert failed(PLAIN, Observed(Tally(), [], 0, 0.0, 2.0, {}, {})) == ["messages received"]
+    assert failed(replace(PLAIN, consumers=0), Observed(Tally(), [], 0, 0.0, 2.0, {}, {})) == []
 
 
 def test_a_publisher_held_while_there_was_room_fails() -> None:
     run = good_run()
-    run.tally.note_stop(Stop(0.5, 2.5, "FLOW"))
+    run.tally.note_stop(Stop(0.5, 2.5, "FLOW", "User1", ("q",)))
     assert failed(LIMITS, run) == ["stopped with room again"]
+    assert failed(LIMITS, replace(run, unacked={"q": 11})) == []  # a mark of 50 may still be passed
 
 
 @pytest.mark.parametrize(
     ("depths", "seconds"),
     [
         ([], 0.0),
-        ([Depth(5.0, 80)], 0.0),
-        ([Depth(5.0, 80), Depth(9.0, 50)], 1.0),
-        ([Depth(5.0, 10), Depth(9.0, 51)], 0.0),
-        ([Depth(0.5, 10), Depth(2.0, 50), Depth(6.0, 10), Depth(11.0, 99)], 8.0),
+        ([(5.0, 80)], 0.0),
+        ([(5.0, 80), (9.0, 50)], 1.0),
+        ([(5.0, 10), (9.0, 51)], 0.0),
+        ([(0.5, 10), (2.0, 50), (6.0, 10), (11.0, 99)], 8.0),
     ],
 )
-def test_time_held_without_need(depths: list[Depth], seconds: float) -> None:
-    """Counted back from the resume to the first observation at or below the resume mark."""
-    assert held_without_need(Stop(1.0, 10.0, "FLOW"), depths, resume_count=50) == seconds
+def test_time_held_without_need(depths: list[tuple[float, int]], seconds: float) -> None:
+    """Counted back from the resume to the first observation with room in its queue, whatever other queues hold."""
+    seen = [Depth(at, {"q": ready, "other": 99}) for at, ready in depths]
+    assert held_without_need(Stop(1.0, 10.0, "FLOW", "User", ("q",)), seen, {"q": 50, "other": 0}) == seconds
+
+
+def test_a_stop_needs_room_in_all_its_queues() -> None:
+    seen = [Depth(5.0, {"a": 0, "b": 0}), Depth(7.0, {"a": 0, "b": 9}), Depth(9.0, {"a": 0, "b": 0})]
+    assert held_without_need(Stop(1.0, 10.0, "BLOCKED", "User", ("a", "b")), seen, {"a": 0, "b": 0}) == 1.0
 
 
 def test_fairness_is_jains_index() -> None:

@@ -1,0 +1,196 @@
+"""What flow control costs: limits that are not reached, producers that are held, the way of a resume to a producer.
+
+    python -m load.flow_cost
+
+Four figures, from a broker that is started for them: throughput of a queue with limits that are never reached against
+that of an unlimited one, in turn, and of another unlimited one against it; CPU time of the broker for 1,000 held
+producers against 1,000 idle connections; the same for producers held by one rate, a few of them and all; time from a
+queue's resume, as the gauges show it, until a held producer hears of it (connection.unblocked).
+"""
+
+from __future__ import annotations
+
+import select
+import statistics
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from load.frames import publish
+from load.node import LocalNode
+from load.probe import prepare
+from load.processes import allow_open_files, cpu_seconds
+from load.throughput import Shape, throughput
+from load.wire import Method, Wire, method_frame, short_string
+
+QUEUE_PURGE: Method = (50, 30)
+CONNECTION_UNBLOCKED = struct.pack("!HH", 10, 61)
+BODY = 256
+SPARE_FILES = 100
+NEVER = 1_000_000_000
+LIMITS: dict[str, dict[str, int]] = {
+    "marks": {"x-flow-stop-count": NEVER, "x-flow-stop-size": NEVER * 1000},
+    "rates": {"x-max-rate": NEVER, "x-max-rate-bytes": NEVER * 1000},
+    "control": {},
+}
+"""Limits that are not reached; and none, to see by how much measurements of the same differ."""
+HELD_MESSAGES = 1000
+HELD_SECONDS = 5.0
+REST_SECONDS = 5.0
+RATE = 100
+FEW = 10
+
+
+def compare_throughput(node: LocalNode, seconds: float, runs: int) -> dict[str, Any]:
+    """Queues with limits against one without, in turn: medians of what each run is to that of the unlimited queue
+    before or after it, in throughput and in CPU time for a message.
+    """
+    shapes = {name: Shape(BODY, arguments=limits) for name, limits in {"unlimited": {}, **LIMITS}.items()}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in shapes}
+    names = list(shapes)
+    for at in range(runs):
+        for name in (*names[at % len(names) :], *names[: at % len(names)]):
+            found[name].append(throughput(node.target, node.pid, seconds, shapes[name]))
+    plain = found["unlimited"]
+
+    def ratio(name: str, figure: str) -> float:
+        pairs = zip(found[name], plain, strict=True)
+        median: float = statistics.median(run[figure] / other[figure] for run, other in pairs)
+        return round(median, 3)
+
+    report: dict[str, Any] = {
+        "unlimited_per_second": round(statistics.median(run["messages_per_second"] for run in plain))
+    }
+    for name in LIMITS:
+        report[name] = {"throughput": ratio(name, "messages_per_second"), "cpu": ratio(name, "cpu_us_per_message")}
+    return report
+
+
+def held_cpu(node: LocalNode, connections: int) -> dict[str, Any]:
+    """CPU time of the broker, in milliseconds a second: with idle connections, and when each of them is held."""
+    queue = "cost-held"
+    prepare(node.target, queue, {"x-flow-stop-count": 10})
+    with connected(node, connections) as wires:
+        idle = busy(node.pid, HELD_SECONDS)
+        fill(wires, publish(queue, bytes(BODY), HELD_MESSAGES))
+        held = busy(node.pid, HELD_SECONDS)
+    return {"connections": connections, "idle_ms_per_second": round(idle, 1), "held_ms_per_second": round(held, 1)}
+
+
+def rated_cpu(node: LocalNode, connections: int) -> dict[str, Any]:
+    """The same at a queue with a limited rate: with idle connections, when a few of them are held, and all of them."""
+    queue = "cost-rated"
+    prepare(node.target, queue, {"x-max-rate": RATE})
+    octets = publish(queue, bytes(BODY), HELD_MESSAGES)
+    with connected(node, connections) as wires:
+        idle = busy(node.pid, HELD_SECONDS)
+        fill(wires[:FEW], octets)
+        few = busy(node.pid, HELD_SECONDS)
+        fill(wires[FEW:], octets)
+        held = busy(node.pid, HELD_SECONDS)
+    figures = {"idle": idle, f"{FEW}_held": few, "all_held": held}
+    return {"connections": connections, **{f"{name}_ms_per_second": round(each, 1) for name, each in figures.items()}}
+
+
+@contextmanager
+def connected(node: LocalNode, connections: int) -> Iterator[list[Wire]]:
+    allow_open_files(connections + SPARE_FILES)
+    wires = [Wire(node.target) for _ in range(connections)]
+    try:
+        yield wires
+    finally:
+        for wire in wires:
+            wire.socket.close()
+
+
+def fill(wires: list[Wire], octets: bytes) -> None:
+    """Send of it what each socket takes, and wait until the broker has come to rest."""
+    for wire in wires:
+        wire.socket.setblocking(False)
+        try:
+            wire.socket.send(octets)
+        except BlockingIOError:
+            continue
+    time.sleep(REST_SECONDS)
+
+
+def busy(pid: int, seconds: float) -> float:
+    before = cpu_seconds(pid)
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - before) / seconds * 1000
+
+
+def resumes(node: LocalNode, rounds: int) -> dict[str, Any]:
+    """Milliseconds from a resume until a held producer is told."""
+    queue = "cost-resume"
+    prepare(node.target, queue, {"x-flow-stop-count": 100, "x-flow-resume-count": 50})
+    producer = Wire(node.target, capabilities=("connection.blocked",))
+    purger = Wire(node.target)
+    purge = method_frame(1, QUEUE_PURGE, struct.pack("!H", 0) + short_string(queue) + b"\1")
+    octets = publish(queue, bytes(BODY), 150)
+    took = []
+    try:
+        for _ in range(rounds):
+            producer.socket.sendall(octets)
+            until(lambda: saturated(node, queue))
+            time.sleep(0.02)
+            drop(producer)
+            purger.socket.sendall(purge)
+            until(lambda: not saturated(node, queue))
+            resumed = time.perf_counter()
+            received = b""
+            while CONNECTION_UNBLOCKED not in received:
+                received += producer.socket.recv(4096)
+            took.append((time.perf_counter() - resumed) * 1000)
+            time.sleep(0.02)
+            purger.socket.sendall(purge)
+            time.sleep(0.02)
+    finally:
+        producer.socket.close()
+        purger.socket.close()
+    took.sort()
+    return {
+        "rounds": rounds,
+        "median_ms": round(statistics.median(took), 3),
+        "percentile_95_ms": round(took[int(rounds * 0.95)], 3),
+    }
+
+
+def saturated(node: LocalNode, queue: str) -> bool:
+    state = node.flow_state(queue)
+    return state is not None and state.saturated
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        pass
+
+
+def drop(wire: Wire) -> None:
+    """What has been said by now is not what is waited for."""
+    while select.select([wire.socket], [], [], 0)[0]:
+        wire.socket.recv(65536)
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=1, help="how long each measurement of throughput takes")] = 1.5,
+    runs: Annotated[int, typer.Option(min=1, help="measurements of throughput, of each kind")] = 8,
+    connections: Annotated[int, typer.Option(min=1, help="held producers")] = 1000,
+    rounds: Annotated[int, typer.Option(min=20, help="resumes")] = 200,
+) -> None:
+    """Print what flow control costs."""
+    with tempfile.TemporaryDirectory(prefix="penstock-cost-") as directory, LocalNode(Path(directory)) as node:
+        print("throughput", compare_throughput(node, seconds, runs), flush=True)
+        print("held", held_cpu(node, connections), flush=True)
+        print("rated", rated_cpu(node, connections), flush=True)
+        print("resume", resumes(node, rounds), flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,58 @@
+"""Octets of publishes, deliveries and acks, built by hand: a benchmark does not share the broker's codec."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from load.wire import FRAME_END, FRAME_OVERHEAD, Method, method_frame, short_string
+
+BASIC_QOS: Final[Method] = (60, 10)
+BASIC_QOS_OK: Final[Method] = (60, 11)
+BASIC_CONSUME: Final[Method] = (60, 20)
+BASIC_CONSUME_OK: Final[Method] = (60, 21)
+BASIC_PUBLISH: Final[Method] = (60, 40)
+BASIC_ACK: Final[Method] = (60, 80)
+CONFIRM_SELECT: Final[Method] = (85, 10)
+CONFIRM_SELECT_OK: Final[Method] = (85, 11)
+
+HEADER_FRAME, BODY_FRAME = 2, 3
+BASIC_CLASS = 60
+HAS_DELIVERY_MODE = 1 << 12
+PERSISTENT = 2
+CONSUMER_TAG = "c"
+
+
+def publish(key: str, body: bytes, count: int = 1, exchange: str = "", persistent: bool = False) -> bytes:
+    """So many times the same message, on channel 1. The body has to be one frame, so not empty."""
+    method = method_frame(1, BASIC_PUBLISH, struct.pack("!H", 0) + short_string(exchange) + short_string(key) + b"\0")
+    flags, properties = (HAS_DELIVERY_MODE, bytes([PERSISTENT])) if persistent else (0, b"")
+    header = struct.pack("!HHQH", BASIC_CLASS, 0, len(body), flags) + properties
+    return (method + _frame(HEADER_FRAME, header) + _frame(BODY_FRAME, body)) * count
+
+
+def _frame(kind: int, payload: bytes) -> bytes:
+    return struct.pack("!BHI", kind, 1, len(payload)) + payload + FRAME_END
+
+
+def delivery_octets(size: int, exchange: str, key: str, persistent: bool) -> int:
+    """How long a delivery of such a message is: method, header and one body frame."""
+    method = 4 + 1 + len(CONSUMER_TAG) + 8 + 1 + 1 + len(exchange) + 1 + len(key)
+    header = 14 + (1 if persistent else 0)
+    return 3 * FRAME_OVERHEAD + method + header + size
+
+
+def consume(queue: str, acks: bool) -> bytes:
+    """Arguments of basic.consume."""
+    flags = b"\0" if acks else b"\2"
+    return struct.pack("!H", 0) + short_string(queue) + short_string(CONSUMER_TAG) + flags + struct.pack("!I", 0)
+
+
+def qos(prefetch: int) -> bytes:
+    """Arguments of basic.qos."""
+    return struct.pack("!IHB", 0, prefetch, 0)
+
+
+def ack_up_to(tag: int) -> bytes:
+    """Everything up to that delivery tag."""
+    return method_frame(1, BASIC_ACK, struct.pack("!QB", tag, 1))

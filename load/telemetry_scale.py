@@ -1,0 +1,252 @@
+"""What compaction and the report cost on much telemetry: rows of a day are made up, then `python -m pipeline` runs.
+
+    python -m load.telemetry_scale --rows 5000000 50000000
+
+The rows are those of 10,000 queues on 16 shards: a file a minute, sizes and rates by a seed. Each size of run gives a
+row of a table in Markdown: of both commands seconds and processor time of a row, and the most memory that all processes
+of one had together. All of it is in a temporary directory, Spark's own files too, and goes with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+import zstandard
+
+from penstock.telemetry.layout import FileName, partition
+from penstock.telemetry.schema import TABLES
+
+QUEUES, SHARDS, MINUTES = 10_000, 16, 24 * 60
+MINUTE_US = 60_000_000
+DAY = 1_795_132_800_000_000
+"""2026-11-20, in µs since 1970."""
+EPOCH = DAY - 3_600_000_000
+NODE, WRITER = "scale", "console.0.1"
+EPISODES_A_MINUTE = 20
+USERS = [f"user-{number}" for number in range(40)]
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of a command and all its children: seconds, seconds of processor time, and the most octets of resident memory."""
+
+    seconds: float
+    cpu: float
+    peak_rss: int
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run each size and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rows", type=int, nargs="+", default=[5_000_000], help="rows of depth, for each run")
+    parser.add_argument("--master", default="local[2]", help="where jobs run")
+    parser.add_argument("--memory", default="2g", help="heap of Spark's driver")
+    parser.add_argument("--directory", type=Path, help="for the rows; default: a temporary one")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not the default: what was made is to go
+    print("| rows | live tier | made in | compaction | CPU a row | history | report | CPU a row | memory |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    if options.directory is not None:
+        options.directory.mkdir(parents=True, exist_ok=True)
+    for rows in options.rows:
+        root = Path(tempfile.mkdtemp(prefix="penstock-scale-", dir=options.directory))
+        try:
+            print(measured(root, rows, options.master, options.memory), flush=True)
+        finally:
+            shutil.rmtree(root)
+
+
+def measured(root: Path, rows: int, master: str, memory: str) -> str:
+    """A row of the table."""
+    began = time.monotonic()
+    make(root, rows)
+    made = time.monotonic() - began
+    live = _size(root)
+    configuration = (f"spark.driver.memory={memory}", f"spark.local.dir={root / 'spark'}")
+    where = ("--telemetry", str(root), "--master", master, *(f"--conf={each}" for each in configuration))
+    compaction = run("compact", *where)
+    times = ("--from", "2026-11-20T00:00", "--to", "2026-11-21T00:00")
+    report = run("report", *where, *times, "--html", str(root / "report.html"), "--json", str(root / "report.json"))
+    peak = max(compaction.peak_rss, report.peak_rss)
+    cells = (
+        f"{rows:,}",
+        f"{live / 2**20:,.0f} MiB",
+        f"{made:.0f} s",
+        f"{compaction.seconds:.0f} s",
+        f"{compaction.cpu * 1e6 / rows:.1f} µs",
+        f"{_size(root / 'history') / 2**20:,.0f} MiB",
+        f"{report.seconds:.0f} s",
+        f"{report.cpu * 1e6 / rows:.1f} µs",
+        f"{peak / 2**30:.1f} GiB",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def run(*command: str) -> Cost:
+    """A command of the pipeline. RuntimeError with its last words if it fails."""
+    began, peak = time.monotonic(), 0
+    used: dict[int, float] = {}
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen([sys.executable, "-m", "pipeline", *command], stderr=log)
+        try:
+            while process.poll() is None:
+                peak = max(peak, _look(process.pid, used))
+                time.sleep(POLL_S)
+        finally:
+            process.terminate()
+            process.wait()
+        if process.returncode:
+            log.seek(0)
+            raise RuntimeError(log.read().decode(errors="replace")[-2000:])
+    return Cost(time.monotonic() - began, sum(used.values()), peak)
+
+
+def make(root: Path, rows: int, minutes: int = MINUTES, seed: int = 1) -> None:
+    """The first minutes of a day of telemetry that has about so many rows of depth, and what belongs to it of the
+    other tables.
+    """
+    chance = random.Random(seed)
+    interval = MINUTES * 60_000 * QUEUES // rows
+    queues = [_Queue(chance, number, interval) for number in range(QUEUES)]
+    compressor = zstandard.ZstdCompressor(level=3)
+    counts = dict.fromkeys(TABLES, 0)
+    for minute in range(minutes):
+        begin = DAY + minute * MINUTE_US
+        first, last = (rows * each // MINUTES for each in (minute, minute + 1))
+        step = MINUTE_US / max(last - first, 1)
+        depth = (
+            queues[number % QUEUES].line(int(begin + (number - first) * step), number + 1)
+            for number in range(first, last)
+        )
+        _write(root, "depth", begin, depth, compressor)
+        for name, found in (
+            ("shard", _shards(chance, begin)),
+            ("flow", _episodes(chance, begin)),
+            ("connection", _connections(chance, begin)),
+        ):
+            _write(root, name, begin, _numbered(found, name, counts), compressor)
+
+
+class _Queue:
+    """A queue whose consumers keep up with its mean, but of one in five not with its peaks."""
+
+    def __init__(self, chance: random.Random, number: int, interval_ms: int) -> None:
+        shard = min(int(chance.expovariate(1) * 4), SHARDS - 1)
+        self.rate = chance.paretovariate(1.2) * interval_ms / 1000
+        self.able = int(self.rate * 1.05) + 1
+        self.size = chance.choice((200, 1_000, 8_000))
+        self.stop = chance.choice((0, 1_000, 10_000))
+        self.phase = chance.random() * math.tau
+        self.steady = chance.random() < 0.8
+        self.depth = 0
+        same = {
+            **_common(), "vhost": "/", "queue": f"queue-{number:05}", "shard": shard, "unacked": 0, "unacked_bytes": 0,
+            "n_redelivered": 0, "n_dropped": 0, "interval_ms": interval_ms, "consumers": 1, "stop_count": self.stop,
+            "resume_count": self.stop * 7 // 8, "stop_bytes": 0, "resume_bytes": 0, "flow_epoch": 0, "policy": None,
+        }  # fmt: skip
+        self.same = orjson.dumps(same)[:-1]
+
+    def line(self, ts: int, seq: int) -> bytes:
+        """The next row. Written by hand: there are fifty million of them."""
+        swing = 1.0 if self.steady else 1.0 + 0.9 * math.sin(ts / 1e10 + self.phase)
+        published = int(self.rate * swing)
+        acked = min(self.depth + published, self.able)
+        self.depth += published - acked
+        return (
+            b'%b,"ts":%d,"seq":%d,"ready":%d,"ready_bytes":%d,"n_published":%d,"n_delivered":%d,"n_acked":%d,'
+            b'"saturated":%b,"published_bytes":%d,"delivered_bytes":%d}\n'
+        ) % (
+            self.same, ts, seq, self.depth, self.depth * self.size, published, acked, acked,
+            b"true" if 0 < self.stop < self.depth else b"false", published * self.size, acked * self.size,
+        )  # fmt: skip
+
+
+def _shards(chance: random.Random, begin: int) -> Iterator[dict[str, Any]]:
+    for second in range(0, 60, 10):
+        for shard in range(SHARDS):
+            moved = int(50_000 / (shard + 1) * chance.uniform(0.8, 1.2))
+            yield {
+                "shard": shard, "pid": 100 + shard, "incarnation": 1, "cpu": chance.random(), "rss": 10**8,
+                "loop_lag_p50_us": 100, "loop_lag_p99_us": 2_000, "msgs_in": moved, "msgs_out": moved,
+                "bytes_in": moved * 1_000, "bytes_out": moved * 1_000, "interval_ms": 10_000, "commit_us_p99": 900,
+                "store_used": 10**8, "store_limit": 10**10, "memory_used": 10**7, "memory_limit": 10**9,
+                "queues": QUEUES // SHARDS, "ready": 0, "unacked": 0, "saturated": False,
+                "ts": begin + second * 1_000_000,
+            }  # fmt: skip
+
+
+def _episodes(chance: random.Random, begin: int) -> Iterator[dict[str, Any]]:
+    for number in range(EPISODES_A_MINUTE):
+        ts, user = begin + number * 1_000_000 + 30_000_000, chance.choice(USERS)
+        row = {
+            "vhost": "/", "queue": f"queue-{chance.randrange(200):05}", "shard": 0, "acceptor": 0,
+            "connection": f"0.1.{number}", "channel": 1, "user": user, "product": "client", "cause": "count",
+            "reason": "", "mark": 1_000, "depth": 1_001, "flow_epoch": 1,
+        }  # fmt: skip
+        stopped = chance.randrange(100, 20_000)
+        yield {**row, "action": "stop", "ts": ts - stopped * 1_000}
+        yield {
+            **row, "action": "resume", "ts": ts, "stopped_ms": stopped, "peak_depth": 1_001 + chance.randrange(200),
+            "parked": chance.randrange(100), "after_stop": chance.randrange(10), "told_how": "flow", "obeyed": True,
+            "outcome": "free",
+        }  # fmt: skip
+
+
+def _connections(chance: random.Random, begin: int) -> Iterator[dict[str, Any]]:
+    row = {"acceptor": 0, "connection": f"0.1.{chance.randrange(10**6)}", "peer": "127.0.0.1:1", "product": "client"}
+    yield {**row, "event": "open", "product_version": "1", "user": chance.choice(USERS), "channels": 0, "ts": begin}
+
+
+def _common() -> dict[str, Any]:
+    return {"v": 1, "node": NODE, "epoch": EPOCH, "writer": WRITER, "rows_lost": 0}
+
+
+def _numbered(rows: Iterator[dict[str, Any]], table: str, counts: dict[str, int]) -> Iterator[bytes]:
+    for row in rows:
+        counts[table] += 1
+        yield orjson.dumps({**_common(), "seq": counts[table], **row}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _write(root: Path, table: str, begin: int, lines: Iterator[bytes], compressor: zstandard.ZstdCompressor) -> None:
+    directory = partition(root, table, begin // 3_600_000_000)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / str(FileName(NODE, WRITER, begin, True))).write_bytes(compressor.compress(b"".join(lines)))
+
+
+def _look(pid: int, used: dict[int, float]) -> int:
+    """Octets of a process and its children; `used` is told of each how many seconds of processor time it had. Those
+    that have just ended count as none, and as at the last look.
+    """
+    total = 0
+    try:
+        family = psutil.Process(pid)
+        for process in (family, *family.children(recursive=True)):
+            total += process.memory_info().rss
+            times = process.cpu_times()
+            used[process.pid] = times.user + times.system
+    except psutil.Error:
+        return total
+    return total
+
+
+def _size(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Benchmark rows: messages a second through queues, from bare sockets to bare sockets.
+
+One process writes all publishes and another takes all deliveries, as octets: a message is as long as any other, so they
+need not be looked at to be counted. So the broker is the limit, and not the client, but for 100 producers that write
+message by message.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import select
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
+from typing import Any
+
+from load import frames
+from load.processes import cpu_seconds
+from load.session import Session
+from load.target import Target
+from load.wire import Wire
+
+EXCHANGE = "bench"
+WARM_SECONDS = 0.4
+"""What comes in this time is not counted."""
+REPORT_SECONDS = 0.05
+WAIT_MS = 100
+BUFFER = bytearray(1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A load: `burst` messages a write, `size` octets a body (one at least). Consumers that have a `prefetch` ack, half
+    of it at a time. Producers and consumers are spread over the queues in turn; in a fan-out each message goes to all.
+    """
+
+    size: int
+    producers: int = 1
+    consumers: int = 1
+    queues: int = 1
+    burst: int = 64
+    prefetch: int = 0
+    confirm: bool = False
+    persistent: bool = False
+    fanout: bool = False
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """With which the queues are declared."""
+
+    @property
+    def exchange(self) -> str:
+        return EXCHANGE if self.fanout else ""
+
+    def names(self) -> list[str]:
+        return [f"bench-{number}" for number in range(self.queues)]
+
+    def key(self, queue: str) -> str:
+        """The routing key of what is in a queue."""
+        return "" if self.fanout else queue
+
+
+Counted = tuple[float, int]
+"""When (seconds of the monotonic clock), and how many messages by then."""
+
+
+def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) -> dict[str, Any]:
+    """Run a load for so long. Returns messages_per_second (delivered; published where nobody consumes) and, if `pid` is
+    the broker's, its cpu_us_per_message. ConnectionError if a client died.
+    """
+    with prepared(target, shape):
+        ending = multiprocessing.Event()
+        near, far = multiprocessing.Pipe(duplex=False)
+        roles = [_produce, _consume] if shape.consumers else [_produce]
+        processes = [
+            multiprocessing.Process(
+                target=role, args=(target, shape, ending, far if role is roles[-1] else None), daemon=True
+            )
+            for role in roles
+        ]
+        for process in processes:
+            process.start()
+        far.close()
+        try:
+            return _measure(near, pid, seconds)
+        finally:
+            ending.set()
+            for process in processes:
+                process.terminate()
+                process.join()
+
+
+def _measure(counts: Connection, pid: int | None, seconds: float) -> dict[str, Any]:
+    try:
+        _last(counts, WARM_SECONDS)
+        before = cpu_seconds(pid) if pid else 0.0
+        first, last = _last(counts, REPORT_SECONDS), _last(counts, seconds)
+        spent = cpu_seconds(pid) - before if pid else None
+    except EOFError:
+        raise ConnectionError("a client of the benchmark died") from None
+    messages = last[1] - first[1]
+    result = {"messages": messages, "messages_per_second": messages / (last[0] - first[0])}
+    if spent is not None and messages:
+        result["cpu_us_per_message"] = spent / messages * 1e6
+    return result
+
+
+def _last(counts: Connection, seconds: float) -> Counted:
+    """The last count that comes within some time, but at least one."""
+    until = time.monotonic() + seconds
+    found: Counted = counts.recv()
+    while (left := until - time.monotonic()) > 0:
+        if counts.poll(left):
+            found = counts.recv()
+    return found
+
+
+@contextmanager
+def prepared(target: Target, shape: Shape) -> Iterator[None]:
+    """Empty queues, which are gone afterwards."""
+    session = Session(target, "bench setup")
+    channel = session.channel
+    for queue in shape.names():
+        channel.queue_delete(queue)
+        channel.queue_declare(queue, durable=shape.persistent, arguments=dict(shape.arguments))
+    if shape.fanout:
+        channel.exchange_declare(EXCHANGE, "fanout")
+        for queue in shape.names():
+            channel.queue_bind(queue, EXCHANGE)
+    session.close()
+    try:
+        yield
+    finally:
+        session = Session(target, "bench cleanup")
+        for queue in shape.names():
+            session.channel.queue_delete(queue)
+        if shape.fanout:
+            session.channel.exchange_delete(EXCHANGE)
+        session.close()
+
+
+def _produce(target: Target, shape: Shape, ending: Event, counts: Connection | None) -> None:
+    """A process: publish as fast as sockets take it; count what was written if there is somebody to tell."""
+    names, body = shape.names(), bytes(shape.size)
+    poll, wires, rest = select.epoll(), {}, {}
+    bursts = {}
+    for number in range(shape.producers):
+        wire = Wire(target)
+        if shape.confirm:
+            wire.call(frames.CONFIRM_SELECT, b"\0", frames.CONFIRM_SELECT_OK)
+        wire.socket.setblocking(False)
+        fd = wire.socket.fileno()
+        key = shape.key(names[number % len(names)])
+        bursts[fd] = memoryview(frames.publish(key, body, shape.burst, shape.exchange, shape.persistent))
+        wires[fd], rest[fd] = wire.socket, bursts[fd]
+        poll.register(fd, select.EPOLLOUT | (select.EPOLLIN if shape.confirm else 0))
+    sent = 0
+    said = time.monotonic()
+    while not ending.is_set():
+        for fd, event in poll.poll(WAIT_MS / 1000):
+            if event & select.EPOLLIN:
+                wires[fd].recv_into(BUFFER)
+            if event & select.EPOLLOUT:
+                rest[fd] = rest[fd][wires[fd].send(rest[fd]) :]
+                if not rest[fd]:
+                    rest[fd] = bursts[fd]
+                    sent += shape.burst
+        if counts is not None and (now := time.monotonic()) > said + REPORT_SECONDS:
+            counts.send((now, sent))
+            said = now
+
+
+class Subscription:
+    """A consumer of a queue: deliveries come on its socket, each `octets_each` long, after those `received` already."""
+
+    def __init__(self, target: Target, shape: Shape, queue: str) -> None:
+        self.shape = shape
+        self.octets_each = frames.delivery_octets(shape.size, shape.exchange, shape.key(queue), shape.persistent)
+        wire = Wire(target)
+        if shape.prefetch:
+            wire.call(frames.BASIC_QOS, frames.qos(shape.prefetch), frames.BASIC_QOS_OK)
+        wire.call(frames.BASIC_CONSUME, frames.consume(queue, acks=bool(shape.prefetch)), frames.BASIC_CONSUME_OK)
+        self.socket = wire.socket
+        self.received = wire.received
+
+
+class _Taker(Subscription):
+    """Counts what has come by its length, and acks it."""
+
+    def __init__(self, target: Target, shape: Shape, queue: str) -> None:
+        super().__init__(target, shape, queue)
+        self.octets = len(self.received)
+        self.acked = 0
+
+    @property
+    def count(self) -> int:
+        return self.octets // self.octets_each
+
+    def take(self) -> None:
+        self.octets += self.socket.recv_into(BUFFER)
+        if self.shape.prefetch and self.count - self.acked >= self.shape.prefetch // 2:
+            self.acked = self.count
+            self.socket.sendall(frames.ack_up_to(self.acked))
+
+
+def _consume(target: Target, shape: Shape, ending: Event, counts: Connection) -> None:
+    """A process: take what comes, and say from time to time how many messages that were."""
+    names, poll = shape.names(), select.epoll()
+    takers = {}
+    for number in range(shape.consumers):
+        taker = _Taker(target, shape, names[number % len(names)])
+        takers[taker.socket.fileno()] = taker
+        poll.register(taker.socket.fileno(), select.EPOLLIN)
+    said = time.monotonic()
+    while not ending.is_set():
+        for fd, _ in poll.poll(WAIT_MS / 1000):
+            takers[fd].take()
+        if (now := time.monotonic()) > said + REPORT_SECONDS:
+            counts.send((now, sum(taker.count for taker in takers.values())))
+            said = now

@@ -1,0 +1,68 @@
+"""Locust's web UI: a check of what its form says, a tab and a section of the report for what it has no place for."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from typing import Any
+
+import flask
+from locust.env import Environment
+
+from load.counters import Tally
+from load.figures import TITLES, rows
+from load.options import LoadOptions, target_of
+from load.report import inserted
+
+KEY = "flow-control"
+FIELDS = {field.name for field in fields(LoadOptions)}
+DECIMALS = 1
+
+
+def refuse(environment: Environment) -> flask.Response | None:
+    """The answer to a form whose settings cannot be, as Locust answers to a wrong number of users."""
+    parsed = environment.parsed_options
+    assert parsed is not None
+    settings = dict(vars(parsed))
+    try:
+        for name, value in flask.request.form.items():
+            if name in settings and settings[name] is not None and name in FIELDS:
+                settings[name] = type(settings[name])(value)
+        LoadOptions.of(Namespace(**settings))
+        target_of(flask.request.form.get("host") or environment.host)
+    except ValueError as error:
+        return flask.jsonify({"success": False, "message": str(error), "host": environment.host})
+    return None
+
+
+def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -> None:
+    """Add the tab, its figures to the answers that the UI polls, and `section()` to reports that are downloaded."""
+    web_ui = environment.web_ui
+    if web_ui is None or web_ui.app is None:
+        return
+    web_ui.template_args |= {
+        "extended_tabs": [{"title": "Flow control", "key": KEY}],
+        "extended_tables": [{"key": KEY, "structure": [{"key": key, "title": title} for key, title in TITLES.items()]}],
+    }
+
+    def check_form() -> flask.Response | None:
+        starts = flask.request.method == "POST" and flask.request.path.endswith("/swarm")
+        return refuse(environment) if starts else None
+
+    def add_figures(response: flask.Response) -> flask.Response:
+        path = flask.request.path
+        if path.endswith("/stats/requests") and response.is_json:
+            figures: dict[str, Any] = response.get_json()
+            stats = [{"key": KEY, "data": [rounded(asdict(row)) for row in rows(tally)]}]
+            response.set_data(flask.json.dumps(figures | {"extended_stats": stats}))
+        elif path.endswith("/stats/report"):
+            response.set_data(inserted(response.get_data(as_text=True), section()))
+        return response
+
+    web_ui.app.before_request(check_form)
+    web_ui.app.after_request(add_figures)
+
+
+def rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(value, DECIMALS) if isinstance(value, float) else value for name, value in row.items()}

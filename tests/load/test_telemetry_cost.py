@@ -1,0 +1,26 @@
+"""The benchmark of telemetry: its figures come out of a run against a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from load.node import LocalNode
+from load.telemetry_cost import Queues, cost
+from tests.waiting import wait_for
+
+
+@pytest.mark.broker
+def test_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_TELEMETRY__FRAME_SECONDS", "0.1")
+    with LocalNode(tmp_path) as node:
+        queues = Queues(node, 20)
+        wait_for(lambda: list((tmp_path / "data" / "telemetry" / "shard").rglob("*.zst")), what="the first frame")
+        found = cost(node, tmp_path, queues, 5, 2)
+        queues.close()
+        assert (found["queues"], found["busy"]) == (20, 5)
+        assert found["cpu_percent"] >= 0 and found["pss_mib"] > 0
+        assert found["octets_per_second"] > 0
+        state = node.flow_state("telemetry-0")
+        assert state is not None and state.depth > 0

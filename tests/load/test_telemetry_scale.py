@@ -1,0 +1,53 @@
+"""Telemetry that is made up has every column of its tables, and hangs together."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import zstandard
+
+from load.telemetry_scale import MINUTES, QUEUES, make
+from penstock.telemetry.layout import FileName
+from penstock.telemetry.schema import TABLES
+
+Row = dict[str, Any]
+
+
+def rows(root: Path, table: str) -> Iterator[Row]:
+    for path in sorted(root.glob(f"{table}/v=1/dt=2026-11-20/hour=0/*")):
+        assert FileName.parse(path.name)
+        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(path.read_bytes()))
+        yield from map(orjson.loads, lines)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first three minutes of a day with a row a minute of every queue."""
+    root = tmp_path_factory.mktemp("scale")
+    make(root, QUEUES * MINUTES, minutes=3)
+    return root
+
+
+@pytest.mark.parametrize("table", ["depth", "flow", "shard", "connection"])
+def test_rows_have_the_columns_of_their_table(root: Path, table: str) -> None:
+    needed = {column.name for column in TABLES[table].columns if not column.nullable}
+    known = {column.name for column in TABLES[table].columns}
+    found = list(rows(root, table))
+    assert all(needed - {"reason", "vhost"} <= row.keys() <= known for row in found)
+    assert [row["seq"] for row in found] == list(range(1, len(found) + 1))
+
+
+def test_depths_follow_from_counts(root: Path) -> None:
+    depths: dict[str, int] = {}
+    for row in rows(root, "depth"):
+        expected = depths.get(row["queue"], 0) + row["n_published"] - row["n_acked"]
+        assert row["ready"] == expected
+        assert row["saturated"] == (0 < row["stop_count"] < row["ready"])
+        depths[row["queue"]] = expected
+    assert len(depths) == QUEUES
+    assert any(depths.values())
