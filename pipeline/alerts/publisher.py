@@ -1,0 +1,60 @@
+"""Alerts leave on a topic exchange, confirmed by the broker. A connection lasts for one lot of them: they are rare."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pika
+from pika.exceptions import AMQPError
+
+from pipeline.alerts.board import Alert
+from pipeline.errors import PipelineError
+from pipeline.session import first_line
+
+PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """`url` of the broker; for how long it is tried again when it is not there."""
+
+    url: str
+    exchange: str
+    patience_s: float = 60.0
+
+    def publish(self, alerts: Sequence[Alert]) -> None:
+        """Until all are confirmed. PipelineError if the broker refuses, or cannot be reached for too long."""
+        if not alerts:
+            return None
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return self._publish(alerts)
+            except (AMQPError, OSError) as error:
+                if time.monotonic() > deadline:
+                    raise PipelineError(f"alerts cannot be published: {first_line(error)}") from error
+                time.sleep(PAUSE_S)
+
+    def check(self) -> None:
+        """PipelineError unless the broker can be reached and lets the exchange be declared."""
+        try:
+            self._publish(())
+        except (AMQPError, OSError) as error:
+            raise PipelineError(f"no alert can be published: {first_line(error) or type(error).__name__}") from error
+
+    def _publish(self, alerts: Sequence[Alert]) -> None:
+        connection = pika.BlockingConnection(pika.URLParameters(self.url))
+        try:
+            channel = connection.channel()
+            channel.exchange_declare(self.exchange, "topic", durable=True)
+            channel.confirm_delivery()
+            for alert in alerts:
+                properties = pika.BasicProperties(
+                    content_type="application/json", delivery_mode=2, type=alert.kind, timestamp=alert.at // 1_000_000
+                )
+                channel.basic_publish(self.exchange, alert.routing_key, alert.body(), properties)
+        finally:
+            if connection.is_open:
+                connection.close()

@@ -1,0 +1,161 @@
+"""The streaming queries: files of the live tier as they are finished, to rows that the board looks at."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.telemetry.schema import DEPTH, FLOW, SHARD, Table
+from pipeline import layout
+from pipeline.alerts.board import Alert, Board, Limits
+from pipeline.errors import PipelineError
+from pipeline.files import Files
+from pipeline.jobs import time_to_full
+from pipeline.schema import partitioned
+from pipeline.session import first_line
+
+WINDOW_MS = 120_000
+WINDOW, SLIDE = f"{WINDOW_MS // 1000} seconds", "20 seconds"
+LATE = "5 minutes"
+"""For how long a window is kept open: file_seconds x 3, and clocks that differ."""
+FILES_A_BATCH = 500
+TICK_S = 1.0
+
+Rows = list[dict[str, Any]]
+Publish = Callable[[list[Alert]], None]
+
+
+class Alerts:
+    """The queries of a root directory, and the board that they share. Each batch is told of before it is done."""
+
+    def __init__(
+        self, spark: SparkSession, root: str, checkpoint: str, limits: Limits, publish: Publish, trigger_s: float = 1.0
+    ) -> None:
+        """`publish` is called with what is to be told, from several threads, never at the same time."""
+        self.spark, self.root, self.checkpoint = spark, root, checkpoint.rstrip("/")
+        self.publish = publish
+        self.trigger = f"{trigger_s} seconds"
+        self.files = Files(spark)
+        self.lock = threading.Lock()
+        self.state = f"{self.checkpoint}/board.json"
+        self.board = Board.restored(limits, self.files.read(self.state))
+        self.queries: list[StreamingQuery] = []
+
+    def start(self) -> None:
+        """Begin. PipelineError if a query cannot be started."""
+        try:
+            self._start("queues", queue_rows(self._rows(DEPTH)), "update", latest_queues, Board.queues)
+            self._start("shards", shard_rows(self._rows(SHARD)), "update", latest_shards, Board.shards)
+            self._start("flow", flow_rows(self._rows(FLOW)), "append", in_order, Board.flow)
+        except Exception as error:
+            self.stop()
+            raise PipelineError(f"alerts cannot be started: {first_line(error)}") from error
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Go on until `until` says so. PipelineError if a query fails."""
+        while not until():
+            for query in self.queries:
+                if not query.isActive:
+                    failed = query.exception()
+                    raise PipelineError(f"alerts of {query.name} ended: {first_line(failed or 'stopped')}")
+            self._tell("tick", None, self.board.tick(time.time_ns() // 1000))
+            time.sleep(TICK_S)
+
+    def stop(self) -> None:
+        for query in self.queries:
+            query.stop()
+
+    def _rows(self, table: Table) -> DataFrame:
+        """Rows of a table as files of it are finished. Its directory is made: a stream of none is an error."""
+        base = layout.live_base(self.root, table.name)
+        self.files.make_directory(base)
+        reader = self.spark.readStream.schema(partitioned(table)).option("maxFilesPerTrigger", FILES_A_BATCH)
+        frame = reader.option("ignoreMissingFiles", True).json(base)
+        return frame.where(F.col("ts").isNotNull()).withColumn("time", F.timestamp_micros("ts"))
+
+    def _start(
+        self,
+        name: str,
+        frame: DataFrame,
+        mode: str,
+        pick: Callable[[DataFrame, Board], Rows],
+        look: Callable[[Board, Iterable[Mapping[str, Any]]], list[Alert]],
+    ) -> None:
+        def take(batch: DataFrame, number: int) -> None:
+            if number > self.board.batches.get(name, -1):
+                rows = pick(batch, self.board)
+                self._tell(name, number, lambda: look(self.board, rows))
+
+        writer = frame.writeStream.queryName(name).outputMode(mode).foreachBatch(take)
+        writer = writer.option("checkpointLocation", f"{self.checkpoint}/{name}")
+        self.queries.append(writer.trigger(processingTime=self.trigger).start())
+
+    def _tell(self, name: str, number: int | None, found: list[Alert] | Callable[[], list[Alert]]) -> None:
+        with self.lock:
+            alerts = found() if callable(found) else found
+            self.publish(alerts)
+            if number is not None:
+                self.board.batches[name] = number
+            if alerts or number is not None:
+                self.files.write(self.state, self.board.saved().encode())
+
+
+def queue_rows(depth: DataFrame) -> DataFrame:
+    """A straight line through the depths of each queue and window."""
+    windowed = time_to_full.measured(depth, 0).withWatermark("time", LATE)
+    groups = windowed.groupBy(F.window("time", WINDOW, SLIDE).alias("window"), "vhost", "queue")
+    return time_to_full.foreseen(time_to_full.lines(groups), time_to_full.SAMPLES_LEAST)
+
+
+def shard_rows(shards: DataFrame) -> DataFrame:
+    """What each shard moved in each window."""
+    groups = shards.withWatermark("time", LATE).groupBy(
+        F.window("time", WINDOW, SLIDE).alias("window"), "node", "shard"
+    )
+    return groups.agg(
+        F.max("ts").alias("at"),
+        F.sum(F.col("msgs_in") + F.col("msgs_out")).alias("moved"),
+        F.sum("interval_ms").alias("covered_ms"),
+    )
+
+
+def flow_rows(flow: DataFrame) -> DataFrame:
+    """Stops and resumes."""
+    columns = ("ts", "seq", "node", "connection", "channel", "user", "action", "outcome", "stopped_ms")
+    return flow.where(F.col("action").isin("stop", "resume")).select(*columns)
+
+
+def latest_queues(batch: DataFrame, board: Board) -> Rows:
+    """Of each queue the latest window that has enough rows; only those that are near a limit, or stand on the board."""
+    enough = batch.where(F.col("samples") >= time_to_full.SAMPLES_LEAST)
+    latest = enough.groupBy("vhost", "queue").agg(
+        F.max_by(F.struct("seconds", "depth", "stop_count", "stop_bytes", "at"), "window.end").alias("last")
+    )
+    flat = latest.select("vhost", "queue", "last.*")
+    standing = [subject for kind, subject in board.standing if kind == "queue-full"]
+    wanted = F.col("seconds") <= board.limits.full_s
+    if standing:
+        known = batch.sparkSession.createDataFrame(standing, "vhost string, queue string")
+        flat = flat.join(F.broadcast(known.withColumn("stands", F.lit(True))), ["vhost", "queue"], "left")
+        wanted = wanted | F.col("stands")
+    return [row.asDict() for row in flat.where(wanted).collect()]
+
+
+def latest_shards(batch: DataFrame, board: Board) -> Rows:
+    """Of each node the shards in the latest window that rows of theirs cover by half."""
+    enough = batch.where(F.col("covered_ms") >= WINDOW_MS // 2)
+    ends = enough.groupBy("node").agg(F.max("window.end").alias("end"))
+    rows = enough.join(ends, "node").where(F.col("window.end") == F.col("end"))
+    rate = (F.col("moved") * 1000 / F.col("covered_ms")).cast("double").alias("rate")
+    return [row.asDict() for row in rows.select("node", "shard", "at", rate).collect()]
+
+
+def in_order(batch: DataFrame, board: Board) -> Rows:
+    """Rows by time, and of one writer as they were written."""
+    return [row.asDict() for row in batch.orderBy("ts", "seq").collect()]

@@ -1,0 +1,272 @@
+"""Hourly compaction: JSON lines of the live tier become sorted Parquet of the history.
+
+An hour is done when it is closed and has live files that its manifest does not name. Running it twice changes nothing:
+what the history has is merged with what came since, and rows that are the same in every column are one. Parts are
+written aside, renamed in, and count from the moment the manifest names them; only then do those before them go. A run
+that dies in between leaves parts that the next run removes.
+
+Hours of few rows are taken in together, one by one only where rows or files of them are wrong. New hours whose rows
+all fit are taken in by Arrow (`pipeline.parts`), all others by Spark's own readers and writers: hours that were
+compacted before, those with a row or file that is to be told as wrong, and those too large to pass by the driver.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.telemetry.schema import TABLES, Table
+from pipeline import layout
+from pipeline.files import Files
+from pipeline.layout import Hour, Manifest
+from pipeline.parts import parts
+from pipeline.read import live_files, live_rows, manifests
+from pipeline.schema import CORRUPT, PARTITION, partitioned
+
+SORTED_BY = {
+    "depth": ("vhost", "queue"),
+    "flow": ("vhost", "queue"),
+    "shard": ("node", "shard"),
+    "connection": ("node", "connection"),
+    "placement": ("vhost", "queue"),
+}
+"""Rows of the same of these are in one part, in order of time."""
+ROWS_A_PART = 500_000
+BYTES_A_ROW = 28
+"""Of compressed JSON, about: to guess the number of parts before anything is read."""
+ROWS_AT_ONCE = 1_000_000
+"""Hours are taken in together up to that: a job costs a second or two however little there is to do."""
+ROWS_BY_DRIVER = 20_000_000
+"""Parts made by Arrow go by the driver, which writes them wherever Spark can: some five octets a row."""
+LOTS_AT_ONCE = 2
+"""While one plans, lists, renames or waits for its last task, the other has tasks for all cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An hour of a table that has something new: these live files; its manifest; about how many rows it will have."""
+
+    hour: Hour
+    new: Sequence[str]
+    before: Manifest
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """An hour of a table that was compacted."""
+
+    table: str
+    hour: Hour
+    files: int
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was written aside for some hours: the parts of each with their rows; and what was left out: of each the rows
+    that are there twice; where it is one hour, rows that do not fit and files that cannot be read.
+    """
+
+    parts: Mapping[Hour, Mapping[str, int]]
+    duplicates: Mapping[Hour, int]
+    corrupt: int = 0
+    unreadable: Sequence[str] = ()
+
+
+def compact(
+    spark: SparkSession, root: str, now: int, grace_us: int, tables: Sequence[str] = tuple(TABLES)
+) -> Iterator[Compacted]:
+    """Compact every closed hour that has something new, the oldest first; yields each when all until it are done.
+
+    `now` in µs since 1970. PipelineError if files cannot be read or written.
+    """
+    files = Files(spark)
+    pool = ThreadPoolExecutor(LOTS_AT_ONCE, "compact")
+    try:
+        begun = list[Future[list[Compacted]]]()
+        for name in tables:
+            for left in files.matching(f"{layout.history_base(root, name)}/_staging-*"):
+                files.delete(left)
+            found = pending(files, root, name, now, grace_us)
+            begun += [pool.submit(compact_hours, spark, root, name, lot) for lot in lots(found)]
+        for each in begun:
+            yield from each.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def pending(files: Files, root: str, name: str, now: int, grace_us: int) -> Iterator[Pending]:
+    """The closed hours of a table that have something new, the oldest first."""
+    done = manifests(files, root, name)
+    for hour, paths in sorted(live_files(files, root, name).items()):
+        before = done.get(hour)
+        new = layout.late(paths, before)
+        if new and layout.is_closed(hour, now, grace_us):
+            rows = files.size(f"{layout.live_base(root, name)}/{hour.path}") // BYTES_A_ROW
+            yield Pending(hour, new, before or layout.NOTHING, rows + (before.rows if before else 0))
+
+
+def lots(hours: Iterable[Pending]) -> Iterator[list[Pending]]:
+    """Hours in order, as many together as have about `ROWS_AT_ONCE` rows; one at least."""
+    lot: list[Pending] = []
+    for each in hours:
+        if lot and sum(other.rows for other in lot) + each.rows > ROWS_AT_ONCE:
+            yield lot
+            lot = []
+        lot.append(each)
+    if lot:
+        yield lot
+
+
+def compact_hours(spark: SparkSession, root: str, name: str, lot: Sequence[Pending]) -> list[Compacted]:
+    """Take live files of some hours of a table into the history."""
+    files = Files(spark)
+    run = uuid.uuid4().hex[:12]
+    staging = f"{layout.history_base(root, name)}/_staging-{run}"
+    try:
+        taken = _taken(spark, root, TABLES[name], lot, staging)
+        if taken is not None:
+            return [_put_in_place(files, root, name, each, taken, run) for each in lot]
+    finally:
+        files.delete(staging)
+    return [done for each in lot for done in compact_hours(spark, root, name, [each])]
+
+
+def remove_live(files: Files, root: str, now: int, keep_us: int, tables: Sequence[str] = tuple(TABLES)) -> int:
+    """Remove live files that the history has and whose hour ended `keep_us` ago or earlier; how many there were."""
+    removed = 0
+    for name in tables:
+        done = manifests(files, root, name)
+        for hour, paths in live_files(files, root, name).items():
+            if (manifest := done.get(hour)) is None or hour.ends + keep_us > now:
+                continue
+            known = frozenset(manifest.sources)
+            for path in paths:
+                if layout.name_of(path) in known:
+                    files.delete(path)
+                    removed += 1
+    return removed
+
+
+def _taken(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending], staging: str) -> Taken | None:
+    """Write hours aside. None if there are several and something is wrong: of which is not known."""
+    files = Files(spark)
+    if sum(each.rows for each in lot) <= ROWS_BY_DRIVER and not any(each.before.parts for each in lot):
+        if (taken := _by_arrow(spark, table, lot, staging)) is not None:
+            return taken
+        if len(lot) > 1:
+            return None
+    readable, unreadable = [path for each in lot for path in each.new], list[str]()
+    try:
+        found, corrupt = _write(spark, root, table, readable, lot, staging)
+    except Exception:  # a file that is cut or no zstd ends the job, and Spark does not always say which
+        if len(lot) > 1:
+            return None
+        readable, unreadable = _apart(spark, readable)
+        if not unreadable:
+            raise
+        found, corrupt = _write(spark, root, table, readable, lot, staging)
+    written = layout.by_hour(files.matching(f"{staging}/dt=*/hour=*/part-*.parquet"), layout.PART)
+    found_parts = {hour: {path: files.parquet_rows(path) for path in paths} for hour, paths in written.items()}
+    kept = sum(rows for own in found_parts.values() for rows in own.values())
+    duplicates = found - corrupt + sum(each.before.rows for each in lot) - kept
+    if len(lot) > 1 and (corrupt or duplicates):
+        return None
+    return Taken(found_parts, {lot[0].hour: duplicates}, corrupt, unreadable)
+
+
+def _by_arrow(spark: SparkSession, table: Table, lot: Sequence[Pending], staging: str) -> Taken | None:
+    """The same for hours without a history. None if a file cannot be read, or has rows that do not fit."""
+    hours = {each.hour.path: each.hour for each in lot}
+    paths = [path for each in lot for path in each.new]
+    buckets = 1 + sum(each.rows for each in lot) // ROWS_A_PART
+    made = parts(spark, table.name, SORTED_BY[table.name], paths, buckets).collect()
+    if any(row["odd"] is not None for row in made):
+        return None
+    files, written = Files(spark), dict[Hour, dict[str, int]]()
+    duplicates = Counter[Hour]()
+    files.make_directory(staging)
+    for number, row in enumerate(made):
+        hour, path = hours[row["hour"]], f"{staging}/part-{number:04}.parquet"
+        files.write(path, row["part"])
+        written.setdefault(hour, {})[path] = row["rows"]
+        duplicates[hour] += row["found"] - row["rows"]
+    return Taken(written, duplicates)
+
+
+def _put_in_place(files: Files, root: str, name: str, each: Pending, taken: Taken, run: str) -> Compacted:
+    """Make what was written aside the history of an hour. What was left out is of this one, or there is nothing."""
+    directory = f"{layout.history_base(root, name)}/{each.hour.path}"
+    files.make_directory(directory)
+    made, names = taken.parts.get(each.hour, {}), list[str]()
+    for number, path in enumerate(made):
+        names.append(f"part-{run}-{number:04}.parquet")
+        files.rename(path, f"{directory}/{names[-1]}")
+    sources, unreadable = (frozenset(map(layout.name_of, paths)) for paths in (each.new, taken.unreadable))
+    manifest = Manifest(
+        parts=tuple(names),
+        sources=tuple(sorted(sources.union(each.before.sources) - unreadable)),
+        rows=sum(made.values()),
+        duplicates=each.before.duplicates + taken.duplicates.get(each.hour, 0),
+        corrupt=each.before.corrupt + taken.corrupt,
+        unreadable=tuple(sorted(unreadable.union(each.before.unreadable))),
+    )
+    files.write(f"{directory}/{layout.MANIFEST}", manifest.written().encode())
+    _sweep(files, directory, frozenset(names))
+    return Compacted(name, each.hour, len(each.new), manifest)
+
+
+def _write(
+    spark: SparkSession, root: str, table: Table, new: Sequence[str], lot: Sequence[Pending], staging: str
+) -> tuple[int, int]:
+    """Write live files and parts that stand already to a directory, by hours: rows that were in the live files, and how
+    many of these do not fit and were left out.
+    """
+    seen = Observation()
+    frames = []
+    if new:
+        live = live_rows(spark, table, new, layout.live_base(root, table.name))
+        counted = live.observe(
+            seen, F.count(F.lit(1)).alias("rows"), F.count_if(F.col(CORRUPT).isNotNull()).alias("bad")
+        )
+        frames.append(counted.where(F.col(CORRUPT).isNull()).drop(CORRUPT))
+    base = layout.history_base(root, table.name)
+    if standing := [f"{base}/{each.hour.path}/{part}" for each in lot for part in each.before.parts]:
+        frames.append(spark.read.schema(partitioned(table)).option("basePath", base).parquet(*standing))
+    rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    keys = (*PARTITION.names, *SORTED_BY[table.name])
+    count = 1 + sum(each.rows for each in lot) // ROWS_A_PART
+    ordered = rows.repartition(count, *keys).dropDuplicates().sortWithinPartitions(*keys, "ts", "writer", "seq")
+    writer = ordered.write.mode("overwrite").option("compression", "zstd").partitionBy(*PARTITION.names)
+    writer.parquet(staging)
+    if not new:
+        return 0, 0
+    counts = seen.get
+    return int(counts["rows"]), int(counts["bad"])
+
+
+def _apart(spark: SparkSession, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Those files that can be read whole, and those that are cut or are no zstd: one of them would end the job."""
+    try:
+        spark.read.option("ignoreMissingFiles", True).text(list(paths)).agg(F.max(F.length("value"))).first()
+    except Exception:
+        if len(paths) == 1:
+            return [], list(paths)
+        middle = len(paths) // 2
+        halves = _apart(spark, paths[:middle]), _apart(spark, paths[middle:])
+        return halves[0][0] + halves[1][0], halves[0][1] + halves[1][1]
+    return list(paths), []
+
+
+def _sweep(files: Files, directory: str, names: frozenset[str]) -> None:
+    """Remove the parts of an hour that do not count any more."""
+    for path in files.matching(f"{directory}/part-*"):
+        if layout.name_of(path) not in names:
+            files.delete(path)

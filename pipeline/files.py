@@ -1,0 +1,104 @@
+"""Files on whatever file system Spark reads (local, HDFS, object stores), by Hadoop's own classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pipeline.errors import PipelineError
+from pipeline.session import first_line
+
+WRITE_OCTETS = 1 << 20
+"""How many are handed over to Java at once."""
+
+
+class Files:
+    """The file systems that a session knows. Paths are texts, absolute ones or URIs. PipelineError if one fails."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.java: Any = spark._jvm
+        self.configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
+
+    def matching(self, pattern: str) -> list[str]:
+        """All files and directories that a glob names; none if there are none."""
+        path, system = self._of(pattern)
+        try:
+            found = system.globStatus(path)
+            if not found:
+                return []
+            paths = self.java.org.apache.hadoop.fs.FileUtil.stat2Paths(found)
+            # as one text: to ask for each costs a round trip
+            return str(self.java.scala.runtime.ScalaRunTime.genericWrapArray(paths).mkString("\n")).split("\n")
+        except Exception as error:
+            raise PipelineError(f"{pattern} cannot be listed: {first_line(error)}") from error
+
+    def exists(self, name: str) -> bool:
+        path, system = self._of(name)
+        return bool(system.exists(path))
+
+    def size(self, name: str) -> int:
+        """Bytes of a file, or of all that is in a directory; 0 if it is not there."""
+        path, system = self._of(name)
+        return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
+
+    def read(self, name: str) -> str | None:
+        """A small file; None if it is not there."""
+        path, system = self._of(name)
+        if not system.exists(path):
+            return None
+        source = system.open(path)
+        try:
+            return str(self.java.org.apache.commons.io.IOUtils.toString(source, "UTF-8"))
+        finally:
+            source.close()
+
+    def parquet_rows(self, name: str) -> int:
+        """Rows of a Parquet file, as its footer says."""
+        path, _ = self._of(name)
+        hadoop = self.java.org.apache.parquet.hadoop
+        try:
+            source = hadoop.util.HadoopInputFile.fromPath(path, self.configuration)
+            reader = hadoop.ParquetFileReader.open(source)
+            try:
+                return int(reader.getRecordCount())
+            finally:
+                reader.close()
+        except Exception as error:
+            raise PipelineError(f"{name} cannot be read: {first_line(error)}") from error
+
+    def write(self, name: str, octets: bytes) -> None:
+        """A file that is not large, put in place of what is there."""
+        path, system = self._of(name)
+        try:
+            sink = system.create(path, True)
+            try:
+                for first in range(0, len(octets), WRITE_OCTETS):
+                    sink.write(bytearray(octets[first : first + WRITE_OCTETS]))
+            finally:
+                sink.close()
+        except Exception as error:
+            raise PipelineError(f"{name} cannot be written: {first_line(error)}") from error
+
+    def make_directory(self, name: str) -> None:
+        """With those above it; nothing happens if it is there."""
+        path, system = self._of(name)
+        if not system.mkdirs(path):
+            raise PipelineError(f"{name} cannot be made")
+
+    def rename(self, name: str, target: str) -> None:
+        path, system = self._of(name)
+        if not system.rename(path, self.java.org.apache.hadoop.fs.Path(target)):
+            raise PipelineError(f"{name} cannot be renamed to {target}")
+
+    def delete(self, name: str) -> None:
+        """A file or a directory with all that is in it; nothing happens if it is not there."""
+        path, system = self._of(name)
+        system.delete(path, True)
+
+    def _of(self, name: str) -> tuple[Any, Any]:
+        try:
+            path = self.java.org.apache.hadoop.fs.Path(name)
+            return path, path.getFileSystem(self.configuration)
+        except Exception as error:
+            raise PipelineError(f"{name} is on no file system that Spark knows: {first_line(error)}") from error

@@ -1,0 +1,61 @@
+"""Facts of each queue that several answers rest on, so that all of them cost one pass over the rows of depth."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+PLACE = ("vhost", "queue")
+PRESENT = ("stop_count", "resume_count", "stop_bytes", "resume_bytes")
+COUNTED = ("published", "delivered", "acked", "redelivered", "dropped")
+
+
+def queues(depth: DataFrame) -> DataFrame:
+    """`depth`: rows of the table. A row a queue, in no order:
+
+    - vhost, queue; `last`: shard, depth, bytes and the four marks of its last row;
+    - messages: `first_depth`; `peak_depth`; sums `published`, `delivered`, `acked`, `redelivered`, `dropped`;
+    - bytes: `peak_bytes`; `message_bytes` (mean of what was in it; null: nothing ever);
+    - consumers: `consumers`, the most;
+    - messages a second, null if it has no such rows: `drain`, the median of what was acked while consumers had
+      something to do; `net_p99`, 99th percentile of what came in beyond that;
+    - ms: `covered_ms` by rows; `stopped_ms`: it held producers; `alone_ms`: there was something and no consumer;
+      `stuck_ms`: there was something and a consumer, and nothing was delivered or acked.
+    """
+    return _rows(depth).groupBy(*PLACE).agg(
+        F.max_by("state", "order").alias("last"),
+        F.min_by("depth", "order").alias("first_depth"),
+        F.max("depth").alias("peak_depth"),
+        F.max("bytes").alias("peak_bytes"),
+        F.max("consumers").alias("consumers"),
+        *(F.sum(f"n_{name}").alias(name) for name in COUNTED),
+        F.percentile("drain", 0.5).alias("drain"),
+        F.percentile("net", 0.99).alias("net_p99"),
+        F.when(F.sum("depth") > 0, F.sum("bytes") / F.sum("depth")).alias("message_bytes"),
+        *(F.sum(f"{name}_ms").alias(f"{name}_ms") for name in ("covered", "stopped", "alone", "stuck")),
+    )  # fmt: skip
+
+
+def _rows(depth: DataFrame) -> DataFrame:
+    """What is summed up, a column each: a projection is compiled, what stands in a percentile is interpreted."""
+    backlog = F.col("ready") + F.col("unacked")
+    octets = F.col("ready_bytes") + F.col("unacked_bytes")
+    interval = F.col("interval_ms")
+    seconds = interval / 1000
+    full, attached = backlog > 0, F.col("consumers") > 0
+    idle = (F.col("n_acked") == 0) & (F.col("n_delivered") == 0)
+    return depth.select(
+        *PLACE,
+        F.struct("ts", "seq").alias("order"),
+        F.struct("shard", backlog.alias("depth"), octets.alias("bytes"), *PRESENT).alias("state"),
+        backlog.alias("depth"),
+        octets.alias("bytes"),
+        "consumers",
+        *(f"n_{name}" for name in COUNTED),
+        F.when(full & attached & (interval > 0), F.col("n_acked") / seconds).alias("drain"),
+        F.when(interval > 0, (F.col("n_published") - F.col("n_acked")) / seconds).alias("net"),
+        interval.alias("covered_ms"),
+        F.when(F.col("saturated"), interval).otherwise(0).alias("stopped_ms"),
+        F.when(full & ~attached, interval).otherwise(0).alias("alone_ms"),
+        F.when(full & attached & idle, interval).otherwise(0).alias("stuck_ms"),
+    )

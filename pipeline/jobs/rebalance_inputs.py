@@ -1,0 +1,61 @@
+"""Rebalance inputs: what a plan has to know of each queue."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.telemetry.schema import Column, Table
+from pipeline.jobs.queues import PLACE
+from pipeline.schema import shaped
+
+SLOT_US = 60_000_000
+
+TABLE = Table(
+    "rebalance_inputs",
+    "A row a queue, in order of names. Rates are of slots of a minute; messages in and out both count.",
+    (
+        Column("vhost", "string", "", "its virtual host"),
+        Column("queue", "string", "", "its name"),
+        Column("shard", "int", "", "where it lived last"),
+        Column("p50_rate", "double", "messages a second", "median of the slots"),
+        Column("p95_rate", "double", "messages a second", "95th percentile of the slots"),
+        Column("p50_bytes_rate", "double", "bytes a second", "median of the slots"),
+        Column("p95_bytes_rate", "double", "bytes a second", "95th percentile of the slots"),
+        Column("peak_depth", "bigint", "messages", "ready and unacked, the most"),
+        Column("peak_bytes", "bigint", "bytes", "contents of these, the most"),
+        Column("stopped_share", "double", "", "share of the time covered for which it held producers"),
+        Column("backlog", "bigint", "messages", "ready and unacked, last seen"),
+        Column("backlog_bytes", "bigint", "bytes", "contents of these"),
+        Column("coverage", "double", "", "share of the range that rows of the queue cover, at most 1"),
+    ),
+)
+
+
+def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int) -> DataFrame:
+    """`depth`: rows of the table, of the time from `since` to `until` (µs since 1970); `queues`: of
+    `pipeline.jobs.queues`, of these rows.
+    """
+    slots = depth.groupBy(*PLACE, F.expr(f"ts div {SLOT_US}").alias("slot")).agg(
+        F.sum(F.col("n_published") + F.col("n_delivered")).alias("moved"),
+        F.sum(F.col("published_bytes") + F.col("delivered_bytes")).alias("moved_bytes"),
+    )
+    rates = slots.groupBy(*PLACE).agg(
+        *(F.percentile(name, [0.5, 0.95]).alias(name) for name in ("moved", "moved_bytes"))
+    )
+    seconds = SLOT_US / 1e6
+    covered = F.col("covered_ms")
+    told = queues.join(rates, [*PLACE]).withColumns(
+        {
+            "p50_rate": F.col("moved")[0] / seconds,
+            "p95_rate": F.col("moved")[1] / seconds,
+            "p50_bytes_rate": F.col("moved_bytes")[0] / seconds,
+            "p95_bytes_rate": F.col("moved_bytes")[1] / seconds,
+            "stopped_share": F.when(covered > 0, F.col("stopped_ms") / covered).otherwise(0.0),
+            "shard": F.col("last.shard"),
+            "backlog": F.col("last.depth"),
+            "backlog_bytes": F.col("last.bytes"),
+            "coverage": F.least(covered * 1000 / (until - since), F.lit(1.0)),
+        }
+    )
+    return shaped(told, TABLE).orderBy(*PLACE)

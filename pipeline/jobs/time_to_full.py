@@ -1,0 +1,96 @@
+"""Time to full: when queues that grow come to their stop marks."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import functions as F
+
+from penstock.telemetry.schema import Column, Table
+from pipeline.schema import shaped
+
+WINDOW_US = 600_000_000
+SAMPLES_LEAST = 5
+
+TABLE = Table(
+    "time_to_full",
+    "Queues that are full, or grow so that they will be, by a straight line through their depths; the first one first.",
+    (
+        Column("vhost", "string", "", "its virtual host"),
+        Column("queue", "string", "", "its name"),
+        Column("shard", "int", "", "where it lives"),
+        Column("depth", "bigint", "messages", "ready and unacked, last seen"),
+        Column("depth_bytes", "bigint", "bytes", "contents of these"),
+        Column("stop_count", "bigint", "messages", "stop mark; 0: none"),
+        Column("stop_bytes", "bigint", "bytes", "stop mark; 0: none"),
+        Column("growth", "double", "messages a second", "slope of the line", nullable=True),
+        Column("growth_bytes", "double", "bytes a second", "likewise", nullable=True),
+        Column("seconds", "double", "s", "until it is full; 0: it is"),
+        Column("full_by", "string", "", "`count` or `bytes`: the mark that is reached first"),
+        Column("fit", "double", "", "how well the line fits: R² (1: exactly); null where it is full already",
+               nullable=True),
+        Column("samples", "bigint", "", "rows that the line goes through"),
+    ),
+)  # fmt: skip
+
+
+def time_to_full(
+    depth: DataFrame, at: int, window_us: int = WINDOW_US, samples_least: int = SAMPLES_LEAST
+) -> DataFrame:
+    """`depth`: rows of the table; those of the `window_us` before `at` count (µs). Fewer than `samples_least` rows, or
+    a line that does not rise, tell nothing of a queue that is not full.
+    """
+    recent = depth.where((F.col("ts") >= at - window_us) & (F.col("ts") < at))
+    told = foreseen(lines(measured(recent, at).groupBy("vhost", "queue")), samples_least)
+    return shaped(told.where(F.col("seconds").isNotNull()), TABLE).orderBy("seconds", "vhost", "queue")
+
+
+def measured(depth: DataFrame, at: int) -> DataFrame:
+    """The points that lines go through: `depth`, `depth_bytes`, and `t`, seconds from `at`, which is to be near: the
+    squares of µs since 1970 lose all digits.
+    """
+    return depth.withColumns(
+        {
+            "t": (F.col("ts") - at) / 1e6,
+            "depth": F.col("ready") + F.col("unacked"),
+            "depth_bytes": F.col("ready_bytes") + F.col("unacked_bytes"),
+        }
+    )
+
+
+def lines(groups: GroupedData) -> DataFrame:
+    """A line through the points of each group, and what was seen last."""
+    last = ["shard", "depth", "depth_bytes", "stop_count", "stop_bytes"]
+    return groups.agg(
+        F.max_by(F.struct(*last, F.col("ts").alias("at")), "ts").alias("last"),
+        F.regr_slope("depth", "t").alias("growth"),
+        F.regr_slope("depth_bytes", "t").alias("growth_bytes"),
+        F.regr_r2("depth", "t").alias("fit_count"),
+        F.regr_r2("depth_bytes", "t").alias("fit_bytes"),
+        F.count(F.lit(1)).alias("samples"),
+    )
+
+
+def foreseen(lines: DataFrame, samples_least: int) -> DataFrame:
+    """Lines with `seconds` until their queue is full (null: not foreseen), and by which mark."""
+    told = lines.select("*", "last.*").withColumns(
+        {
+            "by_count": _seconds("stop_count", "depth", "growth", samples_least),
+            "by_bytes": _seconds("stop_bytes", "depth_bytes", "growth_bytes", samples_least),
+        }
+    )
+    first = F.coalesce("by_count", F.lit(float("inf"))) <= F.coalesce("by_bytes", F.lit(float("inf")))
+    told = told.withColumns(
+        {
+            "seconds": F.least("by_count", "by_bytes"),
+            "full_by": F.when(first, "count").otherwise("bytes"),
+        }
+    )
+    fit = F.when(F.col("full_by") == "count", F.col("fit_count")).otherwise(F.col("fit_bytes"))
+    return told.withColumn("fit", F.when(F.col("seconds") > 0, fit))
+
+
+def _seconds(stop: str, now: str, slope: str, samples_least: int) -> Expression:
+    grows = (F.col(slope) > 0) & (F.col("samples") >= samples_least)
+    room = F.col(stop) - F.col(now)
+    return F.when(F.col(stop) > 0, F.when(room <= 0, F.lit(0.0)).when(grows, room / F.col(slope)))

@@ -1,0 +1,182 @@
+"""What if: a range of time replayed against other marks. Who would have been stopped, and for how long?
+
+The replay knows what was published and what consumers took. Where consumers had something left they took all they
+could; where they had not, they could have taken what they take usually while they are busy. What would not have been
+let in waits with its producers and comes when there is room again. It looks once a row, so stops shorter than the
+sampling are not seen; marks in bytes count at the mean size of what was in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+import pyarrow as pa
+from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.telemetry.schema import Column, Table
+from pipeline.jobs.held import UNKNOWN
+from pipeline.jobs.queues import PLACE
+from pipeline.schema import arrow, shaped, struct
+
+STOPS = Table(
+    "what_if_stops",
+    "Each time that producers would have been stopped.",
+    (
+        Column("vhost", "string", "", "its virtual host"),
+        Column("queue", "string", "", "its name"),
+        Column("started", "bigint", "µs since 1970 (UTC)", "when the stop mark would have been exceeded"),
+        Column("ended", "bigint", "µs since 1970 (UTC)", "when it would have resumed; null: not in the range",
+               nullable=True),
+        Column("stopped_ms", "bigint", "ms", "how long that is; of one that is not over, until the last row"),
+        Column("peak_depth", "bigint", "messages", "the deepest it would have been meanwhile"),
+        Column("peak_waiting", "bigint", "messages", "the most that would have waited with producers"),
+    ),
+)  # fmt: skip
+TABLE = Table(
+    "what_if",
+    "Sessions that would have been stopped: those that have published to the queue as far as telemetry knows, that is "
+    "those that were held there in the range. A queue of which none is known has one row without a session.",
+    (
+        Column("vhost", "string", "", "its virtual host"),
+        Column("queue", "string", "", "its name"),
+        Column("stop_count", "bigint", "messages", "the stop mark that was tried"),
+        Column("resume_count", "bigint", "messages", "the resume mark that was tried"),
+        Column("user", "string", "", "who was logged in", nullable=True),
+        Column("product", "string", "", f"what the client calls itself, or `{UNKNOWN}`", nullable=True),
+        Column("connection", "string", "", "its connection", nullable=True),
+        Column("channel", "int", "", "its number", nullable=True),
+        Column("stops", "bigint", "", "how often the queue would have stopped its producers"),
+        Column("stopped_ms", "bigint", "ms", "for how long"),
+        Column("longest_ms", "bigint", "ms", "the longest of these"),
+        Column("peak_depth", "bigint", "messages", "the deepest it would have been"),
+        Column("was_stopped_ms", "bigint", "ms", "for how long it has held producers in fact"),
+    ),
+)
+REPLAYED = ("ts", "seq", "depth", "n_published", "n_acked", "n_dropped", "interval_ms", "stop", "resume")
+
+
+@dataclass(slots=True)
+class Stop:
+    """A time for which producers would have been stopped, as it goes on. Times in µs."""
+
+    started: int
+    ended: int | None = None
+    last: int = 0
+    peak_depth: int = 0
+    peak_waiting: int = 0
+
+
+def stops(depth: DataFrame, marks: DataFrame) -> DataFrame:
+    """`depth`: rows of the table; `marks`: vhost, queue and the four marks to try (0: none); other queues are left out.
+
+    The answer has the columns of `STOPS`.
+    """
+    size = F.try_divide(F.col("ready_bytes") + F.col("unacked_bytes"), F.col("ready") + F.col("unacked"))
+    tried = marks.select(
+        *PLACE, *(F.coalesce(name, F.lit(0)).alias(f"try_{name}") for name in ("stop_count", "resume_count",
+                                                                            "stop_bytes", "resume_bytes"))
+    )  # fmt: skip
+    rows = depth.join(F.broadcast(tried), [*PLACE]).select(
+        *PLACE,
+        "ts",
+        "seq",
+        (F.col("ready") + F.col("unacked")).alias("depth"),
+        "n_published",
+        "n_acked",
+        "n_dropped",
+        "interval_ms",
+        _mark("stop", size),
+        _mark("resume", size),
+    )
+    return rows.groupBy(*PLACE).applyInArrow(_replay_group, struct(STOPS))
+
+
+def what_if(found: DataFrame, marks: DataFrame, episodes: DataFrame, queues: DataFrame) -> DataFrame:
+    """`found`: of `stops`, with the same `marks`; `episodes`, `queues`: of the jobs of these names."""
+    stopped = found.groupBy(*PLACE).agg(
+        F.count(F.lit(1)).alias("stops"),
+        F.sum("stopped_ms").alias("stopped_ms"),
+        F.max("stopped_ms").alias("longest_ms"),
+        F.max("peak_depth").alias("peak_depth"),
+    )
+    sessions = episodes.where(F.col("queue").isNotNull()).select(
+        *PLACE, "user", F.coalesce("product", F.lit(UNKNOWN)).alias("product"), "connection", "channel"
+    )
+    held = queues.select(*PLACE, F.col("stopped_ms").alias("was_stopped_ms"))
+    told = (
+        stopped.join(marks.select(*PLACE, "stop_count", "resume_count"), [*PLACE])
+        .join(sessions.distinct(), [*PLACE], "left")
+        .join(held, [*PLACE], "left")
+        .withColumn("was_stopped_ms", F.coalesce("was_stopped_ms", F.lit(0)))
+    )
+    return shaped(told, TABLE).orderBy(F.desc("stopped_ms"), *PLACE, "connection", "channel")
+
+
+def replay(rows: Iterator[tuple[int, int, int, int, int, int, float, float]]) -> list[Stop]:
+    """`rows` in order of time: ts, depth, published, acked, dropped, interval_ms, stop, resume (marks in messages,
+    infinity for none).
+    """
+    taken = list(rows)
+    usual = _usual_drain(taken)
+    found: list[Stop] = []
+    stop: Stop | None = None
+    depth = waiting = 0.0
+    for number, (ts, seen, published, acked, dropped, interval, stop_mark, resume_mark) in enumerate(taken):
+        if number == 0:
+            depth = max(seen - published + acked + dropped, 0)
+        waiting += published
+        if stop is None:
+            let_in = min(waiting, max(stop_mark + 1 - depth, 0))
+            waiting -= let_in
+            depth += let_in
+            if depth > stop_mark:
+                stop = Stop(ts)
+                found.append(stop)
+        if stop is not None:
+            stop.last = ts
+            stop.peak_depth = max(stop.peak_depth, int(depth))
+            stop.peak_waiting = max(stop.peak_waiting, int(waiting))
+        able = acked if seen > 0 else max(acked, usual * interval)
+        depth = max(depth - able - dropped, 0)
+        if stop is not None and depth <= resume_mark:
+            stop.ended = ts
+            stop = None
+    return found
+
+
+def _usual_drain(rows: list[tuple[int, int, int, int, int, int, float, float]]) -> float:
+    """Messages a ms that consumers took while they had something left: the median; 0 if they never had."""
+    rates = sorted(row[3] / row[5] for row in rows if row[1] > 0 and row[3] > 0 and row[5] > 0)
+    return rates[len(rates) // 2] if rates else 0.0
+
+
+def _replay_group(group: pa.Table) -> pa.Table:
+    ordered = group.sort_by([("ts", "ascending"), ("seq", "ascending")])
+    columns = [ordered.column(name).to_numpy().tolist() for name in REPLAYED if name != "seq"]
+    place = {name: ordered.column(name)[0].as_py() for name in PLACE}
+    told = [
+        {
+            **place,
+            "started": stop.started,
+            "ended": stop.ended,
+            "stopped_ms": ((stop.ended or stop.last) - stop.started) // 1000,
+            "peak_depth": stop.peak_depth,
+            "peak_waiting": stop.peak_waiting,
+        }
+        for stop in replay(zip(*columns, strict=True))
+    ]
+    return pa.Table.from_pylist(told, arrow(STOPS))
+
+
+def _mark(name: str, size: Expression) -> Expression:
+    """A mark in messages: the smaller of that in messages and that in bytes at the size of what is there."""
+    none = F.lit(inf)
+    count, octets = F.col(f"try_{name}_count"), F.col(f"try_{name}_bytes")
+    stops_by_count, stops_by_bytes = F.col("try_stop_count") > 0, F.col("try_stop_bytes") > 0
+    by_count = F.when(stops_by_count, count.cast("double")).otherwise(none)
+    by_bytes = F.when(stops_by_bytes, F.floor(F.try_divide(octets, size)).cast("double"))
+    return F.least(by_count, F.coalesce(by_bytes, none)).alias(name)

@@ -1,0 +1,178 @@
+"""All answers for a range of time, as plain values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.telemetry.schema import TABLES, Table
+from pipeline.jobs import (
+    consumers,
+    culprits,
+    disobedience,
+    episodes,
+    held,
+    hot_shards,
+    marks,
+    queues,
+    rebalance_inputs,
+    shard_load,
+    time_to_full,
+    what_if,
+)
+from pipeline.jobs.marks import Goals
+from pipeline.read import Telemetry
+
+ROWS_MOST = 200
+"""Of an answer that are told; who wants all of them runs the job."""
+LOAD_ROWS_MOST = 20_000
+JOBS_AT_ONCE = 2
+"""While one is planned, or waits for its last task, the other has tasks for all cores."""
+CURVES = 4
+POINTS = 240
+
+Row = dict[str, Any]
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Answer:
+    """Rows of a job's answer, the first `ROWS_MOST`; `more` says that there were more."""
+
+    table: Table
+    rows: list[Row]
+    more: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Depth of a queue over time: the most of each slot, in messages, with its stop mark (0: none)."""
+
+    vhost: str
+    queue: str
+    points: list[tuple[int, int]]
+    stop_count: int
+    resume_count: int
+
+
+@dataclass(slots=True)
+class Report:
+    """What is told of a range. `counts`: rows, corrupt rows and rows that writers dropped, by table."""
+
+    root: str
+    since: int
+    until: int
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
+    curves: list[Curve] = field(default_factory=list)
+
+
+def gather(telemetry: Telemetry, since: int, until: int, goals: Goals, limits: hot_shards.Limits, tell: Tell) -> Report:
+    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970). `tell` hears how far it is."""
+    frames = {name: telemetry.rows(name, since, until) for name in TABLES}
+    report = Report(telemetry.root, since, until)
+    facts = queues.queues(frames["depth"])
+    jobs = list(_jobs(frames, facts, since, until, goals, limits))
+    tables = (episodes.TABLE, what_if.STOPS, marks.TABLE, shard_load.TABLE)
+    kept = [facts, *(frame for table, frame in jobs if table in tables)]  # what others are made of before these
+    pool = ThreadPoolExecutor(JOBS_AT_ONCE, "report")
+
+    def answer(number: int, table: Table, frame: DataFrame) -> Answer:
+        tell(f"{number} of {len(jobs)}: {table.name.replace('_', ' ')}")
+        return _answer(table, frame)
+
+    def count(name: str) -> dict[str, int]:
+        return _count(frames[name], telemetry.corrupt(name, since, until))
+
+    try:
+        for frame in kept:
+            frame.persist()
+        answers = {
+            table.name: pool.submit(answer, number, table, frame) for number, (table, frame) in enumerate(jobs, 1)
+        }
+        counts = {name: pool.submit(count, name) for name in TABLES}
+        report.answers = {name: each.result() for name, each in answers.items()}
+        tell("curves of queues that held producers")
+        report.curves = _curves(frames["depth"], report.answers[marks.TABLE.name].rows, since, until)
+        report.counts = {name: each.result() for name, each in counts.items()}
+    finally:
+        pool.shutdown(cancel_futures=True)
+        for frame in kept:
+            frame.unpersist()
+    return report
+
+
+def _jobs(
+    frames: dict[str, DataFrame],
+    facts: DataFrame,
+    since: int,
+    until: int,
+    goals: Goals,
+    limits: hot_shards.Limits,
+) -> Iterator[tuple[Table, DataFrame]]:
+    """Each answer, not computed yet; what others are made of first. `facts`: of `pipeline.jobs.queues`."""
+    depth = frames["depth"]
+    found = episodes.episodes(frames["flow"], until).orderBy(F.desc("stopped_ms"), "started", "connection", "channel")
+    load = shard_load.shard_load(frames["shard"])
+    recommended = marks.marks(facts, found, goals)
+    replayed = what_if.stops(depth, recommended)
+    yield episodes.TABLE, found
+    yield held.TABLE, held.held(found)
+    yield disobedience.TABLE, disobedience.disobedience(found, frames["connection"])
+    yield culprits.TABLE, culprits.culprits(found, depth, until)
+    yield time_to_full.TABLE, time_to_full.time_to_full(depth, until)
+    yield marks.TABLE, recommended
+    yield what_if.STOPS, replayed
+    yield what_if.TABLE, what_if.what_if(replayed, recommended, found, facts)
+    yield consumers.TABLE, consumers.consumers(facts, consumers.Limits())
+    yield shard_load.TABLE, load
+    yield hot_shards.TABLE, hot_shards.hot_shards(load, limits)
+    yield rebalance_inputs.TABLE, rebalance_inputs.rebalance_inputs(depth, facts, since, until)
+
+
+def _answer(table: Table, frame: DataFrame) -> Answer:
+    began = time.monotonic()
+    most = LOAD_ROWS_MOST if table is shard_load.TABLE else ROWS_MOST
+    rows = [row.asDict() for row in frame.limit(most + 1).collect()]
+    return Answer(table, rows[:most], len(rows) > most, round(time.monotonic() - began, 1))
+
+
+def _count(frame: DataFrame, corrupt: int) -> dict[str, int]:
+    row = frame.agg(F.count(F.lit(1)), F.coalesce(F.sum("rows_lost"), F.lit(0))).first()
+    assert row is not None
+    return {"rows": int(row[0]), "corrupt": corrupt, "lost": int(row[1])}
+
+
+def _curves(depth: DataFrame, told: list[Row], since: int, until: int) -> list[Curve]:
+    """Of the queues that held producers longest."""
+    chosen = [(row["vhost"], row["queue"]) for row in told if row["stopped_ms"]][:CURVES]
+    if not chosen:
+        return []
+    slot = max((until - since) // POINTS, 1)
+    wanted = F.lit(False)
+    for vhost, queue in chosen:
+        wanted = wanted | ((F.col("vhost") == vhost) & (F.col("queue") == queue))
+    rows = (
+        depth.where(wanted)
+        .groupBy("vhost", "queue", F.expr(f"(ts - {since}) div {slot}").alias("slot"))
+        .agg(
+            F.max(F.col("ready") + F.col("unacked")).alias("depth"),
+            F.max("stop_count").alias("stop_count"),
+            F.max("resume_count").alias("resume_count"),
+        )
+        .orderBy("slot")
+        .collect()
+    )
+    curves = []
+    for place in chosen:
+        own = [row for row in rows if (row["vhost"], row["queue"]) == place]
+        points = [(since + row["slot"] * slot, row["depth"]) for row in own]
+        curves.append(Curve(*place, points, own[-1]["stop_count"], own[-1]["resume_count"]))
+    return curves

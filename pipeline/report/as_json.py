@@ -1,0 +1,37 @@
+"""The report for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pipeline.report.answers import Report
+
+VERSION = 1
+
+
+def as_json(report: Report) -> str:
+    """One JSON object: version, since, until (µs since 1970), root, counts by table, and by answer meaning, columns,
+    rows and whether there were more.
+    """
+    told: dict[str, Any] = {
+        "version": VERSION,
+        "root": report.root,
+        "since": report.since,
+        "until": report.until,
+        "counts": report.counts,
+        "answers": {
+            name: {
+                "meaning": answer.table.meaning,
+                "columns": [
+                    {"name": column.name, "type": column.type, "unit": column.unit, "meaning": column.meaning}
+                    for column in answer.table.columns
+                ],
+                "rows": answer.rows,
+                "more": answer.more,
+                "seconds": answer.seconds,
+            }
+            for name, answer in report.answers.items()
+        },
+    }
+    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"

@@ -1,0 +1,199 @@
+"""The report as one page: no script, no style sheet, no picture and no font of anybody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+from penstock.durations import shown
+from penstock.telemetry.schema import Column
+from pipeline.report import plots
+from pipeline.report.answers import Answer, Report
+
+TITLES = {
+    "time_to_full": "Time to full",
+    "held": "Held producers",
+    "culprits": "Who caused the waiting",
+    "disobedience": "Told to stop, and published on",
+    "consumers": "Consumers that do harm",
+    "marks": "Recommended marks",
+    "what_if": "What the recommended marks would have done",
+    "hot_shards": "Shards",
+    "episodes": "Longest flow episodes",
+    "rebalance_inputs": "Queues, for rebalancing",
+}
+"""What the page shows, in that order."""
+ROWS_SHOWN = 20
+NOTHING = {
+    "time_to_full": "No queue is full, or grows towards its mark.",
+    "held": "No producer was held.",
+    "culprits": "No producer was held.",
+    "disobedience": "Nobody was told to stop.",
+    "consumers": "All consumers do what they are there for.",
+    "marks": "No consumer was seen at work.",
+    "what_if": "Nobody would have been stopped.",
+    "hot_shards": "No shard was seen.",
+    "episodes": "There were none.",
+    "rebalance_inputs": "No queue was seen.",
+}
+STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8882; --faint: #777; --hot: #d9534f; }
+@media (prefers-color-scheme: dark) { :root { --faint: #999; } }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.5rem; margin-bottom: 0.2rem; }
+h2 { font-size: 1.15rem; margin: 2.4rem 0 0.3rem; }
+p.what, .range { color: var(--faint); margin: 0.1rem 0 0.8rem; max-width: 60rem; }
+nav { display: flex; flex-wrap: wrap; gap: 0.1rem 1rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.25rem 0.6rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { font-weight: 600; vertical-align: bottom; }
+th small { display: block; font-weight: 400; color: var(--faint); }
+td.number, th.number { text-align: right; }
+tr:hover td { background: var(--soft); }
+.plot { display: block; width: 100%; max-width: 60rem; height: auto; margin: 0.4rem 0; }
+.facts { display: flex; flex-wrap: wrap; gap: 0.6rem; margin: 1rem 0; padding: 0; list-style: none; }
+.facts li { border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.4rem 0.9rem; }
+.facts b { display: block; font-size: 1.25rem; }
+.bad b { color: var(--hot); }
+@media print { nav { display: none; } }
+"""
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    return "".join(
+        [
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>penstock: report</title>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<style>{STYLE}</style></head><body>\n",
+            *_head(report),
+            *(part for name in TITLES for part in _section(report, name)),
+            *_sources(report),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _head(report: Report) -> Iterator[str]:
+    yield "<h1>What held producers, and what will</h1>"
+    span = shown((report.until - report.since) / 1e6)
+    yield f'<p class="range">{_time(report.since)} to {_time(report.until)} (UTC), {span}</p>'
+    yield "<nav>" + "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title in TITLES.items()) + "</nav>"
+    answers = report.answers
+    stopped = sum(row["stopped_ms"] for row in answers["held"].rows)
+    full = [row for row in answers["time_to_full"].rows if row["seconds"] == 0]
+    soon = [row for row in answers["time_to_full"].rows if 0 < row["seconds"] < 3600]
+    hot = [row for row in answers["hot_shards"].rows if row["hot"]]
+    facts = [
+        ("producers held", shown(stopped / 1000), stopped > 0),
+        ("queues full at the end", f"{len(full):,}", bool(full)),
+        ("full within an hour", f"{len(soon):,}", bool(soon)),
+        ("hot shards", f"{len(hot):,}", bool(hot)),
+        ("queues whose consumers do harm", _amount(answers["consumers"]), bool(answers["consumers"].rows)),
+    ]
+    yield '<ul class="facts">'
+    for name, value, bad in facts:
+        yield f"<li{' class=bad' if bad else ''}><b>{escape(value)}</b>{escape(name)}</li>"
+    yield "</ul>\n"
+
+
+def _section(report: Report, name: str) -> Iterator[str]:
+    answer = report.answers[name]
+    yield f'<section id="{name}"><h2>{escape(TITLES[name])}</h2>'
+    yield f'<p class="what">{escape(answer.table.meaning)}</p>'
+    if not answer.rows:
+        yield f"<p>{escape(NOTHING[name])}</p>"
+    else:
+        yield from _pictures(report, name)
+        yield from _table(answer)
+    yield "</section>\n"
+
+
+def _pictures(report: Report, name: str) -> Iterator[str]:
+    if name == "culprits":
+        yield plots.held(report.answers[name].rows)
+    elif name == "hot_shards" and report.answers["shard_load"].rows:
+        yield plots.shard_load(report.answers["shard_load"].rows, report.since, report.until)
+    elif name == "marks":
+        for curve in report.curves:
+            yield f"<h3>{escape(curve.queue)} in {escape(curve.vhost)}</h3>{plots.depth(curve)}"
+
+
+def _table(answer: Answer) -> Iterator[str]:
+    columns = answer.table.columns
+    yield '<div class="scroll"><table><thead><tr>'
+    for column in columns:
+        unit = "" if _is_time(column) else escape(column.unit)
+        yield f'<th{_class(column)} title="{escape(column.meaning)}">{_heading(column)}<small>{unit}</small></th>'
+    yield "</tr></thead><tbody>"
+    for row in answer.rows[:ROWS_SHOWN]:
+        cells = (f"<td{_class(column)}>{_cell(column, row[column.name])}</td>" for column in columns)
+        yield f"<tr>{''.join(cells)}</tr>"
+    yield "</tbody></table></div>"
+    if answer.more or len(answer.rows) > ROWS_SHOWN:
+        total = f"more than {len(answer.rows):,}" if answer.more else f"{len(answer.rows):,}"
+        yield f'<p class="what">The first {ROWS_SHOWN} of {total} rows.</p>'
+
+
+def _sources(report: Report) -> Iterator[str]:
+    yield '<section id="sources"><h2>What this is made of</h2>'
+    yield f'<p class="what">Telemetry in {escape(report.root)}. Corrupt rows do not fit their table and are left out; '
+    yield "lost ones were dropped by their writers for want of room.</p>"
+    yield '<table><thead><tr><th>table</th><th class="number">rows</th><th class="number">corrupt</th>'
+    yield '<th class="number">lost</th></tr></thead><tbody>'
+    for name, counts in report.counts.items():
+        cells = "".join(f'<td class="number">{counts[kind]:,}</td>' for kind in ("rows", "corrupt", "lost"))
+        yield f"<tr><td>{name}</td>{cells}</tr>"
+    yield "</tbody></table></section>\n"
+
+
+def _heading(column: Column) -> str:
+    return escape(column.name.removesuffix("_ms").removesuffix("_us").replace("_", " "))
+
+
+def _class(column: Column) -> str:
+    return ' class="number"' if column.type in ("bigint", "int", "smallint", "double") else ""
+
+
+def _is_time(column: Column) -> bool:
+    return column.unit.startswith("µs since 1970") or column.unit in ("ms", "s", "µs")
+
+
+def _cell(column: Column, value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "–"
+    if column.unit.startswith("µs since 1970"):
+        return _time(value)
+    if column.unit in ("ms", "s", "µs"):
+        return _length(value / {"ms": 1e3, "s": 1, "µs": 1e6}[column.unit])
+    if column.unit.startswith("bytes"):
+        return _size(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else escape(str(value))
+
+
+def _length(seconds: float) -> str:
+    return shown(seconds) if seconds >= 1 or seconds == 0 else f"{seconds * 1000:.3g} ms"
+
+
+def _size(value: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def _amount(answer: Answer) -> str:
+    return f"{len(answer.rows):,}{'+' if answer.more else ''}"
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,164 @@
+"""Spark sessions: where jobs run is said here and by who calls, never in a job.
+
+A master that `spark-submit` or `spark-defaults.conf` names counts; without one, jobs run on all cores of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import penstock
+import pipeline
+from penstock import telemetry
+from pipeline.errors import PipelineError
+
+JAVA_LEAST = 17
+"""What Spark 4 asks for."""
+LOCAL_MASTER = "local[*]"
+LOCAL_PARTITIONS = (4, 8)
+"""Fewest and most partitions of a shuffle on one machine: Spark's 200 cost more than small jobs do."""
+
+ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+DEFAULTS = {
+    # Queues come sorted by name, thousands in a part: beyond a number of groups (128, unless said) Spark sorts all rows
+    # again. What a task then holds in memory instead is bounded by what it reads.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
+    "spark.sql.files.maxPartitionBytes": "8m",
+    "spark.sql.files.openCostInBytes": "512k",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+LOCAL = {
+    # What is kept for later jobs comes in as few parts as is good for its size: each part costs each of them a task.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    "spark.driver.memory": "2g",
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "32",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
+    "spark.sql.files.openCostInBytes": "64k",  # a file here is opened fast: more of them make a task
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # to list files is no work for a job here
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+LOCAL_LITTLE_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""On one machine, for jobs whose work is done in Python: Java's best code would cost more to make than it saves."""
+
+
+def open_session(
+    application: str,
+    master: str | None = None,
+    configuration: Mapping[str, str] | None = None,
+    local: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session of that name. PipelineError where there is no Java for it, or it cannot be started.
+
+    `configuration` are Spark's own keys; what they say counts before what is set here, but for the time zone. `local`
+    are such keys for this machine, and count before what else is set here for it.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which has its Java already
+        require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(application)
+    for key, value in settled(master, configuration or {}, submitted_master(), local).items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:  # py4j's and Spark's have no common base
+        raise PipelineError(f"Spark did not start: {first_line(error)}") from error
+    if not str(session.sparkContext.master).startswith("local"):
+        session.sparkContext.addPyFile(str(packed(Path(tempfile.mkdtemp(prefix="penstock-pipeline-")))))
+    return session
+
+
+def packed(directory: Path) -> Path:
+    """The code of jobs as a zip file, for machines where it is not installed."""
+    with zipfile.ZipFile(directory / "penstock-pipeline.zip", "w") as archive:
+        for package in (penstock, telemetry, pipeline):
+            base = Path(package.__path__[0])
+            top = base.parents[len(package.__name__.split(".")) - 1]
+            for path in sorted(base.glob("*.py" if package is penstock else "**/*.py")):
+                archive.write(path, path.relative_to(top))
+    return directory / "penstock-pipeline.zip"
+
+
+def settled(
+    master: str | None, configuration: Mapping[str, str], submitted: str | None, local: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What a session is configured with: `master` where it is said, else what was submitted, else this machine."""
+    chosen = master or configuration.get("spark.master") or submitted or LOCAL_MASTER
+    here = {}
+    if chosen.startswith("local"):
+        fewest, most = LOCAL_PARTITIONS
+        partitions = min(max(2 * len(os.sched_getaffinity(0)), fewest), most)
+        here = {**LOCAL, **(local or {}), "spark.sql.shuffle.partitions": str(partitions)}
+    bar = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    return {**DEFAULTS, **bar, **here, **configuration, **ALWAYS, "spark.master": chosen}
+
+
+def submitted_master() -> str | None:
+    """The master that spark-submit was told, or spark-defaults.conf names; None without either."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()
+        master: str | None = SparkConf().get("spark.master", None)
+        return master
+    directory = os.environ.get("SPARK_CONF_DIR") or os.path.join(os.environ.get("SPARK_HOME", ""), "conf")
+    return master_in(Path(directory) / "spark-defaults.conf")
+
+
+def master_in(defaults: Path) -> str | None:
+    """The master that a spark-defaults.conf names; None if it names none, or is not there."""
+    try:
+        text = defaults.read_text()
+    except OSError:
+        return None
+    found = re.findall(r"^\s*spark\.master[\s=:]+(\S+)", text, re.MULTILINE)
+    return found[-1] if found else None
+
+
+def require_java() -> None:
+    """PipelineError unless there is a Java that Spark can use."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    where = f"in JAVA_HOME={home}" if home else "on the PATH, and JAVA_HOME is not set"
+    if java is None:
+        raise PipelineError(f"Spark needs Java {JAVA_LEAST} or newer: there is none {where}")
+    version = java_version([java, "-version"])
+    if version < JAVA_LEAST:
+        raise PipelineError(f"Spark needs Java {JAVA_LEAST} or newer: {java} is {version}")
+
+
+def java_version(command: Sequence[str]) -> int:
+    """The version that `java -version` tells: 17 of "17.0.2", 8 of "1.8.0_292". PipelineError if it tells none."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PipelineError(f"{command[0]} does not run: {error}") from error
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if found is None:
+        raise PipelineError(f"{command[0]} does not tell its version: {first_line(done.stderr or done.stdout)}")
+    return int(found[1])
+
+
+def first_line(error: object) -> str:
+    """What an error says, short enough for a line."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

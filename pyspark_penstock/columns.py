@@ -1,0 +1,125 @@
+"""Messages as columns of Arrow: a record batch costs Spark a tenth of what its rows cost one by one.
+
+The properties are those of class basic (specification, section 1.8.1). Headers that are texts, numbers, booleans,
+times or nothing are in the map `headers`, as texts; tables, lists and octets are in `headers_json`, one JSON object.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+import pika
+import pyarrow as pa
+
+from pyspark_penstock.intake import Delivery
+from pyspark_penstock.schema import COLUMNS, NUMBERS, TEXTS
+
+BATCH_ROWS: Final = 10_000
+BATCH_OCTETS: Final = 64 * 1024 * 1024
+"""Of the bodies in a record batch: a column of Arrow ends at 2 GiB."""
+
+_TYPES: Final[dict[str, Any]] = {
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}
+"""Arrow's types by Spark's names of its own."""
+
+ARROW_SCHEMA: Final = pa.schema([pa.field(name, _TYPES[kind.simpleString()]) for name, kind in COLUMNS.items()])
+
+
+def record_batches(deliveries: Sequence[Delivery]) -> Iterator[pa.RecordBatch]:
+    """Rows of SCHEMA, in order, in batches that Spark can take."""
+    first = octets = 0
+    for at, delivery in enumerate(deliveries):
+        if at - first == BATCH_ROWS or (at > first and octets + len(delivery.body) > BATCH_OCTETS):
+            yield _record_batch(deliveries[first:at])
+            first, octets = at, 0
+        octets += len(delivery.body)
+    if first < len(deliveries):
+        yield _record_batch(deliveries[first:])
+
+
+def row_of(delivery: Delivery) -> tuple[Any, ...]:
+    """The values of a message's row, in the order of the columns."""
+    return (
+        delivery.body,
+        delivery.exchange,
+        delivery.routing_key,
+        delivery.redelivered,
+        *_properties(delivery.properties),
+    )
+
+
+def _record_batch(deliveries: Sequence[Delivery]) -> pa.RecordBatch:
+    columns = zip(*map(row_of, deliveries), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+
+
+@lru_cache(maxsize=256)
+def _properties(octets: bytes) -> tuple[Any, ...]:
+    """What the columns have of the properties. Those of many messages are the same."""
+    properties = pika.BasicProperties().decode(octets)
+    simple, rest = _split(properties.headers or {})
+    return (
+        list(simple.items()),
+        json.dumps(rest, default=_json, sort_keys=True) if rest else None,
+        _time(properties.timestamp),
+        *[getattr(properties, name) for name in NUMBERS],
+        *[_text(getattr(properties, name)) for name in TEXTS],
+    )
+
+
+def _split(headers: Mapping[str, Any]) -> tuple[dict[str, str | None], dict[str, Any]]:
+    """Headers that a text can stand for, and the others."""
+    simple: dict[str, str | None] = {}
+    rest: dict[str, Any] = {}
+    for name, value in headers.items():
+        if isinstance(value, bytes | bytearray | Mapping | list):
+            rest[name] = value
+        else:
+            simple[name] = _said(value)
+    return simple, rest
+
+
+def _said(value: Any) -> str | None:
+    """The text that stands for a value without parts."""
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=value.tzinfo or UTC).isoformat()
+    return str(value)
+
+
+def _text(value: str | bytes | None) -> str | None:
+    """A short string; pika hands on octets where it is not UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _time(seconds: int | None) -> datetime | None:
+    """None for a time that is past what a timestamp of Spark can say, as one in milliseconds is."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _json(value: Any) -> str | None:
+    """What JSON has no word for: octets as base64, times and decimals as their texts."""
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Decimal | datetime):
+        return _said(value)
+    raise TypeError(f"no header field is a {type(value).__name__}")

@@ -1,0 +1,72 @@
+"""What Spark looks for: `spark.read`, `readStream`, `write` and `writeStream` with `format("penstock")`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+
+from pyspark_penstock.options import OptionError, ReadOptions, StreamOptions, WriteOptions, parse
+from pyspark_penstock.schema import SCHEMA, check_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from pyspark_penstock.batch import QueueReader
+    from pyspark_penstock.sink import ExchangeStreamWriter, ExchangeWriter
+    from pyspark_penstock.stream import QueueStreamReader
+
+
+class DefaultSource(DataSource):
+    """Readers and writers are made in the planner, in the driver's helpers and in tasks; none connects when made.
+
+    OptionError, RowError: options or columns that cannot be used. Spark shows the text.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "penstock"
+
+    def schema(self) -> StructType:
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> QueueReader:
+        from pyspark_penstock.batch import QueueReader
+
+        _check_schema(schema)
+        return QueueReader(parse(ReadOptions, self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Of a stream with leases; PySparkNotImplementedError without: Spark takes the simple one then."""
+        from pyspark_penstock.leased import LeasedStreamReader
+
+        _check_schema(schema)
+        options = parse(StreamOptions, self.options)
+        return LeasedStreamReader(options) if options.leases else super().streamReader(schema)
+
+    def simpleStreamReader(self, schema: StructType) -> QueueStreamReader:
+        from pyspark_penstock.stream import QueueStreamReader
+
+        _check_schema(schema)
+        return QueueStreamReader(parse(StreamOptions, self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> ExchangeWriter:
+        from pyspark_penstock.sink import ExchangeWriter
+
+        if overwrite:
+            raise OptionError("messages can only be added: mode('append')")
+        check_columns(schema)
+        return ExchangeWriter(parse(WriteOptions, self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> ExchangeStreamWriter:
+        from pyspark_penstock.sink import ExchangeStreamWriter
+
+        if overwrite:
+            raise OptionError("messages can only be added: outputMode('append') or 'update'")
+        check_columns(schema)
+        return ExchangeStreamWriter(parse(WriteOptions, self.options))
+
+
+def _check_schema(schema: StructType) -> None:
+    if schema.simpleString() != SCHEMA.simpleString():
+        raise OptionError("the schema of messages is fixed: leave .schema(…) out, and select what is wanted")

@@ -1,0 +1,76 @@
+"""A queue as a stream: at least once, acked when the micro-batch is in Spark's commit log.
+
+One Python process beside the driver lives as long as the query and holds the consumer. An offset {"n": …} counts the
+messages of all runs of the query; delivery tags count those of this run. Spark asks `read(start)` only once the batch
+that ends at `start` is in the commit log, so all up to there is acked then: `commit` alone comes a batch late.
+
+A batch that a crash left undone is asked for with `readBetweenOffsets`, and empty then: its messages were not acked,
+the broker has them again, and they come in later batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import SimpleDataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from pyspark_penstock.columns import record_batches
+from pyspark_penstock.options import StreamOptions
+from pyspark_penstock.receiver import Receiver
+
+WAIT_SECONDS: Final = 0.1
+"""How long a read waits for the first message. Spark asks again at once, a hundred times a second."""
+
+
+class QueueStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Made in the planner as well, where it must not connect: it does so at the first `read`."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._receiver: Receiver | None = None
+        self._base = 0
+        self._acked = 0
+        self._drains = False
+        self._target: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"n": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take what is ready when the query begins, and end."""
+        self._drains = True
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
+        """Up to `maxrows` rows. ReceiverError if the connection or the queue is gone: the query fails."""
+        n = start["n"]
+        receiver = self._receiver or self._connect(n)
+        self._settle(n)
+        if self._target is None:
+            deliveries = receiver.take(self._options.maxrows, WAIT_SECONDS)
+        else:
+            deliveries = receiver.drain(min(self._options.maxrows, self._target - n))
+            if not deliveries:
+                receiver.count()  # the query ends, and its acks have to arrive before
+        return iter(list(record_batches(deliveries))), {"n": n + len(deliveries)}
+
+    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+    def commit(self, end: dict[str, int]) -> None:
+        self._settle(end["n"])
+
+    def _connect(self, n: int) -> Receiver:
+        receiver = Receiver(self._options.url, self._options.queue, self._options.unacked)
+        receiver.start()
+        self._receiver, self._base, self._acked = receiver, n, n
+        if self._drains:
+            self._target = n + receiver.ready
+        return receiver
+
+    def _settle(self, n: int) -> None:
+        if self._receiver is not None and n > self._acked:
+            self._receiver.ack(n - self._base)
+            self._acked = n

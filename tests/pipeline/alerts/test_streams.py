@@ -1,0 +1,129 @@
+"""Alerts from files, through Spark's streams, to a real broker."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pyspark.sql import SparkSession
+
+from pipeline.alerts.board import Alert, Limits
+from pipeline.alerts.publisher import Publisher
+from pipeline.alerts.streams import Alerts
+from pipeline.errors import PipelineError
+from tests.pipeline import live
+from tests.pipeline.day import Day
+from tests.pipeline.tables import Row
+from tests.waiting import wait_for
+
+PATIENCE = 240.0
+"""Seconds for what goes through Spark on a busy machine."""
+LIMITS = Limits(full_s=600, hot=1.5, held_s=20)
+SECOND = 1_000_000
+
+
+@contextmanager
+def watching(spark: SparkSession, root: Path, publish: Callable[[list[Alert]], None]) -> Iterator[Alerts]:
+    alerts = Alerts(spark, str(root), str(root / "checkpoint"), LIMITS, publish, 0.2)
+    alerts.start()
+    over = threading.Event()
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            alerts.run(over.is_set)
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield alerts
+    finally:
+        over.set()
+        thread.join()
+        alerts.stop()
+    assert not failed
+
+
+def depths(day: Day, grows: bool, begin: int) -> list[Row]:
+    """Half a minute of a queue."""
+    like = {**day.depth[0], "queue": "orders", "unacked": 0, "unacked_bytes": 0, "ready_bytes": 0, "stop_bytes": 0}
+    return [
+        {**like, "ts": begin + step * SECOND, "seq": step, "ready": 500 + 10 * step * (1 if grows else -1),
+         "stop_count": 2_000}
+        for step in range(30)
+    ]  # fmt: skip
+
+
+def loads(day: Day, begin: int) -> list[Row]:
+    """A minute and a half of three shards, of which one has most of the load."""
+    return [
+        {**day.shard[0], "shard": shard, "ts": begin + step * 10 * SECOND, "seq": step, "interval_ms": 10_000,
+         "msgs_in": 9_000 if shard == 1 else 100, "msgs_out": 0}
+        for step in range(9)
+        for shard in range(3)
+    ]  # fmt: skip
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(1500)
+def test_what_goes_wrong_is_told_once_and_once_when_it_is_over(
+    spark: SparkSession, day: Day, tmp_path: Path, url: str, pika_channel: BlockingChannel
+) -> None:
+    now = time.time_ns() // 1000
+    publisher = Publisher(url, "penstock.alerts")
+    publisher.check()
+    inbox = pika_channel.queue_declare("", exclusive=True).method.queue
+    pika_channel.queue_bind(inbox, "penstock.alerts", "#")
+    seen: list[dict[str, Any]] = []
+
+    def told(kind: str, state: str) -> list[dict[str, Any]]:
+        while (got := pika_channel.basic_get(inbox, auto_ack=True))[0]:
+            seen.append(json.loads(got[2]))
+            assert got[0].routing_key.startswith(f"{seen[-1]['kind']}.{seen[-1]['state']}.")
+        return [alert for alert in seen if (alert["kind"], alert["state"]) == (kind, state)]
+
+    stop = {**next(row for row in day.flow if row["action"] == "stop"), "ts": now - 60 * SECOND}
+    with watching(spark, tmp_path, publisher.publish):
+        live.write(tmp_path, "depth", depths(day, True, now - 300 * SECOND), "one")
+        live.write(tmp_path, "shard", loads(day, now - 300 * SECOND), "one")
+        live.write(tmp_path, "flow", [stop], "one")
+        (full,) = wait_for(lambda: told("queue-full", "raised"), PATIENCE, "a queue that fills")
+        assert full["subject"] == ["/", "orders"]
+        assert full["full_in"] == pytest.approx((2_000 - 790) / 10)
+        (hot,) = wait_for(lambda: told("shard-hot", "raised"), PATIENCE, "a hot shard")
+        assert hot["subject"] == [day.shard[0]["node"], "1"]
+        (held,) = wait_for(lambda: told("producer-held", "raised"), PATIENCE, "a producer that is held")
+        assert held["subject"][3] == stop["user"]
+    # a restart tells nothing again, and goes on
+    with watching(spark, tmp_path, publisher.publish):
+        live.write(tmp_path, "depth", depths(day, False, now - 100 * SECOND), "two")
+        resume = {
+            **stop,
+            "action": "resume",
+            "outcome": "free",
+            "stopped_ms": 60_000,
+            "ts": now,
+            "seq": stop["seq"] + 1,
+        }
+        live.write(tmp_path, "flow", [resume], "two")
+        wait_for(lambda: told("queue-full", "cleared"), PATIENCE, "the queue does not fill any more")
+        wait_for(lambda: told("producer-held", "cleared"), PATIENCE, "the producer is held no more")
+    for kind in ("queue-full", "shard-hot", "producer-held"):
+        assert len(told(kind, "raised")) == 1
+
+
+def test_a_broker_that_is_not_there_is_one_clear_line() -> None:
+    with pytest.raises(PipelineError, match="no alert can be published"):
+        Publisher("amqp://guest:guest@127.0.0.1:1/", "penstock.alerts").check()
+    alert = Alert("queue-full", True, ("/", "q"), 0, {})
+    with pytest.raises(PipelineError, match="alerts cannot be published"):
+        Publisher("amqp://guest:guest@127.0.0.1:1/", "penstock.alerts", patience_s=0).publish([alert])

@@ -1,0 +1,31 @@
+"""Facts of queues: which row is the first and the last. What else they say, the answers' twins ask."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from penstock.telemetry.schema import DEPTH
+from pipeline.jobs.queues import queues
+from tests.pipeline.day import Day
+from tests.pipeline.plain import backlog, by_place
+from tests.pipeline.tables import Row, frame, rows_of
+
+
+def test_of_rows_of_one_time_the_number_decides(spark: SparkSession, day: Day) -> None:
+    """As it is when a queue changes in the second of its last quiet row."""
+    rows: list[Row] = []
+    for row in day.depth:
+        rows += [row, {**row, "seq": row["seq"] + 10**6, "ready": row["ready"] + 7, "shard": 9}]
+    found = {(row["vhost"], row["queue"]): row for row in rows_of(queues(frame(spark, DEPTH, rows)))}
+    for place, own in by_place(rows).items():
+        assert found[place]["first_depth"] == backlog(own[0])
+        assert found[place]["last"]["depth"] == backlog(own[-1]) == backlog(own[-2]) + 7
+        assert found[place]["last"]["shard"] == 9
+    assert found.keys() == by_place(rows).keys()
+
+
+def test_consumers_that_had_nothing_to_do_have_no_rate(spark: SparkSession, day: Day) -> None:
+    quiet = {"ready": 0, "unacked": 0, "ready_bytes": 0, "unacked_bytes": 0}
+    rows = [{**row, **quiet, "queue": "quiet"} for row in day.depth[:9]]
+    (found,) = rows_of(queues(frame(spark, DEPTH, rows)))
+    assert (found["drain"], found["message_bytes"], found["peak_depth"]) == (None, None, 0)

@@ -1,0 +1,144 @@
+"""The replay against marks: its rule by hand, its stops and sessions against a plain computation."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.telemetry.schema import DEPTH, Column, Table
+from pipeline.jobs import episodes, what_if
+from pipeline.jobs.queues import queues
+from tests.pipeline.day import Day
+from tests.pipeline.plain import backlog, by_place, octets, plain_episodes
+from tests.pipeline.tables import Row, assert_same, frame, rows_of
+
+MARKS = Table(
+    "tried",
+    "",
+    (
+        *(Column(name, "string", "", "") for name in ("vhost", "queue")),
+        *(Column(name, "bigint", "", "") for name in ("stop_count", "resume_count", "stop_bytes", "resume_bytes")),
+    ),
+)
+
+
+def mark_of(marks: Row, name: str, row: Row) -> float:
+    """A mark of a queue in messages, for a row of it."""
+    count = marks[f"{name}_count"] if marks["stop_count"] else math.inf
+    if marks["stop_bytes"] and octets(row):
+        return float(min(count, marks[f"{name}_bytes"] * backlog(row) // octets(row)))
+    return float(count)
+
+
+def plain_stops(depth: list[Row], tried: list[Row]) -> list[Row]:
+    """Told as what becomes of single lots of messages: those that came, those that wait, those that are in."""
+    told = []
+    for marks in tried:
+        rows = by_place(depth).get((marks["vhost"], marks["queue"]), [])
+        rates = sorted(
+            row["n_acked"] / row["interval_ms"]
+            for row in rows
+            if backlog(row) and row["n_acked"] and row["interval_ms"]
+        )
+        usual = rates[len(rates) // 2] if rates else 0
+        inside = waiting = 0.0
+        current: Row | None = None
+        for number, row in enumerate(rows):
+            if not number:
+                inside = max(backlog(row) - row["n_published"] + row["n_acked"] + row["n_dropped"], 0)
+            waiting += row["n_published"]
+            stop = mark_of(marks, "stop", row)
+            if current is None:
+                room = max(stop + 1 - inside, 0)
+                inside, waiting = inside + min(room, waiting), waiting - min(room, waiting)
+                if inside > stop:
+                    current = {"vhost": marks["vhost"], "queue": marks["queue"], "started": row["ts"], "ended": None}
+                    current |= {"peak_depth": 0, "peak_waiting": 0}
+                    told.append(current)
+            if current is not None:
+                current["last"] = row["ts"]
+                current["peak_depth"] = max(current["peak_depth"], int(inside))
+                current["peak_waiting"] = max(current["peak_waiting"], int(waiting))
+            able = row["n_acked"] if backlog(row) else max(row["n_acked"], usual * row["interval_ms"])
+            inside = max(inside - able - row["n_dropped"], 0)
+            if current is not None and inside <= mark_of(marks, "resume", row):
+                current["ended"], current = row["ts"], None
+    for row in told:
+        row["stopped_ms"] = ((row["ended"] or row["last"]) - row["started"]) // 1000
+    return told
+
+
+def plain_what_if(stops: list[Row], tried: list[Row], found: list[Row], depth: list[Row]) -> list[Row]:
+    groups = defaultdict(list)
+    for row in stops:
+        groups[row["vhost"], row["queue"]].append(row)
+    marks = {(row["vhost"], row["queue"]): row for row in tried}
+    told = []
+    for place, rows in groups.items():
+        held = sum(row["interval_ms"] for row in depth if (row["vhost"], row["queue"]) == place and row["saturated"])
+        sessions = {
+            (row["user"], row["product"] or "(unknown)", row["connection"], row["channel"])
+            for row in found
+            if (row["vhost"], row["queue"]) == place
+        }
+        told += [
+            {
+                **dict(zip(("vhost", "queue"), place, strict=True)),
+                **dict(zip(("user", "product", "connection", "channel"), session, strict=True)),
+                **{name: marks[place][name] for name in ("stop_count", "resume_count")},
+                "stops": len(rows),
+                "stopped_ms": sum(row["stopped_ms"] for row in rows),
+                "longest_ms": max(row["stopped_ms"] for row in rows),
+                "peak_depth": max(row["peak_depth"] for row in rows),
+                "was_stopped_ms": held,
+            }
+            for session in sorted(sessions, key=lambda session: session[2:]) or [(None, None, None, None)]
+        ]
+    return sorted(told, key=lambda row: (-row["stopped_ms"], row["vhost"], row["queue"]))
+
+
+def tried_on(day: Day, share: float) -> list[Row]:
+    """Marks at that share of the present ones; also for a queue that has none, and for one that is not there."""
+    lasts = {place: rows[-1] for place, rows in by_place(day.depth).items()}
+    tried = [
+        {"vhost": vhost, "queue": queue}
+        | {name: int(last[name] * share) for name in ("stop_count", "resume_count", "stop_bytes", "resume_bytes")}
+        for (vhost, queue), last in lasts.items()
+    ]
+    absent = {"vhost": "/", "queue": "absent", "stop_count": 1, "resume_count": 0, "stop_bytes": 0, "resume_bytes": 0}
+    return [*tried, absent]
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_who_would_have_been_stopped(spark: SparkSession, day: Day, share: float) -> None:
+    tried = tried_on(day, share)
+    depth, marks = frame(spark, DEPTH, day.depth), frame(spark, MARKS, tried)
+    stops = what_if.stops(depth, marks)
+    expected = plain_stops(day.depth, tried)
+    assert_same(stops, what_if.STOPS, expected, in_order=False)
+    found = plain_episodes(day.flow, day.until)
+    answer = what_if.what_if(stops, marks, frame(spark, episodes.TABLE, found), queues(depth))
+    assert_same(answer, what_if.TABLE, plain_what_if(expected, tried, found, day.depth))
+    assert any(row["connection"] is None for row in rows_of(answer)) == (share < 1)
+
+
+def test_lower_marks_stop_earlier(day: Day) -> None:
+    low, high = (plain_stops(day.depth, tried_on(day, share)) for share in (0.3, 1.0))
+    assert sum(row["stopped_ms"] for row in low) > sum(row["stopped_ms"] for row in high) > 0
+
+
+def test_what_waits_comes_when_there_is_room() -> None:
+    """100 a step come, 50 a step go: at 220 it stops, at 100 it goes on, and nothing gets lost in between."""
+    rows = [(step * 1_000_000, 1, 100, 50, 0, 1_000, 219.0, 100.0) for step in range(8)]
+    found = what_if.replay(iter(rows))
+    assert [(stop.started, stop.ended) for stop in found] == [(3_000_000, 5_000_000), (6_000_000, None)]
+    assert found[0].peak_depth == 220
+    assert found[1].peak_waiting > found[0].peak_waiting > 0
+
+
+def test_without_marks_nobody_is_stopped() -> None:
+    rows = [(step * 1_000_000, step, 100, 0, 0, 1_000, math.inf, math.inf) for step in range(8)]
+    assert what_if.replay(iter(rows)) == []

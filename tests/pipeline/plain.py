@@ -1,0 +1,68 @@
+"""Flow episodes in plain Python: what several of the jobs' twins begin with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from pipeline.jobs import episodes
+from tests.pipeline.tables import Row
+
+Place = tuple[str, str]
+
+
+def plain_episodes(flow: list[Row], until: int) -> list[Row]:
+    """As `pipeline.jobs.episodes`."""
+    sessions = defaultdict(list)
+    for row in flow:
+        if row["action"] in ("stop", "resume"):
+            sessions[row["node"], row["epoch"], row["writer"], row["connection"], row["channel"]].append(row)
+    found = []
+    for rows in sessions.values():
+        rows.sort(key=lambda row: row["seq"])
+        for row, following in zip(rows, [*rows[1:], None], strict=True):
+            if row["action"] == "resume":
+                found.append({**row, "started": row["ts"] - row["stopped_ms"] * 1000, "ended": row["ts"]})
+            elif following is None or following["action"] == "stop":
+                found.append(_alone(row, following, flow, until))
+    names = [column.name for column in episodes.TABLE.columns]
+    return [{name: row[name] for name in names} for row in found]
+
+
+def _alone(stop: Row, following: Row | None, flow: list[Row], until: int) -> Row:
+    """A stop without a resume."""
+    ended = following["ts"] if following else None
+    if ended is None:
+        firsts: dict[tuple[int, str], int] = {}
+        for row in flow:
+            if (row["node"], row["acceptor"]) == (stop["node"], stop["acceptor"]):
+                life = row["epoch"], row["writer"]
+                firsts[life] = min(firsts.get(life, row["ts"]), row["ts"])
+        ended = min((first for first in firsts.values() if first > stop["ts"]), default=None)
+    stopped = ((until if ended is None else ended) - stop["ts"]) // 1000
+    return {
+        **stop,
+        "started": stop["ts"],
+        "ended": ended,
+        "stopped_ms": stopped,
+        "outcome": "open" if ended is None else "lost",
+    }
+
+
+def named_queue(row: Row) -> str:
+    return str(row["queue"] if row["queue"] is not None else f"({row['cause']})")
+
+
+def by_place(rows: list[Row]) -> dict[Place, list[Row]]:
+    """Rows of each queue, in order of time."""
+    found: dict[Place, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row["ts"], row["seq"])):
+        found[row["vhost"], row["queue"]].append(row)
+    return found
+
+
+def backlog(row: Row) -> int:
+    return int(row["ready"] + row["unacked"])
+
+
+def octets(row: Row) -> int:
+    return int(row["ready_bytes"] + row["unacked_bytes"])

@@ -1,0 +1,82 @@
+"""The page of a report: of plain values, without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+from penstock.telemetry.schema import TABLES, Table
+from pipeline.answers import TABLES as ANSWERS
+from pipeline.report.answers import Answer, Curve, Report
+from pipeline.report.as_json import as_json
+from pipeline.report.page import NOTHING, TITLES, page
+
+SINCE, UNTIL = 1_795_172_400_000_000, 1_795_173_600_000_000
+NASTY = r"<script>alert('&')</script> $\bad{$"
+VALUES = {"bigint": 1_500_000, "int": 3, "smallint": 3, "double": 0.25, "string": NASTY, "boolean": True}
+VOID = {"meta", "br", "hr", "img", "link"}
+
+
+class Checker(HTMLParser):
+    """Fails on tags that do not fit together, and keeps those that were seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def reported(rows: int) -> Report:
+    """So many rows of each answer, every text in them nasty, and every other row null where that may be."""
+    counts = {name: {"rows": 1, "corrupt": 0, "lost": 0} for name in TABLES}
+    report = Report("/telemetry", SINCE, UNTIL, counts)
+    for table in ANSWERS:
+        report.answers[table.name] = Answer(table, [row(table, number) for number in range(rows)], rows > 30, 1.0)
+    if rows:
+        report.curves = [Curve("/", NASTY, [(SINCE + step * 1_000_000, step) for step in range(30)], 20, 10)]
+    return report
+
+
+def row(table: Table, number: int) -> dict[str, Any]:
+    return {column.name: None if column.nullable and number % 2 else VALUES[column.type] for column in table.columns}
+
+
+def checked(text: str) -> Checker:
+    checker = Checker()
+    checker.feed(text)
+    checker.close()
+    assert not checker.open
+    return checker
+
+
+def test_names_are_texts_and_nothing_else() -> None:
+    text = page(reported(40))
+    assert not checked(text).tags & {"script", "link", "img", "iframe"}
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert all(link.startswith("#") for link in re.findall(r'href="([^"]*)"', text))
+    assert "of more than 40 rows" in text
+
+
+def test_a_report_of_nothing_says_so() -> None:
+    text = page(reported(0))
+    checked(text)
+    assert all(words in text for words in NOTHING.values())
+    assert NOTHING.keys() == TITLES.keys()
+
+
+def test_json_has_every_column() -> None:
+    told = json.loads(as_json(reported(2)))
+    assert told["answers"].keys() == {table.name for table in ANSWERS}
+    for answer in told["answers"].values():
+        assert [column["name"] for column in answer["columns"]] == list(answer["rows"][0])

@@ -1,0 +1,151 @@
+"""The jobs on telemetry of a real broker, held against a plain computation on the same files."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.telemetry.layout import HOUR_US
+from penstock.telemetry.schema import TABLES
+from pipeline.compact import compact
+from pipeline.jobs import consumers, episodes, hot_shards, rebalance_inputs, shard_load, time_to_full
+from pipeline.jobs.marks import Goals
+from pipeline.jobs.queues import queues
+from pipeline.read import Telemetry
+from pipeline.report.answers import Report, gather
+from pipeline.report.page import page
+from tests.broker import Broker
+from tests.penstock.telemetry.reading import rows
+from tests.pipeline.jobs.test_consumers import plain_consumers
+from tests.pipeline.jobs.test_hot_shards import plain_hot_shards
+from tests.pipeline.jobs.test_rebalance_inputs import plain_rebalance_inputs
+from tests.pipeline.jobs.test_shard_load import plain_shard_load
+from tests.pipeline.jobs.test_time_to_full import plain_time_to_full
+from tests.pipeline.plain import plain_episodes
+from tests.pipeline.tables import Row, assert_same
+from tests.raw import Client
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.broker
+
+PUBLISHED = 400
+MARKS = {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 100}
+
+
+class Run(NamedTuple):
+    """What a broker has written down: the directory, and the time that it took (µs since 1970)."""
+
+    root: Path
+    since: int
+    until: int
+
+    def rows(self, table: str) -> list[Row]:
+        return [row for row in rows(self.root, table) if self.since <= row["ts"] < self.until]
+
+
+def told(recorded: Path) -> int:
+    """Messages that rows tell of."""
+    return sum(row["n_published"] for row in rows(recorded, "depth"))
+
+
+@pytest.fixture(scope="module")
+def run(penstock_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A producer fills a queue that nobody reads until it is held, and another queue is drained as it is filled."""
+    directory = tmp_path_factory.mktemp("telemetry")
+    since = time.time_ns() // 1000
+    recorded = directory / "data" / "telemetry"
+    settings = ("telemetry.file_seconds=1", "telemetry.frame_seconds=0.2")
+    with Broker(directory, *settings, shards=2) as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="full", arguments=MARKS)
+        channel.call("queue.declare", queue="drained")
+        channel.call("basic.consume", queue="drained", no_ack=True)
+        for _ in range(PUBLISHED):
+            channel.publish(b"x" * 100, routing_key="drained")
+        with Client.connect(broker.address) as other:
+            producer = other.channel()
+            for _ in range(PUBLISHED):
+                producer.publish(b"y" * 100, routing_key="full")
+            wait_for(lambda: any(row["saturated"] for row in rows(recorded, "depth")), 60, "a row of a full queue")
+            channel.call("queue.purge", queue="full")
+            wait_for(lambda: told(recorded) == 2 * PUBLISHED, 60, "rows that tell of all messages")
+    until = time.time_ns() // 1000 + 1
+    return Run(recorded, since, until)
+
+
+@pytest.fixture(scope="module")
+def report(spark: SparkSession, run: Run) -> Report:
+    told: list[str] = []
+    found = gather(Telemetry(spark, str(run.root)), run.since, run.until, Goals(), hot_shards.Limits(), told.append)
+    assert len(told) > len(found.answers)
+    return found
+
+
+def test_jobs_answer_as_a_plain_computation_does(spark: SparkSession, run: Run) -> None:
+    telemetry = Telemetry(spark, str(run.root))
+    frames = {table: telemetry.rows(table, run.since, run.until) for table in TABLES}
+    depth, flow, shards = (run.rows(table) for table in ("depth", "flow", "shard"))
+    assert sum(row["n_published"] for row in depth) == 2 * PUBLISHED
+    assert_same(
+        rebalance_inputs.rebalance_inputs(frames["depth"], queues(frames["depth"]), run.since, run.until),
+        rebalance_inputs.TABLE,
+        plain_rebalance_inputs(depth, run.since, run.until),
+    )
+    assert_same(
+        consumers.consumers(queues(frames["depth"]), consumers.Limits()),
+        consumers.TABLE,
+        plain_consumers(depth, consumers.Limits()),
+    )
+    at = max(row["ts"] for row in depth if row["saturated"]) + 1
+    assert_same(
+        time_to_full.time_to_full(frames["depth"], at),
+        time_to_full.TABLE,
+        plain_time_to_full(depth, at, time_to_full.WINDOW_US, time_to_full.SAMPLES_LEAST),
+    )
+    load = plain_shard_load(shards, shard_load.SLOT_US)
+    assert_same(shard_load.shard_load(frames["shard"]), shard_load.TABLE, load)
+    assert_same(
+        hot_shards.hot_shards(shard_load.shard_load(frames["shard"]), hot_shards.Limits()),
+        hot_shards.TABLE,
+        plain_hot_shards(load, hot_shards.Limits()),
+    )
+    found = episodes.episodes(frames["flow"], run.until)
+    expected = plain_episodes(flow, run.until)
+    assert_same(found, episodes.TABLE, expected, in_order=False)
+    assert [(row["queue"], row["user"], row["cause"]) for row in expected] == [("full", "guest", "count")]
+
+
+def test_the_report_says_what_was(run: Run, report: Report) -> None:
+    assert report.counts["depth"] == {"rows": len(run.rows("depth")), "corrupt": 0, "lost": 0}
+    queues = {row["queue"]: row for row in report.answers["rebalance_inputs"].rows}
+    assert queues["full"]["peak_depth"] > 0
+    assert {row["shard"] for row in report.answers["hot_shards"].rows} == {0, 1}
+    (held,) = report.answers["held"].rows
+    assert (held["queue"], held["user"], held["open"]) == ("full", "guest", 0)
+    assert held["stopped_ms"] > 0
+
+
+def test_the_page_asks_nobody_for_anything(report: Report) -> None:
+    text = page(report)
+    assert all(link.startswith("#") for link in re.findall(r'href="([^"]*)"', text))
+    assert not re.search(r"<script|<link|<img|<iframe|@import|\bsrc=", text)
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
+    assert "<svg" in text
+    assert "drained" in text
+
+
+def test_compaction_changes_no_answer(spark: SparkSession, run: Run, report: Report) -> None:
+    done = list(compact(spark, str(run.root), run.until + 2 * HOUR_US, 0))
+    assert {each.table for each in done} >= {"depth", "shard"}
+    assert all((each.manifest.corrupt, each.manifest.unreadable) == (0, ()) for each in done)
+    telemetry = Telemetry(spark, str(run.root))
+    assert not telemetry.paths("depth", run.since, run.until).live
+    depth = telemetry.rows("depth", run.since, run.until)
+    found = rebalance_inputs.rebalance_inputs(depth, queues(depth), run.since, run.until)
+    assert_same(found, rebalance_inputs.TABLE, report.answers["rebalance_inputs"].rows)
