@@ -8,14 +8,18 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ops.administration import permission, policy, restart, topic_permission, user, vhost
+from ops.administration import permission, policy, queue, restart, topic_permission, user, vhost
 from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
 from ops.flow import command as flow
+from ops.rebalance import command as rebalance
+from ops.shards import command as shards
 from ops.store import command as store
 from penstock import __version__, logs
 from penstock.settings import Settings
-from penstock.sources import SettingsError
+from penstock.settings.sources import SettingsError, load_settings
+from pipeline import command as pipeline
+from pipeline.errors import PipelineError
 
 app = typer.Typer(
     name="penstock",
@@ -28,12 +32,16 @@ app = typer.Typer(
 
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(policy.app, name="policy")
+app.add_typer(queue.app, name="queue")
 app.add_typer(user.app, name="user")
 app.add_typer(permission.app, name="permission")
 app.add_typer(topic_permission.app, name="topic-permission")
 app.add_typer(restart.app, name="restart")
 app.add_typer(store.app, name="store")
 app.add_typer(flow.app, name="flow")
+app.add_typer(rebalance.app, name="rebalance")
+app.add_typer(shards.app, name="shard")
+app.add_typer(pipeline.app, name="pipeline")
 
 
 def _option(name: str, **more: Any) -> Any:
@@ -68,7 +76,7 @@ def serve(
     the file, then PENSTOCK_… variables, then these options; the later wins.
     """
     flags = {"host": host, "port": port, "acceptors": acceptors, "shards": shards, "data": data, "log_level": log_level}
-    settings = Settings.load(config, flags, assignments or ())
+    settings = load_settings(config, flags, assignments or ())
     if missing := uncompiled():
         raise StartError(f"not compiled, run `make setup`: {', '.join(missing)}")
     from ops.serve import serve as run  # only now: it imports compiled modules
@@ -88,7 +96,7 @@ def status(
     Reads shared memory only: it asks no process of the node, works while they are busy and costs them nothing. Exit
     status 1 if no node runs there.
     """
-    settings = Settings.load(config, {"data": data})
+    settings = load_settings(config, {"data": data})
     from ops.status import NotRunning, show
 
     try:
@@ -117,7 +125,7 @@ def main() -> NoReturn:
     """Run the command and exit: 0, 1 if `status` finds no node, 2 for anything wrong that the caller can mend."""
     try:
         code = app(prog_name="penstock", standalone_mode=False)
-    except (StartError, SettingsError, CommandError) as error:
+    except (StartError, SettingsError, CommandError, PipelineError) as error:
         _refuse(str(error))
     except typer.TyperException as error:
         _refuse(" ".join(error.format_message().split()))

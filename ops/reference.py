@@ -1,4 +1,4 @@
-"""Writes `docs/configuration.md` from the model of the settings. `make docs` runs it; a test compares the two."""
+"""Writes the pages that are made from code: settings, telemetry, answers. `make docs` runs it; a test compares."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from penstock.settings import KIB, MIB, SIZE, Settings
-from penstock.sources import model_of
+from penstock.settings import Settings
+from penstock.settings.sources import model_of
+from penstock.settings.values import KIB, MIB, SIZE
+from penstock.telemetry.schema import COMMON, TABLES, VERSION, Column
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 INTRODUCTION = """\
-<!-- Made by `make docs` from penstock/settings.py: change it there. -->
+<!-- Made by `make docs` from penstock/settings/: change it there. -->
 
 # Configuration
 
@@ -38,13 +40,63 @@ such as `"64 MiB"`. Settings are read at start and stay as they are until the no
 """
 
 
-def page() -> str:
-    """The whole page."""
+TABLES_INTRODUCTION = f"""\
+<!-- Made by `make docs` from penstock/telemetry/schema.py: change it there. -->
+
+# Tables of telemetry
+
+Version {VERSION}. Each row is a JSON object with all columns of its table. A column that is added comes at the end and
+may be null; if a meaning changes, the version does. Types are those of Spark; a `bigint` has 64 bits. [What writes
+them, and where to](telemetry.md).
+
+## Every table
+"""
+
+
+def configuration_page() -> str:
+    """The settings."""
     sections = [(name, model) for name, field in Settings.model_fields.items() if (model := model_of(field))]
     parts = [INTRODUCTION, "## Node\n", _table(Settings, "")]
     for name, model in sections:
         parts += [f"## `{name}`\n", f"{model.__doc__}\n", _table(model, f"{name}.")]
     return "\n".join(parts)
+
+
+ANSWERS_INTRODUCTION = """\
+<!-- Made by `make docs` from pipeline/jobs/: change it there. -->
+
+# Answers of the pipeline
+
+What [the jobs](pipeline.md) find, as `penstock pipeline report` tells it: column by column, with units. Each is a
+function of a module of its own in `pipeline/jobs/`.
+"""
+
+
+def telemetry_page() -> str:
+    """The tables of telemetry."""
+    parts = [TABLES_INTRODUCTION, _columns(COMMON)]
+    for table in TABLES.values():
+        parts += [f"## `{table.name}`\n", f"{table.meaning}\n", _columns(table.columns[len(COMMON) :])]
+    return "\n".join(parts)
+
+
+def answers_page() -> str:
+    """The answers of the pipeline's jobs."""
+    from pipeline import answers  # only now: it imports Spark
+
+    parts = [ANSWERS_INTRODUCTION]
+    for table in answers.TABLES:
+        parts += [f"## `{table.name}`\n", f"{table.meaning}\n", _columns(table.columns)]
+    return "\n".join(parts)
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    rows = ["| column | type | unit | null | meaning |", "| --- | --- | --- | --- | --- |"]
+    rows += [
+        f"| `{column.name}` | {column.type} | {column.unit} | {'yes' if column.nullable else ''} | {column.meaning} |"
+        for column in columns
+    ]
+    return "\n".join(rows) + "\n"
 
 
 def _table(model: type[BaseModel], prefix: str) -> str:
@@ -89,5 +141,13 @@ def _amount(value: object, field: FieldInfo) -> str:
     return str(value)
 
 
+PAGES = {
+    "configuration.md": configuration_page,
+    "telemetry-tables.md": telemetry_page,
+    "pipeline-answers.md": answers_page,
+}
+"""The pages of `docs/` that are made, by name."""
+
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page())

@@ -3,47 +3,74 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from ops.child import CommandOf, role_command
 from ops.claim import Pointer, claimed
+from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError
+from ops.forkserver import COMMAND, ForkServer
 from ops.port import reserved, show
 from ops.runtime import runtime_directory
 from ops.signals import Signals
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
 from penstock import process
+from penstock.clock import now_us
 from penstock.gauges import READY, Gauges, remove_stale
 from penstock.logs import get_logger
 from penstock.node import Node
 from penstock.settings import Settings
+from router.store import FILE_NAME, StoreError, known_shards
 
 SHARED_MEMORY = Path("/dev/shm")
 
 log = get_logger()
 
 
-def serve(settings: Settings, command: CommandOf = role_command) -> None:
-    """Run a node until it is told to stop. StartError if it cannot be started; either way nothing of it is left."""
+def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
+    """Run a node until it is told to stop. StartError if it cannot be started; either way nothing of it is left.
+
+    `template` is the command that its processes are forked from.
+    """
     process.set_name("pstk-supervisor")
+    process.adopt_orphans()
     process.raise_open_files()
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         stack.enter_context(claimed(settings.data))
-        check_standing(settings.data, settings.shards)
+        known = _known_shards(settings)
+        check_standing(settings.data, known or range(settings.shards))
         port = stack.enter_context(reserved(settings.host, settings.port))
         runtime = stack.enter_context(runtime_directory())
-        epoch = time.time_ns() // 1000
-        gauges = stack.enter_context(_gauges(settings, epoch))
-        node = Node(epoch, runtime, Path(gauges.path), settings.host, port, settings)
+        epoch = now_us()
+        path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
+        if known:
+            settings = settings.model_copy(update={"shards": len(known)})
+        node = Node(epoch, runtime, path, settings.host, port, settings, known)
+        gauges = stack.enter_context(_gauges(node))
         _introduce(node)
-        supervisor = stack.enter_context(Supervisor(node, gauges, signals, command))
+        forks = ForkServer(template, runtime)
+        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks))
+        stack.enter_context(DeadlockWatch(settings))
         supervisor.run(lambda: _announce(node))
         log.info("stopping")
+
+
+def _known_shards(settings: Settings) -> tuple[int, ...]:
+    """The shards that commands have left, if any has changed them. StartError if they cannot be read."""
+    try:
+        known = known_shards(settings.data / FILE_NAME)
+    except StoreError as error:
+        raise StartError(str(error)) from None
+    if known and "shards" in settings.model_fields_set and settings.shards not in (0, len(known)):
+        log.warning(
+            "the setting shards does not count: `penstock shard` has changed them",
+            setting=settings.shards,
+            shards=list(known),
+        )
+    return known
 
 
 def _introduce(node: Node) -> None:
@@ -58,33 +85,32 @@ def _introduce(node: Node) -> None:
 
 def _announce(node: Node) -> None:
     where = show(node.host, node.port)
-    log.info("ready", amqp=where, acceptors=node.acceptors, shards=node.shards, data=str(node.settings.data))
+    log.info("ready", amqp=where, acceptors=node.acceptors, shards=len(node.shards), data=str(node.settings.data))
     with suppress(OSError):  # nobody reads it: no reason not to serve
         print(f"penstock ready amqp={where} pid={os.getpid()}", flush=True)
 
 
 @contextmanager
-def _gauges(settings: Settings, epoch: int) -> Iterator[Gauges]:
+def _gauges(node: Node) -> Iterator[Gauges]:
     """The gauges file of the node, mapped; unlinked at the end. Those that killed nodes left are removed first."""
     for path in remove_stale(SHARED_MEMORY):
         log.warning("removed the gauges of a node that did not stop in order", path=str(path))
-    path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
     try:
         gauges = Gauges.create(
-            path,
-            epoch=epoch,
-            acceptors=settings.acceptors,
-            shards=settings.shards,
-            queues=settings.max_queues,
+            node.gauges,
+            epoch=node.epoch,
+            acceptors=node.acceptors,
+            shards=node.shard_places,
+            queues=node.settings.max_queues,
             pid=os.getpid(),
         )
     except OSError as error:
-        raise StartError(f"cannot create the gauges {path}: {error.strerror}") from None
+        raise StartError(f"cannot create the gauges {node.gauges}: {error.strerror}") from None
     try:
         with gauges:
             gauges.process_write(
-                "supervisor", 0, pid=os.getpid(), incarnation=1, state=READY, started_us=epoch, restarts=0
+                "supervisor", 0, pid=os.getpid(), incarnation=1, state=READY, started_us=node.epoch, restarts=0
             )
             yield gauges
     finally:
-        path.unlink(missing_ok=True)
+        node.gauges.unlink(missing_ok=True)

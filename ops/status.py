@@ -21,9 +21,12 @@ from rich.table import Table
 
 from ops.claim import Pointer, is_claimed
 from ops.port import show as show_address
-from penstock.gauges import STATE_NAMES, Gauges, Process, QueueGauge
+from ops.rates import rates
+from penstock.durations import shown
+from penstock.gauges import STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
 from penstock.node import Node, Role
 from penstock.process_memory import own_memory
+from penstock.watermarks import Marks
 
 CPU_SECONDS = 0.2
 """How long processes are watched to say what they use of a core."""
@@ -58,6 +61,8 @@ def show(data: Path, as_json: bool) -> None:
         if facts.get("saturated"):
             text = f"shard {facts['index']} holds all its producers: {facts['reason']}"
             console.print(text, highlight=False, markup=False, style="red")
+    if reached := _rungs(status.processes):
+        console.print(f"rungs reached by held producers: {reached}", highlight=False, markup=False)
     console.print(_process_table(status.processes))
     console.print(_queue_table(status.queues) if status.queues else "no queues")
 
@@ -80,15 +85,15 @@ def collect(data: Path) -> Status:
 
 def _collect(node: Node, gauges: Gauges, now: float) -> Status:
     places = [gauges.process_read(role, index) for role, index in _places(gauges)]
+    before, began = _queues(gauges), time.monotonic()
     processes = _observe([_process(gauges, place, now) for place in places])
-    slots = list(gauges.queue_slots())
+    queues, seconds = _queues(gauges), time.monotonic() - began
     for facts in processes:
         if facts["role"] == "shard":
             gate = gauges.queue_read(facts["index"])
             facts["saturated"] = gate is not None and gate.saturated
             facts["reason"] = gate.name if gate is not None and gate.saturated else None
             facts["contents"] = 0 if gate is None else gate.ready_bytes
-    queues = [record for slot in slots if slot >= gauges.shards and (record := gauges.queue_read(slot))]
     summary = {
         "data": str(node.settings.data),
         "amqp": show_address(node.host, node.port),
@@ -106,14 +111,38 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
             for shard in range(gauges.shards)
         ),
     }
-    return Status(summary, processes, sorted((_queue(queue, now) for queue in queues), key=_by_name))
+    told = [
+        {
+            **_queue(queue, now),
+            **rates(earlier if (earlier := before.get(id)) else queue, queue, seconds),
+            **_overshoot(queue, gauges.acceptors),
+        }
+        for id, queue in queues.items()
+    ]
+    return Status(summary, processes, sorted(told, key=_by_name))
+
+
+def _queues(gauges: Gauges) -> dict[int, QueueGauge]:
+    """All queues, by their ids."""
+    records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
+    return {record.queue_id: record for record in records if record}
+
+
+def _overshoot(queue: QueueGauge, acceptors: int) -> Facts:
+    """How far above its stop marks it may get, in messages and in bytes (there, and a message of each acceptor)."""
+    marks = Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)
+    count, octets = marks.overshoot_bound(acceptors)
+    return {"over_count_bound": count, "over_bytes_bound": octets}
 
 
 def _places(gauges: Gauges) -> Iterator[tuple[Role, int]]:
     yield "supervisor", 0
     yield "router", 0
-    yield from (("shard", index) for index in range(gauges.shards))
+    shards: list[tuple[Role, int]] = [("shard", index) for index in range(gauges.shards)]
+    yield from (place for place in shards if gauges.process_read(*place).state != UNSTARTED)
     yield from (("acceptor", index) for index in range(gauges.acceptors))
+    if gauges.process_read("console", 0).state != UNSTARTED:
+        yield "console", 0
 
 
 def _process(gauges: Gauges, place: Process, now: float) -> Facts:
@@ -178,9 +207,18 @@ def _summary(node: Facts) -> str:
     )
 
 
+def _rungs(processes: list[Facts]) -> str:
+    """How often each rung was reached, and what was refused; empty where nobody is on a ladder."""
+    names = [name for name in Counters._fields if name.startswith("rung_") or name == "refused"]
+    totals = {name: sum(facts[name] for facts in processes) for name in names}
+    words = [f"{name.removeprefix('rung_').replace('_', '-')} {total:,}" for name, total in totals.items() if total]
+    return ", ".join(words).replace("refused", "messages refused")
+
+
 def _process_table(processes: list[Facts]) -> Table:
     table = Table("process", "pid", "state", title="Processes", title_justify="left")
-    for name in ("incarnation", "up s", "cpu %", "rss", "connections", "channels", "held", "parked", "paused"):
+    numbers = ("incarnation", "up s", "cpu %", "rss", "connections", "channels", "held", "parked", "paused", "ignoring")
+    for name in numbers:
         table.add_column(name, justify="right")
     for facts in processes:
         table.add_row(
@@ -190,24 +228,41 @@ def _process_table(processes: list[Facts]) -> Table:
             *(f"{facts['incarnation']}", f"{facts['uptime']:.0f}", f"{facts['cpu_percent']:.0f}", _size(facts["rss"])),
             *(f"{facts[name]:,}" for name in ("connections", "channels", "held_sessions")),
             *(_size(facts["parked_bytes"]), f"{facts['paused_connections']:,}"),
+            f"{facts['ignoring_flow']:,}",
         )
     return table
 
 
 def _queue_table(queues: list[Facts]) -> Table:
     table = Table("vhost", "queue", title="Queues", title_justify="left")
-    for name in ("ready", "unacked", "bytes", "consumers", "stop at", "resume at"):
+    for name in ("ready", "unacked", "bytes", "consumers", "in/s", "out/s", "stop at", "resume at", "over of bound"):
         table.add_column(name, justify="right")
     table.add_column("flow")
     for facts in queues:
-        flow = f"[red]saturated for {facts['saturated_for']:.1f} s[/red]" if facts["saturated"] else "open"
         table.add_row(
             *(escape(facts["vhost"]), escape(facts["name"]), f"{facts['ready']:,}", f"{facts['unacked']:,}"),
             *(_size(facts["ready_bytes"] + facts["unacked_bytes"]), f"{facts['consumers']:,}"),
+            *(f"{facts['published_per_second']:,.0f}", f"{facts['drained_per_second']:,.0f}"),
             *(_mark(facts["stop_count"], facts["stop_bytes"]), _mark(facts["resume_count"], facts["resume_bytes"])),
-            flow,
+            *(_over(facts), _flow(facts)),
         )
     return table
+
+
+def _over(facts: Facts) -> str:
+    """How far above its stop marks it was at most, and may be."""
+    counted = f"{facts['over_count']:,} of {facts['over_count_bound']:,}"
+    sized = f"{_size(facts['over_bytes'])} of {_size(facts['over_bytes_bound'])}"
+    return " / ".join([counted] * bool(facts["stop_count"]) + [sized] * bool(facts["stop_bytes"])) or "-"
+
+
+def _flow(facts: Facts) -> str:
+    if facts["saturated"]:
+        free = "" if facts["resumes_in"] is None else f", free in {shown(facts['resumes_in'])}"
+        return f"[red]saturated for {facts['saturated_for']:.1f} s[/red]{free}"
+    if facts["aside"] and (facts["stop_count"] or facts["stop_bytes"]):
+        return "holds nobody"
+    return "open" if facts["full_in"] is None else f"open, full in {shown(facts['full_in'])}"
 
 
 def _mark(count: int, size: int) -> str:

@@ -8,35 +8,46 @@ from pathlib import Path
 
 from ops.administration.node import ask
 from ops.administration.processes import Facts, Processes
+from ops.administration.publishing import published
 from penstock.gauges import Gauges
 from penstock.patterns import pattern
 from penstock.watermarks import Marks, QueueLimits
 from router.shared_limits import counted
 
-Stop = tuple[str, Callable[[Facts, Facts], bool]]
-"""What would be reached, and whether a session (and one of its routes) runs into it."""
+Concerns = Callable[[Facts], bool]
+OfRoute = Callable[[Facts, Facts], bool]
+Stop = tuple[str, Concerns]
+"""What would be reached, and whether a session runs into it."""
 
 
 def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]]:
-    """Marks that would be exceeded, and the sessions publishing to them. CommandError if there can be no such policy.
+    """Marks and rates that would be exceeded, and the sessions publishing there. CommandError if there can be no such
+    policy.
 
     A session is {connection, channel, user, vhost, client, peer, reason, held_by}; held_by is what holds it already.
+    Where the policy is of rates it is watched for a while what is published.
     """
     trial = ask(data, "policy_try", **policy)
     processes = Processes(data)
+    publishes = published(processes) if trial["rates"] else []
     present, gauges = processes.ask_acceptors("sessions"), processes.gauges
-    stops = [*_queues(trial["queues"], gauges), *_shared(trial["shared"], present, gauges)]
+    stops = [
+        *_queues(trial["queues"], gauges),
+        *_shared(trial["shared"], present, gauges),
+        *_rates(trial["rates"], publishes),
+    ]
     stopped = []
     for session in present:
-        reason = next((reason for reason, concerns in stops if _runs_into(session, concerns)), None)
+        reason = next((reason for reason, concerns in stops if concerns(session)), None)
         if reason is not None:
             facts = ("connection", "channel", "user", "vhost", "client", "peer", "held_by")
             stopped.append({**{fact: session[fact] for fact in facts}, "reason": reason})
     return [reason for reason, _ in stops], stopped
 
 
-def _runs_into(session: Facts, concerns: Callable[[Facts, Facts], bool]) -> bool:
-    return any(concerns(session, route) for route in session["routes"])
+def _along(of_route: OfRoute) -> Concerns:
+    """Of a session, as one of its routes is concerned."""
+    return lambda session: any(of_route(session, route) for route in session["routes"])
 
 
 def _queues(queues: list[Facts], gauges: Gauges) -> Iterator[Stop]:
@@ -47,10 +58,10 @@ def _queues(queues: list[Facts], gauges: Gauges) -> Iterator[Stop]:
         count, octets = gauge.ready + gauge.unacked, gauge.ready_bytes + gauge.unacked_bytes
         if marks.saturated(gauge.saturated, count, octets):
             reason = f"queue '{queue['name']}' in vhost '{queue['vhost']}': {_depth(marks, count, octets)}"
-            yield reason, _to_queue(queue["queue_id"])
+            yield reason, _along(_to_queue(queue["queue_id"]))
 
 
-def _to_queue(id: int) -> Callable[[Facts, Facts], bool]:
+def _to_queue(id: int) -> OfRoute:
     return lambda session, route: id in route["queues"]
 
 
@@ -63,10 +74,34 @@ def _shared(limits: list[Facts], present: list[Facts], gauges: Gauges) -> Iterat
             slots = _slots_of(limit, present, gauges)
         count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
         if marks.saturated(False, count, octets):
-            yield f"{limit['limit']}, {limit['how']} of {len(slots)} queues: {_depth(marks, count, octets)}", concerns
+            yield (
+                f"{limit['limit']}, {limit['how']} of {len(slots)} queues: {_depth(marks, count, octets)}",
+                _along(concerns),
+            )
 
 
-def _of_limit(limit: Facts) -> Callable[[Facts, Facts], bool]:
+def _rates(limits: list[Facts], publishes: list[Facts]) -> Iterator[Stop]:
+    """Rates that what is published now would exceed; who publishes it would be held, each in turn."""
+    for limit in limits:
+        concerns = _to_queue(limit["queue_id"]) if limit["sort"] == "queue" else _of_limit(limit)
+        under = [each for each in publishes if concerns(each, each)]
+        rates = {name: sum(each[name] for each in under) for name in ("messages", "octets")}
+        if any(0 < limit[name] < rates[name] for name in rates):
+            yield f"{limit['limit']}: {_amounts(limit, rates)} are published", _one_of(under)
+
+
+def _amounts(limit: Facts, rates: dict[str, float]) -> str:
+    words = (("messages", "messages"), ("octets", "bytes"))
+    return " and ".join(f"{rates[name]:.0f} {word}" for name, word in words if limit[name])
+
+
+def _one_of(publishes: list[Facts]) -> Concerns:
+    """Whether it is a session of these."""
+    sessions = {(each["connection"], each["channel"]) for each in publishes}
+    return lambda session: (session["connection"], session["channel"]) in sessions
+
+
+def _of_limit(limit: Facts) -> OfRoute:
     """Whether publishes of a session, along a route, come under a limit over several queues."""
     sort, name = limit["sort"], limit["name"]
     if sort == "node":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,8 @@ from ops.errors import CommandError
 from penstock import control
 from penstock.gauges import Gauges
 from penstock.node import Node
-from penstock.settings import Settings
+from penstock.settings.sources import load_settings
+from penstock.texts import readable
 
 PLAIN_WIDTH = 160
 
@@ -31,7 +32,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table")]
 
 def gauges_of(data: Path | None) -> Gauges:
     """The gauges of the node, to be read. CommandError if it does not run."""
-    directory = Settings.load(None, {"data": data}).data
+    directory = load_settings(None, {"data": data}).data
     pointer = Pointer.load(directory)
     if pointer is None or not is_claimed(directory):
         raise CommandError(f"no node runs on {directory}")
@@ -43,7 +44,7 @@ def gauges_of(data: Path | None) -> Gauges:
 
 def ask(data: Path | None, command: str, **arguments: Any) -> Any:
     """The result of a command. CommandError if the node does not run, does not answer, or refuses."""
-    directory = Settings.load(None, {"data": data}).data
+    directory = load_settings(None, {"data": data}).data
     if not is_claimed(directory):
         raise CommandError(f"no node runs on {directory}")
     pointer = Pointer.load(directory)
@@ -70,7 +71,23 @@ def show(records: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: 
     Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
 
 
+def listed(
+    found: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    row: Callable[[Any], Mapping[str, Any]],
+    otherwise: str,
+    as_json: bool,
+) -> None:
+    """Print what was found: as JSON, or as a table with a row for each, or that there was nothing."""
+    if as_json:
+        show(found, columns, as_json=True)
+    elif found:
+        show([row(each) for each in found], columns, as_json=False)
+    else:
+        print(otherwise)
+
+
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return str(readable(str(value)))

@@ -11,7 +11,7 @@ from ops.errors import CommandError
 from penstock import control
 from penstock.gauges import Gauges
 from penstock.node import Node, Role
-from penstock.settings import Settings
+from penstock.settings.sources import load_settings
 
 Facts = dict[str, Any]
 
@@ -21,16 +21,16 @@ class Processes:
 
     def __init__(self, data: Path | None) -> None:
         self.gauges: Gauges = gauges_of(data)
-        pointer = Pointer.load(Settings.load(None, {"data": data}).data)
+        pointer = Pointer.load(load_settings(None, {"data": data}).data)
         if pointer is None:
             raise CommandError("the node has stopped")
-        self._node = Node.load(pointer.runtime)
+        self.node = Node.load(pointer.runtime)
 
     def ask(self, role: Role, index: int, question: str, **arguments: Any) -> Any:
         """The answer of one process. CommandError if it cannot be asked or refuses."""
         life = self.gauges.process_read(role, index).incarnation
         try:
-            return control.call(self._node.control_of(role, index, life), question, arguments)
+            return control.call(self.node.control_of(role, index, life), question, arguments)
         except control.Refusal as refusal:
             raise CommandError(f"{role} {index}: {refusal}") from None
         except (OSError, ValueError) as error:

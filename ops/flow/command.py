@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.node import AsJson, Data, ask, listed
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
-from ops.flow import asking
+from ops.flow import asking, hold_offs
 from ops.flow.explain import explain
+from ops.flow.history import events, incidents, ledger
 from ops.flow.why import explained
 from penstock.durations import seconds_of, shown
 
@@ -42,6 +43,10 @@ All = Annotated[bool, typer.Option("--all", help="all there are")]
 
 
 app.command()(explain)
+app.add_typer(hold_offs.app, name="hold-offs")
+app.command()(ledger)
+app.command()(incidents)
+app.command()(events)
 
 
 @app.callback()
@@ -59,12 +64,7 @@ def held(context: typer.Context, data: Data = None, as_json: AsJson = False) -> 
             cause.update(drained.get(cause.get("slot"), {}))
             if cause.get("until") is not None:
                 cause["resumes_in"] = round(max(cause["until"] - now, 0), 1)
-    if as_json:
-        print(orjson.dumps(sessions, option=orjson.OPT_INDENT_2).decode())
-    elif sessions:
-        show([_row(each) for each in sessions], HELD_COLUMNS, as_json=False)
-    else:
-        print("nobody is held")
+    listed(sessions, HELD_COLUMNS, _row, "nobody is held", as_json)
 
 
 @app.command()
@@ -109,7 +109,7 @@ def stop(
     except ValueError as error:
         raise CommandError(f"--for: {error}") from None
     made = ask(data, "flow_stop", author=getpass.getuser(), reason=reason, seconds=seconds, **names)
-    _print_stops([made], as_json)
+    listed([made], STOP_COLUMNS, _stop_row, "", as_json)
 
 
 @app.command()
@@ -134,17 +134,13 @@ def start(
         lifted = ask(data, "flow_start", **_selector(every, vhost, exchange, key, queue, user, connection))
         if not lifted:
             raise CommandError("there is no such stop; `penstock flow stops` lists those there are")
-    _print_stops(lifted, as_json)
+    listed(lifted, STOP_COLUMNS, _stop_row, "", as_json)
 
 
 @app.command()
 def stops(data: Data = None, as_json: AsJson = False) -> None:
     """List the operator's stops."""
-    found = ask(data, "flow_stops")
-    if found or as_json:
-        _print_stops(found, as_json)
-    else:
-        print("nothing is stopped")
+    listed(ask(data, "flow_stops"), STOP_COLUMNS, _stop_row, "nothing is stopped", as_json)
 
 
 def _selector(
@@ -180,21 +176,19 @@ def _how(held: Facts) -> list[str]:
         *(["confirms withheld"] if held["withheld"] else []),
         *([f"{parked} bytes parked"] if parked else []),
         *(["paused"] if held["paused"] else []),
+        *(["ignores channel.flow"] if held["ignores_flow"] else []),
+        *([asking.on_rung(held["rung"])] if held["rung"] else []),
     ]
 
 
-def _print_stops(found: list[Facts], as_json: bool) -> None:
+def _stop_row(stop: Facts) -> Facts:
     now = time.time()
-    rows = [
-        {
-            **stop,
-            "what": _what(stop),
-            "for_so_long": shown(now - stop["since"]),
-            "left": "for ever" if stop["until"] is None else shown(max(stop["until"] - now, 0)),
-        }
-        for stop in found
-    ]
-    show(found if as_json else rows, STOP_COLUMNS, as_json)
+    return {
+        **stop,
+        "what": _what(stop),
+        "for_so_long": shown(now - stop["since"]),
+        "left": "for ever" if stop["until"] is None else shown(max(stop["until"] - now, 0)),
+    }
 
 
 def _what(stop: Facts) -> str:

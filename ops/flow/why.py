@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
-from ops.flow.asking import drained, held
+from ops.flow.asking import drained, held, on_rung
 from penstock.durations import shown
 
 Line = tuple[int, str]
@@ -47,6 +47,8 @@ class _Chain:
         for session in self._held[connection]:
             client = ", ".join(filter(None, (session["client"], f"user {session['user']}", session["peer"])))
             since = f"held for {shown(session['held_seconds'])}"
+            if session["rung"]:
+                since = f"{since}, {on_rung(session['rung'])}"
             self._say(depth, f"connection {connection} ({client}), channel {session['channel']}: {since}")
             for cause in session["causes"]:
                 self._say(depth + 1, f"waits for {cause['text']}" if cause["kind"] != "stop" else cause["text"])

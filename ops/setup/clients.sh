@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the tests with other people's clients need beside Python: rabbitmq-c's tools, Node.js with npm,
-# and Redis, in which Celery's own tests keep results.
+# What tests need beside Python: rabbitmq-c's tools, Node.js with npm, Redis, in which Celery's own tests keep results,
+# and Java, on which Spark runs.
 # What cannot be had is named; the tests that need it say so and skip.
 set -u
 
@@ -19,3 +19,4 @@ command -v amqp-publish >/dev/null || debian amqp-tools
 command -v node >/dev/null || debian nodejs
 command -v npm >/dev/null || debian npm
 command -v redis-server >/dev/null || debian redis-server
+command -v java >/dev/null || debian default-jre-headless

@@ -15,7 +15,7 @@ import typer
 from ops.administration.node import AsJson, Data, show
 from ops.claim import claimed
 from ops.errors import CommandError
-from penstock.settings import Settings
+from penstock.settings.sources import load_settings
 
 app = typer.Typer(
     help="The stores of a node that does not run: check, make smaller, write to a file, read back.",
@@ -29,7 +29,7 @@ COMPACT_COLUMNS = ("shard", "before", "after")
 @contextmanager
 def _held(data: Path | None, make: bool = False) -> Iterator[Path]:
     """The data directory, with nobody else on it. CommandError or StartError if that cannot be."""
-    directory = Settings.load(None, {"data": data}).data
+    directory = load_settings(None, {"data": data}).data
     if not make and not directory.is_dir():
         raise CommandError(f"there is no data directory {directory}")
     with claimed(directory):

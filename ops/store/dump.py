@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from ops.store.records import Row, address_of, done_bits, rows
 from penstock import __version__
 from penstock.batch_cy import PERSISTENT
 from penstock.bus import pack
+from penstock.clock import now_us
 from router.store import FILE_NAME as TOPOLOGY_FILE
 from router.store import Store as TopologyStore
 from router.store import Stored
@@ -84,7 +84,7 @@ def stored_topology(data: Path) -> Stored:
             if (data / name).exists():
                 shutil.copy(data / name, copy)
         try:
-            store = TopologyStore(Path(copy) / TOPOLOGY_FILE, time.time_ns() // 1000)
+            store = TopologyStore(Path(copy) / TOPOLOGY_FILE, now_us())
             try:
                 return store.load()
             finally:

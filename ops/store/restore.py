@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +15,7 @@ from ops.store.opened import FOLDER
 from ops.store.progress import Step, progress
 from penstock.batch_cy import BatchBuilder
 from penstock.bus import unpack_stream
+from penstock.clock import now_us
 from router.ledger import Step as Change
 from router.store import FILE_NAME as TOPOLOGY_FILE
 from router.store import Store as TopologyStore
@@ -172,7 +172,7 @@ class Loading:
 
 def _store_topology(data: Path, changes: list[list[Any]], first: dict[str, Any]) -> None:
     """Last: until then messages are nobody's."""
-    store = TopologyStore(data / TOPOLOGY_FILE, time.time_ns() // 1000)
+    store = TopologyStore(data / TOPOLOGY_FILE, now_us())
     try:
         store.commit([Change(change, True) for change in changes], first["topology"], first["last_queue_id"])
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,12 @@ from tests.waiting import PATIENCE, wait_for
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def heeds_signals() -> None:
+    """As in a terminal: what runs in a shell's background is born deaf to Ctrl-C, and hands that down."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class StandInNode:
     """The real supervisor over stand-in children, in a process of its own; `behaviour` is {role: what it does}."""
 
@@ -34,6 +41,7 @@ class StandInNode:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=heeds_signals,
         )
 
     def wait_ready(self) -> str:
@@ -54,21 +62,21 @@ class StandInNode:
         return Node.load(self.pointer.runtime)
 
     def children(self) -> dict[str, psutil.Process]:
-        """Living children by their name in `ps`."""
+        """Living children by their name in `ps`, but for the template, whose name they have at first."""
         found = {}
         for child in psutil.Process(self.process.pid).children():
             try:
                 if child.status() != psutil.STATUS_ZOMBIE:
-                    found[Path(f"/proc/{child.pid}/comm").read_text().strip()] = child
-            except (psutil.Error, OSError):
+                    found[child.name()] = child
+            except psutil.Error:
                 continue
-        return found
+        return {name: child for name, child in found.items() if name.startswith("pstk-") and name != "pstk-template"}
 
     def wait_children(self, count: int) -> dict[str, psutil.Process]:
         """So many living children that have taken their names."""
 
         def named() -> dict[str, psutil.Process]:
-            found = {name: child for name, child in self.children().items() if name.startswith("pstk-")}
+            found = self.children()
             return found if len(found) == count else {}
 
         return wait_for(named, what=f"{count} children")
@@ -93,7 +101,8 @@ def start_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartNode]:
     started: list[StandInNode] = []
 
     def start(behaviour: dict[str, str] | None = None, **settings: object) -> StandInNode:
-        chosen = {"port": 0, "data": directory / "data", "acceptors": 2, "shards": 2, "log_level": "debug", **settings}
+        chosen = {"port": 0, "data": directory / "data", "acceptors": 2, "shards": 2, "log_level": "debug"}
+        chosen |= {"telemetry": {"enabled": False}, **settings}
         started.append(StandInNode(directory, Settings.from_resolved(chosen), behaviour or {}))
         return started[-1]
 

@@ -1,7 +1,7 @@
 """A node of stand-ins: the real supervisor, and children that do nothing but what a test wants of them.
 
     python -m tests.ops.stand_in serve SETTINGS_JSON        the supervisor
-    python -m tests.ops.stand_in ROLE RUNTIME INDEX INCARNATION
+    python -m tests.ops.stand_in template RUNTIME DESCRIPTOR        what the others are forked from
 
 `STAND_IN` in the environment is JSON, {role: behaviour}; a role that is not in it behaves well.
 """
@@ -13,11 +13,13 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import zmq
 
+from ops import template
 from ops.errors import StartError
 from ops.serve import serve
 from penstock import logs, process
@@ -31,7 +33,7 @@ COMMAND = [sys.executable, "-m", "tests.ops.stand_in"]
 def supervise(settings: Settings) -> None:
     logs.configure(settings, "supervisor", 0)
     try:
-        serve(settings, lambda role: [*COMMAND, role])
+        serve(settings, [*COMMAND, "template"])
     except StartError as error:
         print(f"penstock: {error}", file=sys.stderr)
         sys.exit(2)
@@ -59,6 +61,8 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
     if behaviour == "brief at first" and incarnation == 1:
         os._exit(0)
     print("a child's standard output is not the node's", flush=True)
+    while role == "acceptor":
+        listener.accept()[0].close()
     while True:
         signal.pause()
 
@@ -66,5 +70,8 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         supervise(Settings.from_resolved(json.loads(sys.argv[2])))
+    elif json.loads(os.environ.get("STAND_IN", "{}")).get("template") == "broken":
+        sys.exit(3)
     else:
-        behave(cast(Role, sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+        mains = {role: partial(behave, role) for role in template.ROLES}
+        template.serve(Path(sys.argv[2]), int(sys.argv[3]), mains)()

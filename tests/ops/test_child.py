@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from ops.child import FIRST_DELAY, LONGEST_DELAY, STEADY_SECONDS, Backoff, how_it_ended
+from ops.backoff import FIRST_DELAY, LONGEST_DELAY, STEADY_SECONDS, Backoff
+from ops.child import how_it_ended
 
 
 def test_delays_between_restarts() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ops.errors import StartError
 from ops.port import reserved, show
+from tests.ports import free_port
 
 LOOPBACK = "127.0.0.1"
 
@@ -60,8 +61,8 @@ def test_a_reserved_port_is_taken_before_anyone_listens() -> None:
 
 
 def test_connections_of_the_past_do_not_matter() -> None:
-    with listening(0, socket.SO_REUSEADDR) as other:
-        port = other.getsockname()[1]
+    port = free_port()
+    with listening(port, socket.SO_REUSEADDR) as other:
         meet(other)
     with reserved(LOOPBACK, port) as again:
         assert again == port

@@ -13,6 +13,7 @@ import pytest
 from ops.claim import claimed
 from tests.broker import Broker
 from tests.ops.test_cli import penstock
+from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.broker
 
@@ -41,12 +42,12 @@ def test_status_shows_queues_with_their_marks(broker: Broker) -> None:
 
 def test_no_process_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     broker = Broker(tmp_path, acceptors=2, shards=2)
-    family = broker.processes()
-    assert len(family) == 6
     try:
+        wait_for(lambda: len(broker.processes()) == 8, what="all of its processes")
+        family = broker.processes()
         broker.process.kill()
         broker.process.wait()
-        _, alive = psutil.wait_procs(family, timeout=5)
+        _, alive = psutil.wait_procs(family, timeout=PATIENCE)
         assert not alive
     finally:
         broker.kill_all()

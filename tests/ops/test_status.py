@@ -19,8 +19,9 @@ def fill(gauges: Gauges) -> None:
     first = gauges.shards
     gauges.queue_open(first, 71, "/", "orders [eu]", now)
     gauges.queue_write(first, 90, 10, 9000, 1000, 500, 400, 390, 2, 0, 3, 7, 1, now - 5_000_000, 80, 70, 0, 0)
+    gauges.queue_note_over(first, 12, 0)
     gauges.queue_open(first + 5, 72, "a", "idle", now)
-    gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11)
+    gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11, 3, 0, 5, 4, 2, 1, 0, 0, 77, 0)
     gauges.pair_add_sent(1, 0, 4096)
     gauges.set_topology_version(33)
     gauges.gate_explain(1, "its store is full: 80 of 80 GiB")
@@ -46,21 +47,27 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert (processes["shard", 0]["saturated"], processes["shard", 0]["reason"]) == (False, None)
     assert processes["shard", 1]["saturated"] is True
     assert processes["shard", 1]["reason"] == "its store is full: 80 of 80 GiB"
+    assert processes["acceptor", 1]["ignoring_flow"] == 3
+    assert processes["acceptor", 1]["rung_park"] == 5
     assert (processes["acceptor", 1]["connections"], processes["acceptor", 1]["held_sessions"]) == (12, 5)
     orders, idle = facts["queues"]
     assert (orders["vhost"], orders["name"], orders["ready"], orders["unacked"]) == ("/", "orders [eu]", 90, 10)
     assert (orders["saturated"], orders["stop_count"], orders["resume_count"]) == (True, 80, 70)
     assert orders["saturated_for"] >= 5
+    assert (orders["over_count"], orders["over_count_bound"], orders["over_bytes_bound"]) == (12, 10, 0)
+    assert (orders["published_per_second"], orders["full_in"], orders["resumes_in"]) == (0, None, None)
     assert orders["saturated_since"].endswith("+00:00")
     assert (idle["name"], idle["saturated"], idle["saturated_since"], idle["saturated_for"]) == ("idle", False, None, 0)
 
     status.show(node.data, as_json=False)
     text = capsys.readouterr().out
+    assert "rungs reached by held producers: park 5, pause 4, reject 2, close-channel 1, messages refused 77" in text
     assert f"node on 127.0.0.1:{node.node.port}, pid {node.process.pid}" in text
     assert "│ shard 1      │" in text
     assert "shard 1 holds all its producers: its store is full: 80 of 80 GiB" in text
     (row,) = [line for line in text.splitlines() if "orders [eu]" in line]
     assert "10 KiB" in row
+    assert "12 of 10" in row
     assert "saturated for 5." in row
 
 

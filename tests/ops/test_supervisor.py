@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
 import socket
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,11 @@ import zmq
 
 from ops import supervisor
 from penstock.bus import pack, unpack
-from penstock.gauges import READY, STATE_NAMES, Gauges
+from penstock.gauges import READY, STATE_NAMES, UNSTARTED, Gauges
 from penstock.node import Role
 from tests.ops.conftest import StandInNode, StartNode
-from tests.waiting import wait_for
+from tests.ports import free_port
+from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.broker
 
@@ -32,7 +35,7 @@ def logged(err: str, event: str) -> list[dict[str, object]]:
 
 
 def assert_nothing_left(node: StandInNode, family: list[psutil.Process], gauges: Path) -> None:
-    _, alive = psutil.wait_procs(family, timeout=5)
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE)
     assert not alive
     assert not gauges.exists()
     assert list(node.runtimes.iterdir()) == []
@@ -62,6 +65,25 @@ def test_life_in_order(start_node: StartNode) -> None:
     ended = [str(entry["process"]).split()[0] for entry in logged(err, "process ended")]
     assert ended == ["acceptor", "acceptor", "shard", "shard", "router"]
     assert_nothing_left(node, list(children.values()), facts.gauges)
+
+
+def test_the_console_outlives_what_it_looks_at(start_node: StartNode) -> None:
+    node = start_node(acceptors=1, shards=1, telemetry={"enabled": True})
+    node.wait_ready()
+    assert sorted(node.wait_children(4)) == ["pstk-acceptor-0", "pstk-console-0", "pstk-router-0", "pstk-shard-0"]
+    code, _, err = node.stop()
+    ended = [str(entry["process"]).split()[0] for entry in logged(err, "process ended")]
+    assert (code, ended[:2], sorted(ended[2:])) == (0, ["acceptor", "shard"], ["console", "router"])
+
+
+def test_a_node_serves_without_its_console(start_node: StartNode) -> None:
+    node = start_node({"console": "broken"}, acceptors=1, shards=1, telemetry={"enabled": True})
+    node.wait_ready()
+    with Gauges.open(node.node.gauges) as gauges:
+        wait_for(lambda: gauges.process_read("console", 0).incarnation > supervisor.START_DEATHS, what="many deaths")
+    code, _, err = node.stop()
+    assert code == 0
+    assert len(logged(err, "process died")) >= supervisor.START_DEATHS
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
@@ -108,9 +130,13 @@ def test_a_dead_child_is_replaced_and_everyone_told(start_node: StartNode) -> No
 
 
 def _await_subscription(node: StandInNode, events: zmq.Socket[bytes]) -> None:
-    """Kill acceptor 0 until something is heard of it."""
+    """Kill acceptor 0 until something is heard of it, and wait for the last of its successors."""
+    killed: list[psutil.Process] = []
     while not events.poll(50):
-        node.wait_children(5)["pstk-acceptor-0"].kill()
+        killed.append(node.wait_children(5)["pstk-acceptor-0"])
+        killed[-1].kill()
+    psutil.wait_procs(killed)
+    node.wait_children(5)
 
 
 def _heard_of_shards(events: zmq.Socket[bytes]) -> list[Any]:
@@ -128,6 +154,48 @@ def ask_for_restart(node: StandInNode) -> None:
         reports.close(linger=1000)
 
 
+def change_shard(node: StandInNode, event: str, index: int) -> None:
+    with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
+        reports.connect(node.node.process_reports)
+        reports.send(pack([event, "shard", index, 0, 0]))
+        reports.close(linger=1000)
+
+
+def test_shards_come_and_go(start_node: StartNode) -> None:
+    node = start_node(spare_shards=1)
+    node.wait_ready()
+    node.wait_children(5)
+    with Gauges.open(node.node.gauges) as gauges:
+        assert gauges.shards == 3
+        for index in (2, 2, 3):  # one of them is there already, and of the other there is no place
+            change_shard(node, "begin", index)
+        assert "pstk-shard-2" in node.wait_children(6)
+        wait_for(lambda: gauges.process_read("shard", 2).state == READY, what="the new shard")
+        for index in (1, 1, 7):
+            change_shard(node, "end", index)
+        assert "pstk-shard-1" not in node.wait_children(5)
+        wait_for(lambda: gauges.process_read("shard", 1).state == UNSTARTED, what="the end of it")
+        change_shard(node, "begin", 1)
+        wait_for(lambda: gauges.process_read("shard", 1).state == READY, what="another one in its place")
+        place = gauges.process_read("shard", 1)
+    assert place.incarnation == 2
+    code, _, err = node.stop()
+    assert code == 0
+    assert [entry["process"] for entry in logged(err, "shard has ended")] == ["shard 1"]
+    assert not logged(err, "process died")
+
+
+def test_a_shard_that_dies_all_the_time_can_be_ended(start_node: StartNode) -> None:
+    node = start_node()
+    node.wait_ready()
+    with Gauges.open(node.node.gauges) as gauges:
+        node.wait_children(5)["pstk-shard-1"].kill()
+        change_shard(node, "end", 1)
+        wait_for(lambda: gauges.process_read("shard", 1).state == UNSTARTED, what="its end")
+    assert sorted(node.wait_children(4)) == ["pstk-acceptor-0", "pstk-acceptor-1", "pstk-router-0", "pstk-shard-0"]
+    assert node.stop()[0] == 0
+
+
 def lives(gauges: Gauges, role: Role) -> list[tuple[int, int]]:
     places = [gauges.process_read(role, index) for index in range(2)]
     return [(place.incarnation, place.state) for place in places]
@@ -141,7 +209,9 @@ def test_acceptors_are_replaced_while_the_port_stays_open(start_node: StartNode)
     with Gauges.open(node.node.gauges) as gauges:
         ask_for_restart(node)
         while lives(gauges, "acceptor") != [(2, READY)] * 2:
-            socket.create_connection(address).close()
+            with contextlib.suppress(ConnectionResetError):  # a listener that goes resets who has just come
+                socket.create_connection(address).close()
+            time.sleep(0.01)
         assert lives(gauges, "shard") == [(1, READY)] * 2
     after = node.wait_children(5)
     assert {name for name in NAMES if before[name].pid != after[name].pid} == {"pstk-acceptor-0", "pstk-acceptor-1"}
@@ -150,19 +220,40 @@ def test_acceptors_are_replaced_while_the_port_stays_open(start_node: StartNode)
     assert not logged(err, "process died")
 
 
+def test_the_death_of_the_template_harms_nobody(start_node: StartNode) -> None:
+    node = start_node()
+    node.wait_ready()
+    before = node.wait_children(5)
+    template = next(each for each in psutil.Process(node.process.pid).children() if each.name() == "pstk-template")
+    template.kill()
+    before["pstk-shard-1"].kill()
+    with Gauges.open(node.node.gauges) as gauges:
+        wait_for(lambda: lives(gauges, "shard") == [(1, READY), (2, READY)], what="the next shard")
+    after = node.wait_children(5)
+    assert {name for name in NAMES if before[name].pid != after[name].pid} == {"pstk-shard-1"}
+    died = [entry["process"] for entry in logged(node.stop()[2], "process died")]
+    assert sorted(died) == ["shard 1", "template"]
+
+
+def test_a_template_that_does_not_start(start_node: StartNode) -> None:
+    node = start_node({"template": "broken"})
+    code, out, err = node.finish()
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == "penstock: the template does not start: 3 times exit status 3; its log says why"
+
+
 def test_a_successor_that_dies_leaves_everything_as_it_is(start_node: StartNode) -> None:
     node = start_node({"acceptor": "broken later"})
     node.wait_ready()
     before = node.wait_children(5)
     ask_for_restart(node)
-    supervisor = psutil.Process(node.process.pid)
-    wait_for(lambda: len(supervisor.children()) == 6, what="a successor that comes")
-    wait_for(lambda: len(supervisor.children()) == 5, what="a successor that goes")
+    assert node.process.stderr
+    assert any("a successor died, the rolling restart ends" in line for line in node.process.stderr)
     assert node.wait_children(5) == before
     with Gauges.open(node.node.gauges) as gauges:
         assert lives(gauges, "acceptor") == [(1, READY)] * 2
     code, _, err = node.stop()
-    assert (code, len(logged(err, "a successor died, the rolling restart ends"))) == (0, 1)
+    assert (code, logged(err, "a successor died, the rolling restart ends")) == (0, [])
 
 
 def test_a_deaf_predecessor_is_killed(start_node: StartNode) -> None:
@@ -177,13 +268,14 @@ def test_a_deaf_predecessor_is_killed(start_node: StartNode) -> None:
 
 
 def test_children_end_with_a_killed_supervisor_and_the_next_start_cleans_up(start_node: StartNode) -> None:
-    node = start_node()
+    port = free_port()
+    node = start_node(port=port)
     node.wait_ready()
-    left, port = node.pointer, node.node.port
+    left = node.pointer
     family = list(node.wait_children(5).values())
     node.process.kill()
     assert node.finish()[0] == -signal.SIGKILL
-    _, alive = psutil.wait_procs(family, timeout=5)
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE)
     assert not alive
     assert left.runtime.exists()
     again = start_node(port=port)

@@ -14,12 +14,12 @@ from tests.ops.store.making import fill, made
 
 
 def test_what_there_is_fits(tmp_path: Path) -> None:
-    check_standing(tmp_path, 1)
+    check_standing(tmp_path, range(1))
     for shard in range(2):
         made(tmp_path, shard)
-    check_standing(tmp_path, 1)
+    check_standing(tmp_path, range(1))
     fill(tmp_path, 0, {7: 3})
-    check_standing(tmp_path, 1)
+    check_standing(tmp_path, range(1))
 
 
 def test_messages_of_more_shards(tmp_path: Path) -> None:
@@ -29,24 +29,24 @@ def test_messages_of_more_shards(tmp_path: Path) -> None:
     made(tmp_path, 3)
     text = f"{tmp_path} has messages of 3 shards, the node would have 2: start it with --shards 3"
     with pytest.raises(StartError, match=text):
-        check_standing(tmp_path, 2)
-    check_standing(tmp_path, 3)
+        check_standing(tmp_path, range(2))
+    check_standing(tmp_path, range(3))
 
 
 @pytest.mark.parametrize("octets", [b"", b"\0" * 100, b"x" * 100, b"\0" * 8192])
 def test_a_store_that_was_never_finished_is_none(tmp_path: Path, octets: bytes) -> None:
     path = tmp_path / "shards" / "5"
     path.mkdir(parents=True)
-    check_standing(tmp_path, 1)
+    check_standing(tmp_path, range(1))
     (path / "data.mdb").write_bytes(octets)
-    check_standing(tmp_path, 1)
+    check_standing(tmp_path, range(1))
     made(tmp_path, 5)
-    check_standing(tmp_path, 1)
+    check_standing(tmp_path, range(1))
 
 
 def test_other_things_in_the_directory_are_let_be(tmp_path: Path) -> None:
     (tmp_path / "shards" / "old").mkdir(parents=True)
-    check_standing(tmp_path, 1)
+    check_standing(tmp_path, range(1))
 
 
 def test_an_unknown_format(tmp_path: Path) -> None:
@@ -57,20 +57,20 @@ def test_an_unknown_format(tmp_path: Path) -> None:
     with pytest.raises(
         StartError, match=f"^{path}: it is of format {FORMAT + 1}, this penstock knows format {FORMAT}$"
     ):
-        check_standing(tmp_path, 1)
+        check_standing(tmp_path, range(1))
 
 
 def test_another_shards_store(tmp_path: Path) -> None:
     made(tmp_path, 1).rename(tmp_path / "shards" / "0")
     with pytest.raises(StartError, match=f"^{tmp_path}/shards/0: it is the store of shard 1$"):
-        check_standing(tmp_path, 1)
+        check_standing(tmp_path, range(1))
 
 
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     path = made(tmp_path, 0)
     (path / "data.mdb").write_bytes(b"x" * 10_000)
     with pytest.raises(StartError, match=f"^{path}: "):
-        check_standing(tmp_path, 1)
+        check_standing(tmp_path, range(1))
 
 
 def test_a_store_that_is_cut_off(tmp_path: Path) -> None:
@@ -78,4 +78,4 @@ def test_a_store_that_is_cut_off(tmp_path: Path) -> None:
     with (path / "data.mdb").open("r+b") as file:
         file.truncate(8192)
     with pytest.raises(StartError, match=f"{path}"):
-        check_standing(tmp_path, 1)
+        check_standing(tmp_path, range(1))

@@ -1,0 +1,37 @@
+"""Where each queue lives and which policy governs it, by the topology that the router publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from router.records import Change, Queue
+
+
+class Home(NamedTuple):
+    """Of one queue; its vhost and name as they are, though they need not be UTF-8."""
+
+    shard: int
+    policy: str | None
+    vhost: str
+    name: str
+
+
+class Homes:
+    """`by_id` are those of all queues, by their ids."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Home] = {}
+
+    def load(self, changes: Iterable[Change]) -> None:
+        """Start, or start again, from a snapshot."""
+        self.by_id.clear()
+        self.apply(changes)
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            if change[0] == "queue":
+                queue = Queue(*change[1:])
+                self.by_id[queue.queue_id] = Home(queue.shard, queue.policy, queue.vhost, queue.name)
+            elif change[0] == "queue_gone":
+                self.by_id.pop(change[3], None)

@@ -1,0 +1,152 @@
+"""The console process: clock, files and signals round the recorder. Clients are served without it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import zmq
+
+from console.homes import Homes
+from console.recorder import Recorder, Usage
+from penstock import bus, logs, process
+from penstock.clock import now_us
+from penstock.endpoint import subscribe
+from penstock.gauges import Gauges
+from penstock.node import Node
+from penstock.router_client import RouterClient
+from penstock.telemetry.rows import nowhere
+from penstock.telemetry.sweep import sweep
+from penstock.telemetry.writer import Writer
+
+log = logs.get_logger()
+
+LOOK_SECONDS = 1.0
+SWEEP_SECONDS = 300.0
+"""Between looks at what dead writers left, and at how much there is; sooner when a process dies."""
+SETTLE_SECONDS = 1.0
+
+
+class Console:
+    """One life of the console."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
+        self.loop = loop
+        self.node = node
+        self.index = index
+        self.incarnation = incarnation
+        self.gauges = Gauges.open(node.gauges, writable=False)
+        self.homes = Homes()
+        self.writer = Writer.of(node, "console", index, incarnation)
+        self.recorder = Recorder(
+            self.gauges,
+            self.homes,
+            self.writer.put if self.writer is not None else nowhere,
+            node.settings.store.limit,
+            node.epoch if incarnation == 1 else now_us(),
+        )
+        self.shards: dict[int, psutil.Process] = {}
+        self.sweeper = ThreadPoolExecutor(1, "sweeper")
+        self.context: zmq.Context[Any] = zmq.Context()
+        self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
+        self.router = RouterClient(loop, self.context, node, f"console.{index}.{incarnation}", self.load, self.apply)
+        self.next_look: asyncio.TimerHandle | None = None
+        self.next_sweep = loop.call_soon(self.sweep)
+
+    # The other processes
+
+    def load(self, version: int, changes: list[Any]) -> None:
+        self.homes.load(changes)
+        if self.next_look is None:
+            process.report_ready(self.context, self.node, "console", self.index, self.incarnation)
+            self.look_again()
+
+    def apply(self, version: int, changes: list[Any]) -> None:
+        self.homes.apply(changes)
+
+    def on_process_event(self, frames: list[bytes]) -> None:
+        event, role, *_ = bus.unpack(frames[0])
+        if event == "started" and role == "router":
+            self.router.router_started()
+        elif event == "died":
+            self.next_sweep.cancel()
+            self.next_sweep = self.loop.call_later(SETTLE_SECONDS, self.sweep)
+
+    # Each second
+
+    def look_again(self) -> None:
+        self.look()
+        now = self.loop.time()
+        # A look that took long is not made up for.
+        due = self.next_look.when() + LOOK_SECONDS if self.next_look is not None else now + LOOK_SECONDS
+        self.next_look = self.loop.call_at(max(due, now + LOOK_SECONDS / 2), self.look_again)
+
+    def look(self) -> None:
+        self.recorder.look(
+            now_us(), {shard: usage for shard in range(self.gauges.shards) if (usage := self.use(shard))}
+        )
+
+    def use(self, shard: int) -> Usage | None:
+        """What a shard uses; None if it is dead."""
+        pid = self.gauges.process_read("shard", shard).pid
+        known = self.shards.get(shard)
+        if not pid:
+            return None
+        with suppress(psutil.Error):  # it has just died
+            if known is None or known.pid != pid:
+                known = self.shards[shard] = psutil.Process(pid)
+            with known.oneshot():
+                times = known.cpu_times()
+                return Usage(pid, times.user + times.system, known.memory_info().rss)
+        return None
+
+    # The files
+
+    def sweep(self) -> None:
+        """Look after the files of all processes of the node, in a thread: the disk may be slow."""
+        settings = self.node.settings
+        self.next_sweep = self.loop.call_later(SWEEP_SECONDS, self.sweep)
+        self.sweeper.submit(try_sweep, settings.telemetry_directory, settings.telemetry_node, settings.telemetry.limit)
+
+    def close(self) -> None:
+        """The last look: all other processes but the router have ended."""
+        self.events.close()
+        self.router.close()
+        self.next_sweep.cancel()
+        if self.next_look is not None:
+            self.next_look.cancel()
+        self.look()
+        if self.writer is not None:
+            self.writer.close()
+        self.sweeper.shutdown(wait=False, cancel_futures=True)
+        self.context.destroy(linger=0)
+
+
+def try_sweep(root: Path, node: str, limit: int) -> None:
+    try:
+        sweep(root, node, limit)
+    except OSError as error:
+        log.error("telemetry cannot be looked after", problem=str(error))
+
+
+async def serve(runtime: Path, index: int, incarnation: int) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    process.on_terminate(loop, stop.set)
+    node = Node.load(runtime)
+    logs.configure(node.settings, "console", index)
+    console = Console(loop, node, index, incarnation)
+    process.freeze()
+    log.info("console started", pid=os.getpid(), incarnation=incarnation)
+    await stop.wait()
+    console.close()
+
+
+def main(runtime: Path, index: int, incarnation: int) -> None:
+    process.enter(runtime, "console", index)
+    asyncio.run(serve(runtime, index, incarnation))

@@ -1,0 +1,253 @@
+"""The gauges, looked at each second, as rows of depth and shard.
+
+A queue that was written since the look before gets a row; one that was not gets one each `STANDING_LOOKS` if there is
+something in it, and each `QUIET_LOOKS` in any case, not all at the same look. When one changes that had no row at the
+look before, it gets a row of that look first: so a row tells of its last second, or of time in which nothing happened.
+
+The counters of a queue begin at 0 when its record is opened; a record that is older than what this recorder has seen
+is counted from where it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from mmap import mmap
+from typing import NamedTuple
+
+from console.homes import Home, Homes
+from penstock.gauges import READY, Gauges, QueueGauge
+from penstock.telemetry.rows import Put
+from penstock.telemetry.schema import DEPTH, SHARD
+
+STANDING_LOOKS = 10
+QUIET_LOOKS = 60
+
+COUNTERS = ("published", "delivered", "acked", "redelivered", "dropped", "published_bytes", "delivered_bytes")
+Counts = tuple[int, ...]
+"""One number for each of `COUNTERS`."""
+NOTHING: Counts = (0,) * len(COUNTERS)
+
+
+class Known(NamedTuple):
+    """The last row of a queue: when it was (microseconds since 1970), what the gauges said in which slot, its home."""
+
+    ts: int
+    slot: int
+    gauge: QueueGauge
+    home: Home
+
+
+class Usage(NamedTuple):
+    """What the kernel says of a process: seconds of processor time since its start, and octets of resident memory."""
+
+    pid: int
+    cpu: float
+    rss: int
+
+
+class ShardSums:
+    """Of one shard: what is in its queues now, and what has gone in and out since its last row."""
+
+    __slots__ = ("counts", "queues", "ready", "unacked")
+
+    def __init__(self) -> None:
+        self.queues = self.ready = self.unacked = 0
+        self.counts = NOTHING
+
+    def enter(self, gauge: QueueGauge, sign: int) -> None:
+        """A queue is in its account, or is not any more."""
+        self.queues += sign
+        self.ready += sign * gauge.ready
+        self.unacked += sign * gauge.unacked
+
+
+class Recorder:
+    """One life of the recorder. `since`: records that were opened then or later are counted from 0.
+
+    Queues are `known` by their ids; `at` has the ids by slot. One whose slot is `closed` is gone, or has moved.
+    """
+
+    def __init__(self, gauges: Gauges, homes: Homes, put: Put, store_limit: int, since: int) -> None:
+        self.gauges = gauges
+        self.homes = homes.by_id
+        self.put = put
+        self.store_limit = store_limit
+        self.since = since
+        self.seen = memoryview(mmap(-1, 8 * gauges.slots)).cast("Q")  # memory comes with the slots that are used
+        self.known: dict[int, Known] = {}
+        self.at: dict[int, int] = {}
+        self.closed: set[int] = set()
+        self.standing: list[set[int]] = [set() for _ in range(QUIET_LOOKS)]
+        self.homeless: set[int] = set()
+        self.sums = [ShardSums() for _ in range(gauges.shards)]
+        self.shards: dict[int, tuple[int, Usage]] = {}
+        self.looks = 0
+        self.last = since
+
+    def look(self, now: int, usage: dict[int, Usage]) -> None:
+        """Write down what there is at a time, microseconds since 1970; `usage` is that of the living shards."""
+        for slot in self.to_read():
+            gauge = self.gauges.queue_read(slot)
+            if slot in self.at and (gauge is None or gauge.queue_id != self.at[slot]):
+                self.leave(slot)
+            if gauge is None or gauge.torn:
+                continue
+            home = self.homes.get(gauge.queue_id)
+            if home is None:
+                self.homeless.add(slot)  # the topology is not there yet, or the queue is on its way out
+            else:
+                self.record(slot, gauge, home, now)
+        for id in [id for id in self.closed if id not in self.homes]:
+            self.forget(id)
+        for shard in range(self.gauges.shards):
+            self.record_shard(shard, usage.get(shard), self.store_limit // max(len(usage), 1), now)
+        self.looks += 1
+        self.last = now
+
+    def to_read(self) -> Iterable[int]:
+        """The slots whose queues are due."""
+        slots = {*self.gauges.queues_written(self.seen), *self.homeless}
+        self.homeless.clear()
+        for phase in range(self.looks % STANDING_LOOKS, QUIET_LOOKS, STANDING_LOOKS):
+            all_of_them = phase == self.looks % QUIET_LOOKS
+            slots.update(slot for slot in self.standing[phase] if all_of_them or holds(self.known[self.at[slot]].gauge))
+        return slots
+
+    def record(self, slot: int, gauge: QueueGauge, home: Home, now: int) -> None:
+        """The row of a queue, and that of its last quiet second before it."""
+        id = gauge.queue_id
+        known = self.known.get(id)
+        if known is None:
+            seen = gauge.since_us >= self.since
+            counted_from, begun = (None, gauge.since_us) if seen else (gauge, now)
+        else:
+            if known.ts < self.last and gauge != known.gauge:
+                self.write(known.gauge, known.home, NOTHING, self.last, known.ts)
+                known = known._replace(ts=self.last)
+            counted_from, begun = known.gauge if goes_on(known, gauge, home) else None, known.ts
+            self.sums[known.home.shard].enter(known.gauge, -1)
+            if known.slot != slot:
+                self.leave(known.slot)
+        counts = difference(gauge, counted_from)
+        self.write(gauge, home, counts, now, begun)
+        sums = self.sums[home.shard]
+        sums.enter(gauge, 1)
+        sums.counts = tuple(map(int.__add__, sums.counts, counts))
+        self.known[id] = Known(now, slot, gauge, home)
+        self.at[slot] = id
+        self.closed.discard(id)
+        self.standing[slot % QUIET_LOOKS].add(slot)
+
+    def leave(self, slot: int) -> None:
+        """The queue that was in a slot is there no more."""
+        id = self.at.pop(slot, None)
+        if id is not None:
+            self.standing[slot % QUIET_LOOKS].discard(slot)
+            self.closed.add(id)
+
+    def forget(self, id: int) -> None:
+        """A queue is gone."""
+        self.closed.discard(id)
+        known = self.known.pop(id)
+        self.sums[known.home.shard].enter(known.gauge, -1)
+
+    def write(self, gauge: QueueGauge, home: Home, counts: Counts, now: int, begun: int) -> None:
+        published, delivered, acked, redelivered, dropped, published_bytes, delivered_bytes = counts
+        self.put(
+            DEPTH,
+            now,
+            {
+                "vhost": home.vhost,
+                "queue": home.name,
+                "shard": home.shard,
+                "ready": gauge.ready,
+                "unacked": gauge.unacked,
+                "ready_bytes": gauge.ready_bytes,
+                "unacked_bytes": gauge.unacked_bytes,
+                "n_published": published,
+                "n_delivered": delivered,
+                "n_acked": acked,
+                "n_redelivered": redelivered,
+                "n_dropped": dropped,
+                "interval_ms": milliseconds(begun, now),
+                "consumers": gauge.consumers,
+                "stop_count": gauge.stop_count,
+                "resume_count": gauge.resume_count,
+                "stop_bytes": gauge.stop_bytes,
+                "resume_bytes": gauge.resume_bytes,
+                "saturated": gauge.saturated,
+                "flow_epoch": gauge.flow_epoch,
+                "policy": home.policy,
+                "published_bytes": published_bytes,
+                "delivered_bytes": delivered_bytes,
+            },
+        )
+
+    def record_shard(self, shard: int, usage: Usage | None, store_limit: int, now: int) -> None:
+        """The row of a shard, if it serves."""
+        gate, life = self.gauges.queue_read(shard), self.gauges.process_read("shard", shard)
+        measures, sums = self.gauges.measures_read("shard", shard), self.sums[shard]
+        if usage is None or gate is None or life.state != READY or gate.torn or life.torn or measures.torn:
+            return
+        ts, before = self.shards.get(shard, (self.since, None))
+        self.shards[shard] = now, usage
+        if before is not None and before.pid == usage.pid:
+            cores = per_second(usage.cpu - before.cpu, ts, now)
+        else:
+            cores = per_second(usage.cpu, life.started_us, now)
+        published, delivered, _, _, _, published_bytes, delivered_bytes = sums.counts
+        self.put(
+            SHARD,
+            now,
+            {
+                "shard": shard,
+                "pid": usage.pid,
+                "incarnation": life.incarnation,
+                "cpu": cores,
+                "rss": usage.rss,
+                "loop_lag_p50_us": measures.loop_lag_p50_us,
+                "loop_lag_p99_us": measures.loop_lag_p99_us,
+                "msgs_in": published,
+                "msgs_out": delivered,
+                "bytes_in": published_bytes,
+                "bytes_out": delivered_bytes,
+                "interval_ms": milliseconds(ts, now),
+                "commit_us_p99": measures.commit_p99_us or None,
+                "store_used": measures.stored_bytes,
+                "store_limit": store_limit,
+                "memory_used": gate.ready_bytes,
+                "memory_limit": gate.stop_bytes,
+                "queues": sums.queues,
+                "ready": sums.ready,
+                "unacked": sums.unacked,
+                "saturated": gate.saturated,
+            },
+        )
+        sums.counts = NOTHING
+
+
+def holds(gauge: QueueGauge) -> bool:
+    """Whether there is something in a queue."""
+    return gauge.ready > 0 or gauge.unacked > 0
+
+
+def goes_on(before: Known, gauge: QueueGauge, home: Home) -> bool:
+    """Whether counters go on from the row before: in the same life of a shard, or where a queue took them along."""
+    return gauge.since_us == before.gauge.since_us or home.shard != before.home.shard
+
+
+def difference(now: QueueGauge, before: QueueGauge | None) -> Counts:
+    """What was counted in between; a message that was given out and taken back is not counted below 0."""
+    if before is None:
+        return tuple(getattr(now, name) for name in COUNTERS)
+    return tuple(max(getattr(now, name) - getattr(before, name), 0) for name in COUNTERS)
+
+
+def per_second(seconds: float, begun: int, ended: int) -> float:
+    """Seconds of work in each second between two times in microseconds."""
+    return round(seconds * 1_000_000 / max(ended - begun, 1_000), 4)
+
+
+def milliseconds(begun: int, ended: int) -> int:
+    """Between two times in microseconds; the clock may have been set back."""
+    return max(round((ended - begun) / 1000), 0)

@@ -1,0 +1,48 @@
+"""How fast each session publishes now, by two looks at what the acceptors count for those who ask."""
+
+from __future__ import annotations
+
+import time
+
+from ops.administration.processes import Facts, Processes
+
+WATCHED_SECONDS = 2.0
+
+
+def published(processes: Processes, seconds: float = WATCHED_SECONDS) -> list[Facts]:
+    """What sessions publish, each way of theirs: {connection, channel, user, vhost, …, exchanges, routing_key, queues
+    (ids), messages, octets (a second)}. It takes that many seconds.
+    """
+    before = _looked(processes)
+    time.sleep(seconds)
+    return [row for index, earlier in enumerate(before) for row in between(earlier, _look(processes, index))]
+
+
+def _looked(processes: Processes) -> list[Facts]:
+    return [_look(processes, index) for index in range(processes.gauges.acceptors)]
+
+
+def _look(processes: Processes, index: int) -> Facts:
+    found: Facts = processes.ask("acceptor", index, "publishes")
+    return found
+
+
+def between(earlier: Facts, now: Facts) -> list[Facts]:
+    """What came between two answers of one acceptor (`acceptor.counting`).
+
+    One that was started anew in between has counted since then.
+    """
+    goes_on = now["seconds"] > earlier["seconds"]
+    known = {_way(each): each for each in earlier["publishes"]} if goes_on else {}
+    seconds = now["seconds"] - earlier["seconds"] if goes_on else now["seconds"]
+    found = []
+    for each in now["publishes"] if seconds > 0 else ():
+        before = known.get(_way(each), {"messages": 0, "octets": 0})
+        rates = {name: (each[name] - before[name]) / seconds for name in ("messages", "octets")}
+        if rates["messages"]:
+            found.append({**each, **rates})
+    return found
+
+
+def _way(row: Facts) -> tuple[object, ...]:
+    return row["connection"], row["channel"], tuple(row["exchanges"]), row["routing_key"], tuple(row["queues"])

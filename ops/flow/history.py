@@ -1,0 +1,104 @@
+"""`penstock flow ledger`, `incidents` and `events`: what holding producers has cost whom, and what happened when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ops.administration.node import AsJson, Data, listed
+from ops.administration.processes import Facts, Processes
+from ops.flow.incidents import events as recorded
+from ops.flow.incidents import incidents as collected
+from penstock.durations import shown
+from penstock.settings.sources import load_settings
+from penstock.watermarks import depth_of_mark
+
+ACCOUNT_COLUMNS = ("vhost", "name", "held_for", "stops")
+INCIDENT_COLUMNS = ("begun", "lasted", "what", "cause", "sessions", "held_for", "victims", "actions")
+EVENT_COLUMNS = ("at", "event", "vhost", "queue", "messages", "bytes", "more")
+EVENT_FIELDS = ("count", "stop_count", "resume_count", "stop_bytes", "resume_bytes")
+SHOWN_VICTIMS = 3
+
+By = Literal["connection", "user", "vhost", "exchange", "queue"]
+
+
+def ledger(
+    by: Annotated[By, typer.Option(help="whose accounts")] = "queue", data: Data = None, as_json: AsJson = False
+) -> None:
+    """Sum up for how long producers have been held, since the acceptors started: the most first."""
+    accounts: dict[tuple[str, str], Facts] = {}
+    for each in Processes(data).ask_acceptors("ledger"):
+        if each["by"] == by:
+            account = accounts.setdefault((each["vhost"], each["name"]), {**each, "seconds": 0.0, "stops": 0})
+            account["seconds"] = round(account["seconds"] + each["seconds"], 3)
+            account["stops"] += each["stops"]
+    found = sorted(accounts.values(), key=lambda account: -account["seconds"])
+    listed(found, ACCOUNT_COLUMNS, _account_row, "nobody was held", as_json)
+
+
+def incidents(
+    last: Annotated[int, typer.Option(metavar="N", min=1, help="the latest so many")] = 20,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """List deadlocks and stops that are over: cause, who was held, what was done. Stops of less than a second are
+    summed up as long as they come again within a minute. The node need not run.
+    """
+    found = collected(load_settings(None, {"data": data}).data)[:last]
+    listed(found, INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
+
+
+def events(
+    last: Annotated[int, typer.Option(metavar="N", min=1, help="the latest so many")] = 20,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what happened to the flow of queues: near, stop, resume, limits, escalation. The node need not run."""
+    found = recorded(load_settings(None, {"data": data}).data)[:last]
+    listed(found, EVENT_COLUMNS, _event_row, "there were no events", as_json)
+
+
+def _account_row(account: Facts) -> dict[str, Any]:
+    return {**account, "held_for": shown(account["seconds"])}
+
+
+def _event_row(event: Facts) -> dict[str, Any]:
+    more = {name: each for name, each in event.items() if name not in {*EVENT_FIELDS, *EVENT_COLUMNS}}
+    return {
+        **event,
+        "at": datetime.fromtimestamp(event["at"], UTC).isoformat(sep=" ", timespec="milliseconds"),
+        "messages": depth_of_mark(event["count"], event["stop_count"]),
+        "bytes": depth_of_mark(event["bytes"], event["stop_bytes"]),
+        "more": [f"{name} {each}" for name, each in more.items()],
+    }
+
+
+def _incident_row(incident: Facts) -> dict[str, Any]:
+    victims = [f"{each['user']} at {each['peer']}" for each in incident["victims"]]
+    more = [f"and {len(victims) - SHOWN_VICTIMS} more"] if len(victims) > SHOWN_VICTIMS else []
+    return {
+        "begun": datetime.fromtimestamp(incident["begun"], UTC).isoformat(sep=" ", timespec="seconds"),
+        "lasted": _lasted(incident),
+        "what": _what(incident),
+        "cause": incident["cause"],
+        "sessions": incident["sessions"],
+        "held_for": shown(incident["held_seconds"]),
+        "victims": [*victims[:SHOWN_VICTIMS], *more],
+        "actions": [f"{action} {count}" for action, count in incident["actions"].items()],
+    }
+
+
+def _what(incident: Facts) -> str:
+    if incident["queue"] is None:
+        return f"{incident['kind']}: {incident['of']}" if incident["of"] != incident["cause"] else incident["kind"]
+    what = f"queue {incident['queue']} in vhost {incident['vhost']}"
+    return f"deadlock, {what}" if incident["kind"] == "deadlock" else what
+
+
+def _lasted(incident: Facts) -> str:
+    if incident["stops"] == 1:
+        return shown(incident["seconds"])
+    within = shown(incident["ended"] - incident["begun"])
+    return f"{incident['stops']} times in {within}: {shown(incident['seconds'])}, {shown(incident['longest'])} at most"

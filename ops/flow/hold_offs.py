@@ -1,0 +1,46 @@
+"""`penstock flow hold-offs`: who is refused at the next connect, and letting them in again."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from ops.administration.node import AsJson, Data, ask, listed
+from ops.administration.processes import Facts
+from ops.errors import CommandError
+from penstock.durations import shown
+
+app = typer.Typer(help="Users held off from an address because their producers were held too long.")
+
+COLUMNS = ("user", "host", "times", "left", "forgotten_in", "reason")
+NOBODY = "nobody is held off"
+
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="of this user", show_default=False)]
+Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="from this address", show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def hold_offs(context: typer.Context, data: Data = None, as_json: AsJson = False) -> None:
+    """List who is held off or was lately: how often, for how long still, when that is forgotten, and why."""
+    if context.invoked_subcommand is None:
+        listed(ask(data, "flow_hold_offs"), COLUMNS, _row, NOBODY, as_json)
+
+
+@app.command()
+def clear(user: User = None, host: Host = None, data: Data = None, as_json: AsJson = False) -> None:
+    """Let in again who is held off, and forget how often: all, or those of a user, from an address."""
+    found = ask(data, "flow_readmit", user=user, host=host)
+    if not found and (user, host) != (None, None):
+        raise CommandError("there is no such hold-off; `penstock flow hold-offs` lists those there are")
+    listed(found, COLUMNS, _row, NOBODY, as_json)
+
+
+def _row(hold_off: Facts) -> Facts:
+    now = time.time()
+    return {
+        **hold_off,
+        "left": shown(hold_off["until"] - now) if hold_off["until"] > now else "over",
+        "forgotten_in": shown(max(hold_off["forget_at"] - now, 0)),
+    }

@@ -1,0 +1,119 @@
+"""Events and incidents of a node, put together from what shards wrote of queues and acceptors of who was held."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from penstock.record_file import read_records
+from penstock.short_stops import SUMMED_SECONDS, Key, key_of, merged
+
+Facts = dict[str, Any]
+
+SLACK_SECONDS = 2.0
+"""Acceptors and shards see the same stop at slightly different times."""
+
+
+def incidents(data: Path) -> list[Facts]:
+    """All that are kept, the last that ended first. The node need not run.
+
+    Each has kind, vhost, queue, of (what it is about if not a queue), cause, begun and ended (seconds since 1970),
+    stops, seconds, longest (seconds), peak_count, peak_bytes, overshoot_count, overshoot_bytes (None where it is not of
+    a queue), sessions, held_seconds, victims and actions. Short stops of the same thing with less than a minute between
+    them are one incident: `stops` is their number, `seconds` how long they were together; of any other `stops` is 1.
+    """
+    return sorted(_joined(_stops(data, "shard"), _stops(data, "acceptor")), key=lambda incident: -incident["ended"])
+
+
+def events(data: Path) -> list[Facts]:
+    """What happened to the flow of queues, the latest first, with `at` in seconds since 1970 (`shard.events`)."""
+    found = [each for records in _read(data, "events", "*") for each in records]
+    return sorted(found, key=lambda event: -event["at"])
+
+
+def _read(data: Path, what: str, role: str) -> Iterable[Iterable[Facts]]:
+    """What each process of a role has written."""
+    return (read_records(path) for path in sorted((data / what).glob(f"{role}.*.jsonl")))
+
+
+def _stops(data: Path, role: str) -> Iterator[Facts]:
+    """Long ones, then short ones, as the processes of a role saw them."""
+    for records in _read(data, "incidents", role):
+        yield from records
+    for sums in _read(data, "short_stops", role):
+        yield from _in_a_row(sums)
+
+
+def _in_a_row(sums: Iterable[Facts]) -> list[Facts]:
+    """Sums of short stops, put together as long as they go on."""
+    last: dict[Key, int] = {}
+    found: list[Facts] = []
+    for each in sums:
+        at = last.get(key_of(each))
+        if at is not None and each["begun"] <= found[at]["ended"] + SUMMED_SECONDS:
+            found[at] = merged(found[at], each)
+        else:
+            last[key_of(each)] = len(found)
+            found.append(each)
+    return found
+
+
+def _joined(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
+    """Who was held is entered in the stop of most nearly the same time; what no shard wrote of stands alone."""
+    joined = [_blank(stop) | stop for stop in stops]
+    ahead: dict[Key, deque[Facts]] = {}
+    for incident in sorted(joined, key=lambda one: one["begun"]):
+        ahead.setdefault(key_of(incident)[1:], deque()).append(incident)
+    near: dict[Key, list[Facts]] = {}
+    for each in sorted(held, key=lambda one: one["begun"]):
+        place = key_of(each)[1:]
+        coming = ahead.get(place, deque())
+        there = [one for one in near.get(place, ()) if each["begun"] <= one["ended"] + SLACK_SECONDS]
+        while coming and coming[0]["begun"] - SLACK_SECONDS <= each["ended"]:
+            there.append(coming.popleft())
+        same = [one for one in there if _overlap(one, each) > -SLACK_SECONDS]
+        if same:
+            incident = max(same, key=lambda one: _overlap(one, each) / _span(one, each))
+        else:
+            incident = _blank(each) | {"cause": each["reason"]}
+            joined.append(incident)
+            there.append(incident)
+        near[place] = there
+        _add(incident, each)
+    return joined
+
+
+def _blank(record: Facts) -> Facts:
+    seconds = round(record["ended"] - record["begun"], 3)
+    return {
+        **{name: record.get(name) for name in ("kind", "vhost", "queue", "of", "cause")},
+        "begun": record["begun"],
+        "ended": record["ended"],
+        "stops": record.get("stops", 1),
+        "seconds": record.get("seconds", seconds),
+        "longest": record.get("longest", seconds),
+        **dict.fromkeys(("peak_count", "peak_bytes", "overshoot_count", "overshoot_bytes")),
+        "sessions": 0,
+        "held_seconds": 0.0,
+        "victims": [],
+        "actions": {},
+    }
+
+
+def _overlap(one: Facts, other: Facts) -> float:
+    """For how long both were; below 0 for how long neither, between them."""
+    return float(min(one["ended"], other["ended"]) - max(one["begun"], other["begun"]))
+
+
+def _span(one: Facts, other: Facts) -> float:
+    return max(float(max(one["ended"], other["ended"]) - min(one["begun"], other["begun"])), 1e-6)
+
+
+def _add(incident: Facts, held: Facts) -> None:
+    incident["sessions"] += held["sessions"]
+    incident["held_seconds"] = round(incident["held_seconds"] + held["held_seconds"], 3)
+    incident["victims"] += held["victims"]
+    for action, count in held["actions"].items():
+        incident["actions"][action] = incident["actions"].get(action, 0) + count

@@ -1,0 +1,135 @@
+"""Where the supervisor gets its processes from: a template that has imported all they need (`ops.template`).
+
+    gone ──start──▶ starting ──(its first word)──▶ ready ──(it dies)──▶ gone
+
+Nobody is harmed by its death; as long as there is none, nobody is started.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from ops.backoff import LONGEST_DELAY, Backoff
+from penstock.bus import pack, unpack
+from penstock.node import Role
+
+COMMAND = (sys.executable, "-m", "ops.template")
+ANSWER_SECONDS = 10.0
+ANSWER_MAX = 64
+
+
+class Forked:
+    """A process that the template has forked: a child of this one. Only `poll` waits for it, so its pid is its own."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Its exit status (negative: the signal), once, when it has ended."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+
+class ForkServer:
+    """The template of a node, as its supervisor sees it.
+
+    `due` is when the next one is to start, in monotonic seconds, None while there is one; `deaths` is how many have
+    died. `fileno` is readable when its first word has come, or it has gone.
+    """
+
+    def __init__(self, command: Sequence[str], runtime: Path) -> None:
+        self._command = command
+        self._runtime = runtime
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._backoff = Backoff()
+        self.ready = False
+        self.due: float | None = 0.0
+        self.deaths = 0
+        self.fileno = -1
+
+    def start(self, now: float) -> None:
+        """Start a template. OSError if it cannot be run."""
+        self._started, self.due = now, now + LONGEST_DELAY
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.fileno = self._socket.fileno()
+        with theirs:
+            self._process = subprocess.Popen(
+                [*self._command, str(self._runtime), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr,  # standard output belongs to the line that says the node is ready
+                process_group=0,
+                pass_fds=(theirs.fileno(),),
+                env=_environment(),
+            )
+        self.due = None
+
+    def hear(self) -> None:
+        """Take in its first word, which is its pid. A late answer is none, nor is its end."""
+        assert self._process is not None
+        try:
+            word = self._socket.recv(ANSWER_MAX)
+        except ConnectionResetError:
+            word = b""
+        self.ready = word == pack(self._process.pid)
+
+    def fork(self, role: Role, index: int, incarnation: int) -> Forked:
+        """A process of a role. OSError if there can be none; a template that does not answer is killed."""
+        self._socket.settimeout(ANSWER_SECONDS)
+        try:
+            self._socket.send(pack([role, index, incarnation]))
+            answer = self._socket.recv(ANSWER_MAX)
+        except OSError:
+            self._give_up()
+            raise
+        if not answer:
+            self._give_up()
+            raise OSError(errno.ESRCH, "the template has gone")
+        pid = unpack(answer)
+        if isinstance(pid, list):
+            raise OSError(pid[0], os.strerror(pid[0]))
+        return Forked(pid)
+
+    def reap(self, known: frozenset[int], now: float) -> int | None:
+        """Its exit status, once, when it has ended; whom it forked and did not tell of ends too: `known` are others."""
+        status = None if self._process is None else self._process.poll()
+        if status is not None:
+            self._process, self.ready = None, False
+            self._socket.close()
+            self.deaths += 1
+            self.due = now + self._backoff.after(now - self._started)
+            for child in psutil.Process().children():
+                if child.pid not in known:
+                    child.kill()
+                    os.waitpid(child.pid, 0)
+        return status
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._socket.close()
+
+    def _give_up(self) -> None:
+        self.ready = False
+        assert self._process is not None
+        self._process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """It imports what the supervisor imported, wherever it was started: no folder of the user's shadows ours."""
+    here = str(Path(__file__).resolve().parents[1])
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join([here, path] if path else [here])}

@@ -1,0 +1,1 @@
+"""Rebalancing: which queues are to move to which shards, and having them moved."""

@@ -1,0 +1,141 @@
+"""Shards with the queues on them: sums that every move changes, and what a move may not do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ops.rebalance.goals import PERCENT, RATE_UNIT, SHARE_UNIT, Goal, GoalName, Home, Rules, Shard
+from ops.rebalance.rows import QueueRow
+
+GOALS: tuple[GoalName, ...] = ("load", "held", "bytes", "queues")
+CPU_UNIT = 1_000_000
+"""Use of a core is counted in millionths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A queue as the planner sees it: what it adds to the sums of its shard. `fixed` says why it may not move."""
+
+    home: Home
+    row: QueueRow
+    weights: Mapping[GoalName, int]
+    cpu: int
+    fixed: str
+
+    @property
+    def copied(self) -> int:
+        """What moving it copies, in messages; a KiB counts as much as one."""
+        return max(self.row.backlog, self.row.backlog_bytes // 1024)
+
+
+def items_of(homes: Sequence[Home], rows: Mapping[tuple[str, str], QueueRow], shards: Sequence[Shard],
+             fixed: Mapping[tuple[str, str], str]) -> list[Item]:  # fmt: skip
+    """The queues by vhost and name. One of which there is no row weighs nothing but itself."""
+    known = sorted(homes, key=lambda home: home.key)
+    whole = {shard.index: 0.0 for shard in shards}
+    cpu = {shard.index: shard.cpu or 0.0 for shard in shards}
+    for home in known:
+        if home.key in rows and home.shard in whole:
+            whole[home.shard] += rows[home.key].p95_rate
+    made = []
+    for home in known:
+        row = rows.get(home.key) or _blank(home)
+        share = row.p95_rate / whole[home.shard] if whole.get(home.shard) else 0.0
+        weights: dict[GoalName, int] = {
+            "load": round(row.p95_rate * RATE_UNIT),
+            "held": round(row.stopped_share * SHARE_UNIT),
+            "bytes": round(row.p95_bytes_rate),
+            "queues": 1,
+        }
+        used = round(share * cpu.get(home.shard, 0.0) * CPU_UNIT)
+        made.append(Item(home, row, weights, used, fixed.get(home.key, "")))
+    return made
+
+
+def _blank(home: Home) -> QueueRow:
+    return QueueRow(home.vhost, home.queue, home.shard, 0.0, 0.0, 0.0, 0, 0, 0.0, 0, 0, 0.0)
+
+
+class Balance:
+    """A placement of the items, changed move by move. Only shards that live take part in means and scores."""
+
+    def __init__(self, items: Sequence[Item], shards: Sequence[Shard], rules: Rules) -> None:
+        self.items = items
+        self.rules = rules
+        self.shards = {shard.index: shard for shard in sorted(shards, key=lambda shard: shard.index) if shard.alive}
+        self.sums: dict[GoalName, dict[int, int]] = {goal: dict.fromkeys(self.shards, 0) for goal in GOALS}
+        self.cpu = {index: round((shard.cpu or 0.0) * CPU_UNIT) for index, shard in self.shards.items()}
+        self.memory = {index: shard.memory or 0 for index, shard in self.shards.items()}
+        self.store = {index: shard.store or 0 for index, shard in self.shards.items()}
+        self.members: dict[int, dict[int, None]] = {index: {} for index in self.shards}
+        self.placed: dict[int, int] = {}
+        for number, item in enumerate(items):
+            shard = item.home.shard
+            self.placed[number] = shard
+            if shard in self.shards:
+                self.members[shard][number] = None
+                for goal in GOALS:
+                    self.sums[goal][shard] += item.weights[goal]
+        # What leaves takes part in no mean: it is to have nothing.
+        self.staying = [index for index in self.shards if index not in rules.leaving]
+        self.totals = {goal: sum(self.sums[goal].values()) for goal in GOALS}
+
+    def move(self, number: int, target: int) -> None:
+        item, source = self.items[number], self.placed[number]
+        for goal in GOALS:
+            self.sums[goal][source] -= item.weights[goal]
+            self.sums[goal][target] += item.weights[goal]
+        for sums, amount in (
+            (self.cpu, item.cpu),
+            (self.memory, item.row.peak_bytes),
+            (self.store, item.row.peak_bytes),
+        ):
+            sums[source] -= amount
+            sums[target] += amount
+        del self.members[source][number]
+        self.members[target][number] = None
+        self.placed[number] = target
+
+    def obstacle(self, number: int, target: int) -> str:
+        """Which hard goal a move would break; "" for none."""
+        item, shard, rules = self.items[number], self.shards.get(target), self.rules
+        if item.fixed:
+            return item.fixed
+        if shard is None or self.placed[number] not in self.shards:
+            return "shard does not live"
+        if target in rules.excluded or target in rules.leaving:
+            return "shard takes no queues"
+        if rules.queues_max is not None and self.sums["queues"][target] + 1 > rules.queues_max:
+            return "shard has as many queues as it may have"
+        if shard.cpu is not None and self.cpu[target] + item.cpu > rules.cpu_percent * CPU_UNIT // PERCENT:
+            return "CPU of the shard"
+        octets = item.row.peak_bytes
+        if _over(self.memory[target] + octets, shard.memory_limit, rules.memory_percent):
+            return "memory of the shard"
+        if _over(self.store[target] + octets, shard.store_limit, rules.store_percent):
+            return "store of the shard"
+        return ""
+
+    def line(self, goal: Goal, percent: int) -> int:
+        """What a shard may have: so much of the mean, or what is too little to be looked at."""
+        return max(self.totals[goal.name] * percent // (PERCENT * max(len(self.staying), 1)), goal.floor)
+
+    def hurts(self, goal: Goal, number: int, target: int) -> bool:
+        """Whether a move makes a goal worse: lifts a shard beyond the aim, and above what its source had."""
+        sums = self.sums[goal.name]
+        lifted = sums[target] + self.items[number].weights[goal.name]
+        return lifted > self.line(goal, goal.aim) and lifted > sums[self.placed[number]]
+
+    def score(self, goal: GoalName) -> dict[str, Any]:
+        """The largest sum of a shard in terms of the mean, and all of them in their units."""
+        unit = {"load": RATE_UNIT, "held": SHARE_UNIT}.get(goal, 1)
+        mean = self.totals[goal] / max(len(self.staying), 1)
+        largest = max(self.sums[goal].values(), default=0)
+        shards = {str(index): round(value / unit, 3) for index, value in self.sums[goal].items()}
+        return {"max_over_mean": round(largest / mean, 4) if mean else 1.0, "shards": shards}
+
+
+def _over(amount: int, limit: int | None, percent: int) -> bool:
+    return limit is not None and amount > limit * percent // PERCENT

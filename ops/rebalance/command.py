@@ -1,0 +1,344 @@
+"""The commands of `penstock rebalance`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from ops.administration.node import AsJson, Data, ask
+from ops.errors import CommandError
+from ops.rebalance import show
+from ops.rebalance.applying import Limits
+from ops.rebalance.files import plan_text, read_rows
+from ops.rebalance.goals import Rules
+from ops.rebalance.making import make_plan
+from ops.rebalance.node import RunningNode
+from ops.rebalance.plan import Plan, PlanError, undo_plan
+from ops.rebalance.records import Facts, Records, told
+from ops.rebalance.running import Run
+from ops.rebalance.verifying import homes_wrong, not_done
+from penstock.amounts import AmountError, size
+from penstock.durations import seconds_of
+from penstock.settings.sections import RebalanceSettings
+from penstock.settings.sources import load_settings
+
+CPU_SECONDS = 1.0
+"""How long the use of cores is watched where rows come from a file."""
+
+app = typer.Typer(
+    help="Even out the load of shards by moving queues: plans, applying them, what became of them.",
+    no_args_is_help=True,
+)
+
+PlanName = Annotated[str, typer.Argument(metavar="PLAN", help="its id, or a file that it is in")]
+OptionalPlan = Annotated[str | None, typer.Argument(metavar="[PLAN]", help="its id", show_default=False)]
+Window = Annotated[str, typer.Option("--window", metavar="TIME", help="how long the gauges are watched")]
+MessagesRate = Annotated[
+    int | None,
+    typer.Option("--messages-per-second", metavar="N", min=0, help="copied on the average; 0: any", show_default=False),
+]
+BytesRate = Annotated[
+    str | None,
+    typer.Option("--bytes-per-second", metavar="SIZE", help="copied on the average; 0: any", show_default=False),
+]
+LoopLag = Annotated[
+    float | None,
+    typer.Option(
+        "--loop-lag-ms", metavar="MS", min=0, help="later processes begin no move; 0: any", show_default=False
+    ),
+]
+Stopped = Annotated[
+    float | None,
+    typer.Option("--stopped-percent", metavar="N", min=0, help="nor more channels held; 0: any", show_default=False),
+]
+Fill = Annotated[
+    float | None,
+    typer.Option("--fill-percent", metavar="N", min=0, help="nor fuller shards; 0: any", show_default=False),
+]
+
+
+@app.command()
+def plan(
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--inputs", metavar="FILE", help="as `penstock pipeline inputs` wrote it", show_default=False),
+    ] = None,
+    window: Window = "30 s",
+    low_rate: Annotated[
+        float | None, typer.Option(metavar="N", min=0, help="messages/s that are not worth a move", show_default=False)
+    ] = None,
+    moves_max: Annotated[int | None, typer.Option(metavar="N", min=1, help="moves at most", show_default=False)] = None,
+    min_coverage: Annotated[
+        int | None, typer.Option(metavar="PERCENT", min=0, max=100, help="samples needed", show_default=False)
+    ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option("--pin", metavar="PATTERN", help="not these: VHOST/QUEUE with * and ?", show_default=False),
+    ] = None,
+    exclude: Annotated[
+        list[int] | None, typer.Option("--exclude-shard", metavar="N", help="nothing to it", show_default=False)
+    ] = None,
+    leave: Annotated[
+        list[int] | None, typer.Option("--leave-shard", metavar="N", help="everything from it", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="write it there as well", show_default=False)
+    ] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Work out which queues to move, and show it: nothing is moved. The plan is kept for `apply`, by its id.
+
+    What queues do is watched for a while, or read from a file; what they hold and where they live is as it is now.
+    """
+    node, now = RunningNode(data), time.time()
+    rules = rules_of(node.settings.rebalance, low_rate, moves_max, min_coverage, pin, exclude, leave)
+    unknown = (rules.excluded | rules.leaving) - set(node.placement()["shards"])
+    if unknown:
+        raise CommandError(f"there is no shard {min(unknown)}")
+    if inputs is None:
+        source = f"gauges, {window}"
+        with show.watching(_seconds("--window", window), "watching queues") as tell:
+            rows, world = node.watched(_seconds("--window", window), tell)
+    else:
+        source = str(inputs)
+        rows, world = node.recorded(read_rows(inputs), CPU_SECONDS)
+    try:
+        lasts = node.settings.rebalance.plan_seconds
+        pauses = Records(directory_of(data)).pauses()
+        made = make_plan(rows, world, rules, source=source, now=now, lasts=lasts, pauses=pauses)
+    except PlanError as error:
+        raise CommandError(str(error)) from None
+    if output is not None:
+        _write(output, made)
+    _keep_and_show(made, data, as_json)
+
+
+@app.command()
+def apply(
+    name: PlanName,
+    messages_per_second: MessagesRate = None,
+    bytes_per_second: BytesRate = None,
+    loop_lag_ms: LoopLag = None,
+    stopped_percent: Stopped = None,
+    fill_percent: Fill = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the moves of a plan, one at a time; Ctrl-C ends that in order. The same again goes on where it ended.
+
+    Exit status 1 unless all are made.
+    """
+    records, node = Records(directory_of(data)), RunningNode(data)
+    wanted = records.plan(name)
+    records.keep(wanted)
+    given = given_limits(messages_per_second, bytes_per_second, None, loop_lag_ms, stopped_percent, fill_percent)
+    limits = replace(limits_of(node.settings.rebalance), **given)
+    run = Run(node, records, wanted, limits, _tell)
+    ended = run.run()
+    if as_json:
+        facts = told(wanted.id, records.of_plan(wanted.id), applying=False)
+        print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
+    else:
+        print(f"plan {wanted.id}: {ended.state}" + (f", {ended.reason}" if ended.reason else ""))
+    if ended.state != "applied":
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(data: Data = None, as_json: AsJson = False) -> None:
+    """Show the plan that is being applied: how far it is, its limits, what it waits for."""
+    lease = ask(data, "rebalance_lease")
+    if as_json:
+        print(orjson.dumps(lease, option=orjson.OPT_INDENT_2).decode())
+    elif lease is None:
+        last = _history(data)[-1:]
+        print("no plan is being applied" + (f"; the last was {last[0]['plan']}: {last[0]['state']}" if last else ""))
+    else:
+        show.show_lease(lease)
+
+
+@app.command()
+def limit(
+    messages_per_second: MessagesRate = None,
+    bytes_per_second: BytesRate = None,
+    moves: Annotated[
+        int | None, typer.Option(min=0, max=1, help="moves at a time; 0: begin none", show_default=False)
+    ] = None,
+    loop_lag_ms: LoopLag = None,
+    stopped_percent: Stopped = None,
+    fill_percent: Fill = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change the limits of the plan that is being applied."""
+    given = given_limits(messages_per_second, bytes_per_second, moves, loop_lag_ms, stopped_percent, fill_percent)
+    if not given:
+        raise CommandError("no limit is given")
+    _show_lease(ask(data, "rebalance_limit", limits=given), as_json)
+
+
+@app.command()
+def abort(name: OptionalPlan = None, data: Data = None, as_json: AsJson = False) -> None:
+    """End the plan that is being applied: the present move is rolled back where that can still be."""
+    _show_lease(ask(data, "rebalance_abort", plan=name), as_json)
+
+
+@app.command()
+def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None, as_json: AsJson = False) -> None:
+    """Check that each queue is on the one shard where the router has it and, of a plan, that it is where that says.
+
+    With `--window` the load of the shards is watched as well. Exit status 1 if anything is wrong.
+    """
+    node = RunningNode(data)
+    wanted = None if name is None else Records(directory_of(data)).plan(name)
+    placement = node.placement()
+    held = {shard: node.processes.ask("shard", shard, "queues") for shard in placement["shards"]}
+    wrong = homes_wrong(placement, held) + ([] if wanted is None else not_done(wanted, placement))
+    facts: Facts = {"queues": len(placement["queues"]), "placement_version": placement["version"], "wrong": wrong}
+    if seconds := _seconds("--window", window):
+        rules = replace(rules_of(node.settings.rebalance), min_coverage=0.0)
+        with show.watching(seconds, "watching shards") as tell:
+            rows, world = node.watched(seconds, tell)
+        seen = make_plan(rows, world, rules, source="gauges", now=time.time(), lasts=0.0)
+        facts["load"] = seen.before["load"]
+        facts["planned"] = None if wanted is None else wanted.after["load"]
+    if as_json:
+        print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
+    else:
+        for line in wrong:
+            print(show.readable(line))
+        load = f"; most load/mean {facts['load']['max_over_mean']:.2f}" if "load" in facts else ""
+        planned = f", planned {facts['planned']['max_over_mean']:.2f}" if facts.get("planned") else ""
+        print(f"{facts['queues']} queues, {len(wrong)} not as they should be{load}{planned}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command()
+def undo(name: PlanName, data: Data = None, as_json: AsJson = False) -> None:
+    """Work out the plan that takes a plan's moves back, and show it: nothing is moved. `apply` it by its id."""
+    node, records = RunningNode(data), Records(directory_of(data))
+    lasts = node.settings.rebalance.plan_seconds
+    made = undo_plan(records.plan(name), node.world(), now=time.time(), lasts=lasts)
+    _keep_and_show(made, data, as_json)
+
+
+@app.command()
+def history(name: OptionalPlan = None, data: Data = None, as_json: AsJson = False) -> None:
+    """List the plans that were applied, or the moves of one and how each ended. The node need not run."""
+    if name is None:
+        found = _history(data)
+        if as_json or not found:
+            print(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() if as_json else "no plan was applied")
+        else:
+            show.show_history(found)
+        return
+    records = [each for each in Records(directory_of(data)).of_plan(name) if each["event"] == "move"]
+    if as_json:
+        print(orjson.dumps(records, option=orjson.OPT_INDENT_2).decode())
+    elif records:
+        show.show_moves(records)
+    else:
+        raise CommandError(f"plan '{name}' was not applied")
+
+
+def rules_of(
+    settings: RebalanceSettings,
+    low_rate: float | None = None,
+    moves_max: int | None = None,
+    min_coverage: int | None = None,
+    pin: list[str] | None = None,
+    exclude: list[int] | None = None,
+    leave: list[int] | None = None,
+) -> Rules:
+    return Rules(
+        low_rate=settings.low_rate if low_rate is None else low_rate,
+        cpu_percent=settings.cpu_percent,
+        memory_percent=settings.memory_percent,
+        store_percent=settings.store_percent,
+        min_coverage=(settings.coverage_percent if min_coverage is None else min_coverage) / 100,
+        moves_max=settings.moves_max if moves_max is None else moves_max,
+        pins=(*settings.pins, *(pin or ())),
+        excluded=frozenset(exclude or ()),
+        leaving=frozenset(leave or ()),
+    )
+
+
+def limits_of(settings: RebalanceSettings) -> Limits:
+    known = asdict(Limits())
+    return Limits(**{name: getattr(settings, name) for name in known if name != "moves"})
+
+
+def given_limits(
+    messages: int | None, octets: str | None, moves: int | None, lag: float | None, stopped: float | None,
+    fill: float | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The limits that are named, by their names."""
+    try:
+        amount = None if octets is None else size(octets)
+    except AmountError as error:
+        raise CommandError(f"--bytes-per-second: {error}") from None
+    values = {
+        "messages_per_second": messages,
+        "bytes_per_second": amount,
+        "moves": moves,
+        "loop_lag_ms": lag,
+        "stopped_percent": stopped,
+        "fill_percent": fill,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _keep_and_show(made: Plan, data: Path | None, as_json: bool) -> None:
+    Records(directory_of(data)).keep(made)
+    if as_json:
+        print(plan_text(made), end="")
+        return
+    show.show_plan(made, time.time())
+    if made.moves:
+        print(f"nothing has been moved yet: `penstock rebalance apply {made.id}` does it")
+
+
+def _history(data: Path | None) -> list[Facts]:
+    """What became of each plan, the latest last; without an end one that nobody applies any more is interrupted."""
+    try:
+        lease = ask(data, "rebalance_lease")
+    except CommandError:  # the node does not run
+        lease = None
+    applying = None if lease is None else lease["plan"]
+    return [told(id, found, id == applying) for id, found in Records(directory_of(data)).by_plan().items()]
+
+
+def _show_lease(lease: Facts, as_json: bool) -> None:
+    if as_json:
+        print(orjson.dumps(lease, option=orjson.OPT_INDENT_2).decode())
+    else:
+        show.show_lease(lease)
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}") from None
+
+
+def _write(path: Path, made: Plan) -> None:
+    try:
+        path.write_text(plan_text(made), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}") from None
+
+
+def directory_of(data: Path | None) -> Path:
+    return load_settings(None, {"data": data}).data
+
+
+def _tell(line: str) -> None:
+    print(show.readable(line), flush=True)

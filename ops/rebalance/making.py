@@ -1,0 +1,148 @@
+"""Making a plan of what is known of the queues, of the shards, and of what is not to be touched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ops.rebalance.balance import GOALS, Balance, Item, items_of
+from ops.rebalance.goals import RATE_UNIT, Home, Rules, soft_goals
+from ops.rebalance.pauses import Pauses
+from ops.rebalance.plan import Move, Plan, PlanError, World, identity
+from ops.rebalance.planner import Step, best_steps
+from ops.rebalance.rows import QueueRow, digest
+
+NOTED_MAX = 5
+"""Queues that a note names."""
+
+GUESSED = Pauses()
+
+LOW_CPU = 0.5
+"""Use of a core below which a shard that takes few messages is left alone."""
+
+
+def make_plan(
+    rows: Sequence[QueueRow],
+    world: World,
+    rules: Rules,
+    *,
+    source: str,
+    now: float,
+    lasts: float,
+    even: bool = True,
+    pauses: Pauses = GUESSED,
+) -> Plan:
+    """The plan for these rows. PlanError where too little is known to make one.
+
+    `source` tells people where the rows come from, `lasts` is for how many seconds it may be applied. Unless the load
+    is to be `even` it only empties the shards that are to be left. `pauses` says what moves are expected to take.
+    """
+    by_key = {row.key: row for row in rows}
+    coverage = _coverage(by_key, world.homes)
+    if world.homes and coverage < rules.min_coverage:
+        raise PlanError(_thin(coverage, rules, by_key, world.homes))
+    goals = soft_goals(rules.low_rate) if even else ()
+    balance = balance_of(by_key, world, rules)
+    items = balance.items
+    if not balance.staying:
+        raise PlanError("no shard is there that could take a queue")
+    before: dict[str, Any] = {goal: balance.score(goal) for goal in GOALS}
+    notes = _stuck(items)
+    taken: list[Step] = []
+    if _is_quiet(balance, rules):
+        notes.append(f"no shard does more than {rules.low_rate:g} messages a second: nothing is worth a move")
+    else:
+        taken = best_steps(lambda: Balance(items, world.shards, balance.rules), goals)
+    for step in taken:
+        balance.move(step.number, step.target)
+    if len(taken) >= rules.moves_max:
+        notes.append(f"there are {rules.moves_max} moves, as many as a plan may have: plan again once it is applied")
+    counted = digest(rows)
+    moves = tuple(_of_step(items, step, pauses) for step in taken)
+    return Plan(
+        identity(now, counted, world.placement_version, moves),
+        now,
+        now + lasts,
+        world.placement_version,
+        {"source": source, "digest": counted, "queues": len(world.homes), "coverage": round(coverage, 4)},
+        before,
+        {goal: balance.score(goal) for goal in GOALS},
+        moves,
+        tuple(notes),
+    )
+
+
+def balance_of(rows: Mapping[tuple[str, str], QueueRow], world: World, rules: Rules) -> Balance:
+    """The placement as it is now. Shards that are closed are to be left, whatever the rules say."""
+    rules = replace(rules, leaving=rules.leaving | world.closed)
+    return Balance(items_of(world.homes, rows, world.shards, fixed_queues(world, rows, rules)), world.shards, rules)
+
+
+def pinned(home: Home, rules: Rules) -> bool:
+    return any(fnmatchcase(f"{home.vhost}/{home.queue}", pattern) for pattern in rules.pins)
+
+
+def _coverage(rows: Mapping[tuple[str, str], QueueRow], homes: Sequence[Home]) -> float:
+    """Of all queues that may move at all, on the average; one without a row has none."""
+    counted = [home for home in homes if not home.immovable]
+    covered = math.fsum(rows[home.key].coverage for home in counted if home.key in rows)
+    return covered / len(counted) if counted else 1.0
+
+
+def _thin(coverage: float, rules: Rules, rows: Mapping[tuple[str, str], QueueRow], homes: Sequence[Home]) -> str:
+    unknown = [home for home in homes if not home.immovable and home.key not in rows]
+    return (
+        f"too little is known to plan: {coverage:.0%} of the samples of {len(homes)} queues are there, "
+        f"{rules.min_coverage:.0%} are needed; {len(unknown)} queues have none"
+        + (f" ({_named(home.queue for home in unknown)})" if unknown else "")
+    )
+
+
+def fixed_queues(world: World, rows: Mapping[tuple[str, str], QueueRow], rules: Rules) -> dict[tuple[str, str], str]:
+    """Queues that may not move, and why."""
+    alive = {shard.index for shard in world.shards if shard.alive}
+    found: dict[tuple[str, str], str] = {}
+    for home in world.homes:
+        if home.immovable:
+            found[home.key] = home.immovable
+        elif pinned(home, rules):
+            found[home.key] = "pinned"
+        elif home.shard not in alive:
+            found[home.key] = "on a shard that does not live"
+        elif home.key not in rows or rows[home.key].coverage < rules.min_coverage:
+            found[home.key] = "too little known"
+    return found
+
+
+def _stuck(items: Sequence[Item]) -> list[str]:
+    """What is said of queues that may not move."""
+    reasons: dict[str, list[str]] = {}
+    for item in items:
+        if item.fixed:
+            reasons.setdefault(item.fixed, []).append(item.home.queue)
+    return [f"not moved, {why}: {_named(names)}" for why, names in sorted(reasons.items())]
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - NOTED_MAX} more" if len(listed) > NOTED_MAX else ""
+    return ", ".join(listed[:NOTED_MAX]) + more
+
+
+def _is_quiet(balance: Balance, rules: Rules) -> bool:
+    """Whether no shard has enough to do for a move to be of use."""
+    if balance.rules.leaving & balance.shards.keys():
+        return False
+    low = round(rules.low_rate * RATE_UNIT)
+    busy = [shard for shard in balance.shards.values() if shard.cpu is not None and shard.cpu > LOW_CPU]
+    return not busy and all(load <= low for load in balance.sums["load"].values())
+
+
+def _of_step(items: Sequence[Item], step: Step, pauses: Pauses) -> Move:
+    home, row = items[step.number].home, items[step.number].row
+    found = home.vhost, home.queue, home.queue_id, step.source, step.target
+    pause = pauses.expected(row.backlog, row.backlog_bytes)
+    return Move(*found, step.goal or "leaving", row.backlog, row.backlog_bytes, round(row.p95_rate, 1), pause)

@@ -1,0 +1,127 @@
+"""The running node as a plan sees it: where queues live, what shards have and may have, how all of it does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ops.administration.processes import Facts, Processes
+from ops.errors import CommandError
+from ops.rebalance.applying import Health
+from ops.rebalance.goals import Home, Shard
+from ops.rebalance.plan import World
+from ops.rebalance.rows import QueueRow
+from ops.rebalance.sampling import Samples, present
+from penstock import control
+from penstock.gauges import READY, QueueGauge
+from penstock.node import Role
+from penstock.settings import Settings
+
+SAMPLE_SECONDS = 1.0
+"""Between two looks at the gauges."""
+
+
+class RunningNode:
+    """CommandError from all of it where the node does not run or does not answer."""
+
+    def __init__(self, data: Path | None) -> None:
+        self.processes = Processes(data)
+        self.gauges = self.processes.gauges
+        self.settings: Settings = self.processes.node.settings
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        """The router's answer. Refusal as it says."""
+        try:
+            return control.call(self.processes.node.control, command, arguments)
+        except (OSError, ValueError) as error:
+            raise CommandError(f"the node does not answer: {error}") from None
+
+    def placement(self) -> Facts:
+        """Where all queues live, and the version of that (`router.move_commands`)."""
+        try:
+            facts: Facts = self.ask("placement", vhost=None)
+        except control.Refusal as refusal:
+            raise CommandError(str(refusal)) from None
+        return facts
+
+    def queues(self) -> dict[int, QueueGauge]:
+        """All queues, by their ids."""
+        gauges = self.gauges
+        records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
+        return {record.queue_id: record for record in records if record}
+
+    def watched(self, seconds: float, tell: Callable[[float], None]) -> tuple[list[QueueRow], World]:
+        """Rows of a window from now on, and the world at its end. `tell` gets the part of it that is over."""
+        samples, began, used = Samples(), time.monotonic(), self._used()
+        while (elapsed := time.monotonic() - began) < seconds or samples.intervals < 1:
+            samples.take(time.monotonic(), self.queues().values())
+            tell(min(elapsed / seconds, 1.0) if seconds else 1.0)
+            time.sleep(min(SAMPLE_SECONDS, seconds) or SAMPLE_SECONDS)
+        samples.take(time.monotonic(), self.queues().values())
+        world = self.world(used, time.monotonic() - began)
+        return samples.rows(world.homes), world
+
+    def recorded(self, rows: list[QueueRow], seconds: float) -> tuple[list[QueueRow], World]:
+        """Rows of some time ago with what queues hold now. CPU is watched for so long."""
+        used, began = self._used(), time.monotonic()
+        time.sleep(seconds)
+        world = self.world(used, time.monotonic() - began)
+        return present(rows, self.queues(), world.homes), world
+
+    def world(self, used: dict[int, float] | None = None, seconds: float = 0.0) -> World:
+        """`used`: processor seconds of shards some `seconds` ago, for their use of a core."""
+        placement = self.placement()
+        homes = [
+            Home(each["vhost"], each["name"], each["id"], each["shard"], each["immovable"])
+            for each in placement["queues"]
+        ]
+        now = self._used()
+        shards = []
+        for index in placement["shards"]:
+            cpu = None
+            if used is not None and index in used and now.get(index, -1.0) >= used[index] and seconds > 0:
+                cpu = (now[index] - used[index]) / seconds
+            shards.append(self._shard(index, cpu, self.settings.store.limit // len(placement["shards"])))
+        return World(homes, shards, placement["version"], frozenset(placement["closed"]))
+
+    def _shard(self, index: int, cpu: float | None, store_limit: int) -> Shard:
+        gate, measures = self.gauges.queue_read(index), self.gauges.measures_read("shard", index)
+        alive = self.gauges.process_read("shard", index).state == READY
+        return Shard(
+            index,
+            alive,
+            cpu,
+            memory=gate.ready_bytes if gate else None,
+            memory_limit=(gate.stop_bytes or None) if gate else None,
+            store=measures.stored_bytes,
+            store_limit=store_limit or None,
+        )
+
+    def _used(self) -> dict[int, float]:
+        """Processor seconds of each shard that lives."""
+        found = {}
+        for index in range(self.gauges.shards):
+            with suppress(psutil.Error):  # it died since
+                if pid := self.gauges.process_read("shard", index).pid:
+                    times = psutil.Process(pid).cpu_times()
+                    found[index] = times.user + times.system
+        return found
+
+    def health(self) -> Health:
+        gauges, places = self.gauges, self._places()
+        lag = max((gauges.measures_read(*place).loop_lag_p99_us for place in places), default=0) / 1000
+        counters = [gauges.counters_read("acceptor", index) for index in range(gauges.acceptors)]
+        channels, held = sum(each.channels for each in counters), sum(each.held_sessions for each in counters)
+        gates = [gate for index in range(gauges.shards) if (gate := gauges.queue_read(index)) is not None]
+        fill = max((gate.ready_bytes / gate.stop_bytes for gate in gates if gate.stop_bytes), default=0.0)
+        return Health(lag, 100 * held / channels if channels else 0.0, 100 * fill)
+
+    def _places(self) -> list[tuple[Role, int]]:
+        shards: list[tuple[Role, int]] = [("shard", index) for index in range(self.gauges.shards)]
+        acceptors: list[tuple[Role, int]] = [("acceptor", index) for index in range(self.gauges.acceptors)]
+        return [place for place in (*shards, *acceptors) if self.gauges.process_read(*place).state == READY]

@@ -1,0 +1,167 @@
+"""A plan: which queues are to move where, as a value that can be read, kept, sent and taken back.
+
+    {"format": 1, "id", "made", "expires", "placement_version", "undoes": id | null,
+     "inputs": {"source", "digest", "queues", "coverage"},
+     "before": {goal: {"max_over_mean", "shards": {shard: amount}}}, "after": the same,
+     "moves": [{"vhost", "queue", "queue_id", "from", "to", "for", "messages", "bytes", "rate", "pause_ms"}, …],
+     "inverse": [{"vhost", "queue", "queue_id", "from", "to"}, …],
+     "notes": [text, …]}
+
+Times are seconds since 1970. Amounts are messages a second (`load`), queues stopped at a time (`held`), octets a second
+(`bytes`) and queues (`queues`). `inverse` undoes the moves, the last first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from ops.rebalance.goals import Home, Shard
+
+FORMAT = 1
+
+
+class PlanError(ValueError):
+    """There can be no such plan; the text is one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One move. `messages` and `octets` are what the queue held when the plan was made, `rate` messages a second,
+    `pause_ms` how long its producers and consumers are expected to wait.
+    """
+
+    vhost: str
+    queue: str
+    queue_id: int
+    source: int
+    target: int
+    goal: str = ""
+    messages: int = 0
+    octets: int = 0
+    rate: float = 0.0
+    pause_ms: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.vhost, self.queue
+
+    def inverse(self) -> Move:
+        return replace(self, source=self.target, target=self.source)
+
+    def where(self) -> dict[str, Any]:
+        names = {"vhost": self.vhost, "queue": self.queue, "queue_id": self.queue_id}
+        return {**names, "from": self.source, "to": self.target}
+
+    def to_json(self) -> dict[str, Any]:
+        cost = {"messages": self.messages, "bytes": self.octets, "rate": self.rate}
+        return {**self.where(), "for": self.goal, **cost, "pause_ms": self.pause_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan. `undoes` is the plan whose moves it takes back, if it does."""
+
+    id: str
+    made: float
+    expires: float
+    placement_version: int
+    inputs: Mapping[str, Any]
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    moves: tuple[Move, ...]
+    notes: tuple[str, ...] = ()
+    undoes: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            **{name: getattr(self, name) for name in ("id", "made", "expires", "placement_version", "undoes")},
+            "inputs": dict(self.inputs),
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "moves": [move.to_json() for move in self.moves],
+            "inverse": [move.inverse().where() for move in reversed(self.moves)],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> Plan:
+        """PlanError for what is no plan, or one of another format."""
+        if not isinstance(value, dict) or not isinstance(value.get("moves"), list):
+            raise PlanError("that is no plan: it has no moves")
+        if value.get("format") != FORMAT:
+            raise PlanError(f"the plan is of format {value.get('format')!r}, this penstock knows {FORMAT}")
+        try:
+            return cls(
+                str(value["id"]),
+                float(value["made"]),
+                float(value["expires"]),
+                int(value["placement_version"]),
+                dict(value["inputs"]),
+                dict(value["before"]),
+                dict(value["after"]),
+                tuple(map(_move, value["moves"])),
+                tuple(map(str, value["notes"])),
+                value["undoes"] and str(value["undoes"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise PlanError(f"that is no plan: {type(error).__name__} at {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The node that a plan is for: queues where they live, shards, and the version of that placement.
+
+    No queue is placed on shards that are `closed`.
+    """
+
+    homes: Sequence[Home]
+    shards: Sequence[Shard]
+    placement_version: int
+    closed: frozenset[int] = frozenset()
+
+
+def undo_plan(plan: Plan, world: World, *, now: float, lasts: float) -> Plan:
+    """The plan that takes a plan's moves back, of those queues that are still where it put them."""
+    known = {home.key: home for home in world.homes}
+    places = {home.key: home.shard for home in world.homes}
+    moves, notes = [], []
+    for move in reversed(plan.moves):
+        home = known.get(move.key)
+        if home is None or home.queue_id != move.queue_id:
+            notes.append(f"queue '{move.queue}' in vhost '{move.vhost}' is gone")
+        elif places[move.key] == move.target:
+            moves.append(move.inverse())
+            places[move.key] = move.source
+        elif home.shard != move.source:
+            notes.append(f"queue '{move.queue}' in vhost '{move.vhost}' has moved on to shard {home.shard}")
+    return Plan(
+        identity(now, plan.id, world.placement_version, moves),
+        now,
+        now + lasts,
+        world.placement_version,
+        plan.inputs,
+        plan.after,
+        plan.before,
+        tuple(moves),
+        tuple(notes),
+        plan.id,
+    )
+
+
+def identity(now: float, inputs: str, version: int, moves: Iterable[Move]) -> str:
+    """An id that sorts by time, and is the same for the same plan made at the same time."""
+    told = json.dumps([inputs, version, [move.where() for move in moves], now])
+    hashed = hashlib.blake2b(told.encode(), digest_size=4).hexdigest()
+    return f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{hashed}"
+
+
+def _move(value: Mapping[str, Any]) -> Move:
+    where = str(value["vhost"]), str(value["queue"]), int(value["queue_id"]), int(value["from"]), int(value["to"])
+    cost = int(value["messages"]), int(value["bytes"]), float(value["rate"]), float(value["pause_ms"])
+    return Move(*where, str(value["for"]), *cost)

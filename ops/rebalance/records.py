@@ -1,0 +1,127 @@
+"""What is kept of plans in DATA/rebalance: the plans, and what became of them; over restarts of the node.
+
+Records of `history.jsonl` (`penstock.record_file`), all with `at` (seconds since 1970) and `plan`:
+
+    {"event": "begun", "holder", "moves", "placement_version", "before", "after"}
+    {"event": "start", "number", "vhost", "queue", "from", "to"}
+    {"event": "move", the same, "result", "reason", "pause_ms", "messages", "bytes", "placement_version"}
+    {"event": "ended", "state", "reason"}
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from ops.errors import CommandError
+from ops.rebalance.applying import Ended, Result, Start
+from ops.rebalance.files import plan_text, read_plan
+from ops.rebalance.pauses import Pauses, measured
+from ops.rebalance.plan import Plan
+from penstock.record_file import RecordFile, read_records
+
+PLANS_KEPT = 100
+_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+
+Facts = dict[str, Any]
+
+
+class Records:
+    """Of the node on a data directory."""
+
+    def __init__(self, data: Path) -> None:
+        self._directory = data / "rebalance"
+        self._history = RecordFile(self._directory / "history.jsonl")
+
+    def keep(self, plan: Plan) -> Path:
+        """Keep a plan, and forget the oldest beyond PLANS_KEPT. CommandError if that cannot be."""
+        path = self._path(plan.id)
+        unfinished = path.with_name(f".{path.name}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_text(plan_text(plan), encoding="utf-8")
+            unfinished.replace(path)
+            for old in sorted(path.parent.glob("*.json"))[:-PLANS_KEPT]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            raise CommandError(f"cannot keep the plan in {path.parent}: {error.strerror}") from None
+        return path
+
+    def plan(self, name: str) -> Plan:
+        """A plan by its id, or of a file. CommandError if there is none."""
+        if _ID.fullmatch(name) and self._path(name).exists():
+            return read_plan(self._path(name))
+        if not Path(name).exists():
+            raise CommandError(f"there is no plan '{name}': neither an id that is kept, nor a file")
+        return read_plan(Path(name))
+
+    def of_plan(self, plan: str) -> list[Facts]:
+        return [record for record in read_records(self._history.path) if record["plan"] == plan]
+
+    def by_plan(self) -> dict[str, list[Facts]]:
+        """All that is there, by the plans' ids, in the order in which they were applied first."""
+        found: dict[str, list[Facts]] = {}
+        for record in read_records(self._history.path):
+            found.setdefault(record["plan"], []).append(record)
+        return found
+
+    def pauses(self) -> Pauses:
+        """What moves of the past say of those to come."""
+        return measured(read_records(self._history.path))
+
+    def begun(self, plan: Plan, holder: str, version: int) -> None:
+        scores = {"before": plan.before, "after": plan.after}
+        self._append(plan, "begun", holder=holder, moves=len(plan.moves), placement_version=version, **scores)
+
+    def start(self, plan: Plan, start: Start) -> None:
+        self._append(plan, "start", number=start.number, **start.move.where())
+
+    def move(self, plan: Plan, start: Start, result: Result) -> None:
+        self._append(
+            plan,
+            "move",
+            number=start.number,
+            **start.move.where(),
+            **{name: getattr(result, name) for name in ("result", "reason", "pause_ms", "messages")},
+            bytes=result.octets,
+            placement_version=result.placement_version,
+        )
+
+    def ended(self, plan: Plan, ended: Ended) -> None:
+        self._append(plan, "ended", state=ended.state, reason=ended.reason)
+
+    def _append(self, plan: Plan, event: str, **facts: Any) -> None:
+        self._history.append([{"at": time.time(), "plan": plan.id, "event": event, **facts}])
+
+    def _path(self, plan: str) -> Path:
+        return self._directory / "plans" / f"{plan}.json"
+
+
+def told(plan: str, records: list[Facts], applying: bool) -> Facts:
+    """One plan's history in few numbers."""
+    made = [record for record in records if record["event"] == "move" and record["result"] == "moved"]
+    begun = [record for record in records if record["event"] == "begun"]
+    ended = next((record for record in reversed(records) if record["event"] in ("ended", "begun")), None)
+    over = ended if ended is not None and ended["event"] == "ended" else None
+    return {
+        "plan": plan,
+        "begun": begun[0]["at"] if begun else None,
+        "ended": over["at"] if over and not applying else None,
+        "state": "applying" if applying else over["state"] if over else "interrupted",
+        "reason": over["reason"] if over and not applying else "",
+        "moved": len(made),
+        "moves": begun[0]["moves"] if begun else None,
+        "messages": sum(record["messages"] for record in made),
+        "bytes": sum(record["bytes"] for record in made),
+        "longest_pause_ms": max((record["pause_ms"] or 0.0 for record in made), default=0.0),
+        "results": _counted(record["result"] for record in records if record["event"] == "move"),
+    }
+
+
+def _counted(results: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for result in results:
+        found[result] = found.get(result, 0) + 1
+    return found

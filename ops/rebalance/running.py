@@ -1,0 +1,228 @@
+"""Applying a plan to a node: the lease, the moves, the records; `ops.rebalance.applying` says what is next.
+
+A move is asked for in a thread of its own, so that the lease is kept, and an abort heard, while it goes on.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import FrameType
+
+from ops.errors import CommandError
+from ops.rebalance.applying import Applying, Ended, Limits, Result, Start, Wait, resumed
+from ops.rebalance.node import RunningNode
+from ops.rebalance.plan import Move, Plan
+from ops.rebalance.records import Facts, Records
+from penstock.control import Refusal
+
+LEASE_SECONDS = 15.0
+RENEW_SECONDS = 2.0
+LOOK_SECONDS = 0.2
+SILENT_SECONDS = 60.0
+"""How long the node may say nothing before a plan is given up."""
+
+Tell = Callable[[str], None]
+
+
+class Run:
+    """One attempt to apply a plan. CommandError before anything was begun, if it cannot be."""
+
+    def __init__(self, node: RunningNode, records: Records, plan: Plan, limits: Limits, tell: Tell) -> None:
+        self.node, self.records, self.plan, self.tell = node, records, plan, tell
+        self.holder = f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}"
+        done, version, open_move = resumed(plan, records.of_plan(plan.id))
+        self.core = Applying(plan, version, limits, done)
+        self._interrupted = False
+        self._heard = self._renewed = 0.0
+        self._begin(version, open_move)
+
+    def _begin(self, version: int, open_move: int | None) -> None:
+        """Take the lease; CommandError if the placement is not what the plan, or its last attempt, left."""
+        if time.time() >= self.plan.expires:
+            raise CommandError(f"plan {self.plan.id} has expired: plan again")
+        try:
+            self._hold()
+            placement = self.node.placement()
+        except Refusal as refusal:
+            raise CommandError(str(refusal)) from None
+        if open_move is not None and _lives(placement, self.plan.moves[open_move]) and placement["version"] > version:
+            # The last attempt ended in the middle of that move, and the node made it all the same.
+            self.core.done.add(open_move)
+            version += 1
+        self.core.placement_version = version
+        if placement["version"] != version:
+            self._release()
+            raise CommandError(
+                f"the placement is of version {placement['version']}, plan {self.plan.id} is for {version}: plan again"
+            )
+
+    def run(self) -> Ended:
+        """Make the moves that are left, and give the lease back."""
+        self.records.begun(self.plan, self.holder, self.core.placement_version)
+        ended = Ended("stopped", "interrupted")
+        try:
+            with self._signals(), ThreadPoolExecutor(max_workers=1) as pool:
+                ended = self._run(pool)
+        except CommandError as error:
+            ended = Ended("stopped", str(error))
+        finally:
+            self.records.ended(self.plan, ended)
+            self._release()
+        return ended
+
+    def _run(self, pool: ThreadPoolExecutor) -> Ended:
+        waited_for = ""
+        while True:
+            self._keep()
+            step = self.core.next(time.time(), self.node.health())
+            if isinstance(step, Ended):
+                return step
+            if isinstance(step, Wait):
+                if step.why != waited_for:
+                    self.tell(f"waits: {step.why}")
+                waited_for = step.why
+                time.sleep(min(step.seconds, RENEW_SECONDS))
+                continue
+            waited_for = ""
+            self._move(pool, step)
+
+    def _move(self, pool: ThreadPoolExecutor, step: Start) -> None:
+        self.records.start(self.plan, step)
+        began = time.monotonic()
+        result = self._obstacle(step.move)
+        if result is None:
+            asked = pool.submit(self._ask, step)
+            self._wait(asked, step.move)
+            result = asked.result()
+        self.records.move(self.plan, step, result)
+        self.core.ended(step.number, result, time.time(), time.monotonic() - began)
+        self.tell(told(step, len(self.plan.moves), result))
+
+    def _obstacle(self, move: Move) -> Result | None:
+        """What has changed since the plan was made so that the move is not to be."""
+        found = {(each.vhost, each.name): each for each in self.node.queues().values()}.get(move.key)
+        if found is None:
+            return Result("no-queue", "it has been deleted")
+        if found.queue_id != move.queue_id:
+            return Result("replaced", "it has been deleted and declared again")
+        gate = self.node.gauges.queue_read(move.target)
+        octets = found.ready_bytes + found.unacked_bytes
+        if gate is not None and gate.stop_bytes and gate.ready_bytes + octets > gate.stop_bytes:
+            return Result("refused", f"shard {move.target} has no memory for its {octets} bytes")
+        return None
+
+    def _ask(self, step: Start) -> Result:
+        """Have it moved, and wait for the end of that. If nobody says how it ended, the placement does."""
+        move = step.move
+        try:
+            answer = self.node.ask(
+                "queue_move",
+                vhost=move.vhost,
+                name=move.queue,
+                shard=move.target,
+                placement_version=step.placement_version,
+                plan=self.plan.id,
+            )
+        except Refusal as refusal:
+            return Result("no-queue" if refusal.kind == "not_found" else "refused", str(refusal))
+        except CommandError as error:
+            return self._found_out(step, str(error))
+        return Result.of(answer)
+
+    def _found_out(self, step: Start, reason: str) -> Result:
+        deadline = time.monotonic() + SILENT_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                placement = self.node.placement()
+            except CommandError as error:  # the router is being restarted
+                reason = str(error)
+            else:
+                if step.move.queue_id not in [each["queue_id"] for each in placement["moves"]]:
+                    moved = _lives(placement, step.move)
+                    return Result("moved" if moved else "rolled-back", reason, placement_version=placement["version"])
+                deadline = time.monotonic() + SILENT_SECONDS
+            time.sleep(LOOK_SECONDS)
+        return Result("unknown", reason)
+
+    def _wait(self, asked: Future[Result], move: Move) -> None:
+        """Keep the lease while the move goes on; an abort rolls it back, if that can still be."""
+        aborted = False
+        while not asked.done():
+            self._keep()
+            if (self._interrupted or self.core.aborted) and not aborted:
+                aborted = True
+                try:
+                    self.node.ask("queue_move_abort", vhost=move.vhost, name=move.queue)
+                except (CommandError, Refusal) as error:
+                    self.tell(f"the move goes on: {error}")
+            time.sleep(LOOK_SECONDS / 10)
+
+    def _keep(self) -> None:
+        """Take the lease again when it is time, and hear what operators want."""
+        if self._interrupted:
+            self.core.follow(asdict(self.core.limits), abort=True)
+        if time.monotonic() - self._renewed < RENEW_SECONDS:
+            return
+        try:
+            self._hold()
+        except Refusal as refusal:
+            self.core.lose(str(refusal))
+        except CommandError as error:
+            self._renewed = time.monotonic()
+            if time.monotonic() - self._heard > LEASE_SECONDS:
+                self.core.lose(f"not heard of the node for {LEASE_SECONDS:g} s: {error}")
+
+    def _hold(self) -> None:
+        lease: Facts = self.node.ask(
+            "rebalance_hold",
+            plan=self.plan.id,
+            holder=self.holder,
+            seconds=LEASE_SECONDS,
+            limits=asdict(self.core.limits),
+            progress=self.core.progress(),
+        )
+        self._heard = self._renewed = time.monotonic()
+        self.core.follow(lease["limits"], lease["abort"])
+
+    def _release(self) -> None:
+        try:
+            self.node.ask("rebalance_release", plan=self.plan.id, holder=self.holder)
+        except (CommandError, Refusal) as error:
+            self.tell(f"the lease is not given back, it ends in {LEASE_SECONDS:g} s: {error}")
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end it in order: the present move is rolled back or finished first."""
+
+        def interrupt(_number: int, _frame: FrameType | None) -> None:
+            self._interrupted = True
+
+        before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def told(step: Start, moves: int, result: Result) -> str:
+    """A move and how it ended, in one line."""
+    move = step.move
+    line = f"{step.number + 1}/{moves} queue '{move.queue}' in '{move.vhost}', shard {move.source} to {move.target}: "
+    line += result.result
+    if result.result == "moved" and result.pause_ms is not None:
+        line += f", paused for {result.pause_ms:.1f} ms, {result.messages} messages"
+    return f"{line} ({result.reason})" if result.reason else line
+
+
+def _lives(placement: Facts, move: Move) -> bool:
+    """Whether the queue is where the move takes it."""
+    return any(each["id"] == move.queue_id and each["shard"] == move.target for each in placement["queues"])

@@ -1,0 +1,116 @@
+"""Rows for a plan from the gauges of a running node, watched for a while."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ops.rebalance.goals import Home
+from ops.rebalance.rows import QueueRow
+from penstock.gauges import QueueGauge
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One queue: what it did in each interval that was seen whole."""
+
+    last: QueueGauge
+    at: float
+    rates: list[float] = field(default_factory=list)
+    octets: list[float] = field(default_factory=list)
+    peak_depth: int = 0
+    peak_bytes: int = 0
+    looks: int = 0
+    stopped: int = 0
+
+
+class Samples:
+    """Looks at all queues, one after the other."""
+
+    def __init__(self) -> None:
+        self.intervals = -1
+        self._watched: dict[int, _Watched] = {}
+
+    def take(self, now: float, records: Iterable[QueueGauge]) -> None:
+        """One look, at `now` in seconds. A torn record is as good as none."""
+        self.intervals += 1
+        for record in records:
+            if record.torn:
+                continue
+            watched = self._watched.get(record.queue_id)
+            if watched is None:
+                watched = self._watched[record.queue_id] = _Watched(record, now)
+            else:
+                _advance(watched, record, now)
+            watched.looks += 1
+            watched.stopped += record.saturated
+            watched.peak_depth = max(watched.peak_depth, record.ready + record.unacked)
+            watched.peak_bytes = max(watched.peak_bytes, record.ready_bytes + record.unacked_bytes)
+
+    def rows(self, homes: Sequence[Home]) -> list[QueueRow]:
+        """Of the queues that were seen, where they live now."""
+        return [
+            _row(home, self._watched[home.queue_id], self.intervals) for home in homes if home.queue_id in self._watched
+        ]
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Of values in their order, between two of them where it falls between; 0 of none."""
+    if not ordered:
+        return 0.0
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _advance(watched: _Watched, record: QueueGauge, now: float) -> None:
+    earlier, seconds = watched.last, now - watched.at
+    watched.last, watched.at = record, now
+    came = record.published - earlier.published, record.delivered - earlier.delivered
+    octets = record.published_bytes - earlier.published_bytes, record.delivered_bytes - earlier.delivered_bytes
+    if seconds <= 0 or min(came) < 0 or min(octets) < 0:  # its shard counts anew
+        return
+    watched.rates.append(sum(came) / seconds)
+    watched.octets.append(sum(octets) / seconds)
+
+
+def _row(home: Home, watched: _Watched, intervals: int) -> QueueRow:
+    rates, octets, last = sorted(watched.rates), sorted(watched.octets), watched.last
+    return QueueRow(
+        home.vhost,
+        home.queue,
+        home.shard,
+        quantile(rates, 0.5),
+        quantile(rates, 0.95),
+        quantile(octets, 0.95),
+        watched.peak_depth,
+        watched.peak_bytes,
+        watched.stopped / watched.looks,
+        last.ready + last.unacked,
+        last.ready_bytes + last.unacked_bytes,
+        min(len(rates) / intervals, 1.0) if intervals > 0 else 0.0,
+    )
+
+
+def present(rows: Sequence[QueueRow], records: Mapping[int, QueueGauge], homes: Sequence[Home]) -> list[QueueRow]:
+    """Rows of some time ago with the depths and places that the queues have now."""
+    known = {home.key: home for home in homes}
+    found = []
+    for row in rows:
+        home = known.get(row.key)
+        if home is None:
+            continue
+        now = records.get(home.queue_id)
+        depth = (row.backlog, row.backlog_bytes)
+        if now is not None:
+            depth = (now.ready + now.unacked, now.ready_bytes + now.unacked_bytes)
+        found.append(
+            QueueRow(
+                *(row.vhost, row.queue, home.shard, row.p50_rate, row.p95_rate, row.p95_bytes_rate),
+                *(max(row.peak_depth, depth[0]), max(row.peak_bytes, depth[1]), row.stopped_share),
+                *(*depth, row.coverage),
+            )
+        )
+    return found

@@ -1,0 +1,141 @@
+"""Plans and what became of them, for people."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ops.rebalance.plan import Plan
+from ops.rebalance.records import Facts
+from penstock.durations import shown
+
+PLAIN_WIDTH = 160
+GOAL_NAMES = {"load": "messages/s", "held": "queues stopped", "bytes": "bytes/s", "queues": "queues"}
+
+
+def console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+
+
+@contextmanager
+def watching(seconds: float, what: str) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error while the node is watched; the function takes the part that is over."""
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda part: bar.update(task, completed=part)
+
+
+def show_plan(plan: Plan, now: float) -> None:
+    out = console()
+    left = f"for {shown(plan.expires - now)} still" if plan.expires > now else "expired"
+    undoes = f", undoes {plan.undoes}" if plan.undoes else ""
+    inputs = plan.inputs
+    out.print(f"plan {plan.id} ({left}){undoes}, for placement version {plan.placement_version}", markup=False)
+    out.print(
+        f"from {inputs['source']}: {inputs['queues']} queues, {inputs['coverage']:.0%} of their samples", markup=False
+    )
+    out.print(_scores(plan))
+    if plan.moves:
+        out.print(_moves(plan))
+        messages, octets = sum(move.messages for move in plan.moves), sum(move.octets for move in plan.moves)
+        out.print(f"{len(plan.moves)} moves, which copy {messages:,} messages, {octets:,} bytes")
+    else:
+        out.print("no moves")
+    for note in plan.notes:
+        out.print(note, markup=False)
+
+
+def _scores(plan: Plan) -> Table:
+    table = Table("shard", title="Before and after", title_justify="left")
+    for name in GOAL_NAMES.values():
+        table.add_column(name, justify="right")
+    for shard in plan.before["load"]["shards"]:
+        table.add_row(shard, *(_pair(plan, goal, shard) for goal in GOAL_NAMES))
+    ratios = (
+        f"{plan.before[goal]['max_over_mean']:.2f} → {plan.after[goal]['max_over_mean']:.2f}" for goal in GOAL_NAMES
+    )
+    table.add_section()
+    table.add_row("most/mean", *ratios)
+    return table
+
+
+def _pair(plan: Plan, goal: str, shard: str) -> str:
+    before, after = (score[goal]["shards"][shard] for score in (plan.before, plan.after))
+    digits = 2 if goal == "held" else 0
+    return f"{before:,.{digits}f} → {after:,.{digits}f}" if before != after else f"{before:,.{digits}f}"
+
+
+def _moves(plan: Plan) -> Table:
+    table = Table("", "vhost", "queue", "shard", "for", title="Moves", title_justify="left")
+    for name in ("messages/s", "copies", "bytes", "pause"):
+        table.add_column(name, justify="right")
+    for number, move in enumerate(plan.moves, 1):
+        table.add_row(
+            *(str(number), escape(readable(move.vhost)), escape(readable(move.queue))),
+            *(f"{move.source} → {move.target}", move.goal, f"{move.rate:,.0f}"),
+            *(f"{move.messages:,}", f"{move.octets:,}", f"{move.pause_ms:,.0f} ms"),
+        )
+    return table
+
+
+def show_history(found: list[Facts]) -> None:
+    table = Table("plan", "begun", "state", title_justify="left")
+    for name in ("moved", "messages", "bytes", "longest pause"):
+        table.add_column(name, justify="right")
+    table.add_column("why")
+    for each in found:
+        table.add_row(
+            *(each["plan"], _time(each["begun"]), each["state"], f"{each['moved']} of {each['moves']}"),
+            *(f"{each['messages']:,}", f"{each['bytes']:,}", f"{each['longest_pause_ms']:,.1f} ms"),
+            escape(readable(each["reason"])),
+        )
+    console().print(table)
+
+
+def show_moves(records: list[Facts]) -> None:
+    table = Table("at", "", "vhost", "queue", "shard", "result")
+    for name in ("pause", "messages", "bytes"):
+        table.add_column(name, justify="right")
+    table.add_column("why")
+    for each in records:
+        pause = "-" if each["pause_ms"] is None else f"{each['pause_ms']:,.1f} ms"
+        table.add_row(
+            *(_time(each["at"]), str(each["number"] + 1), escape(each["vhost"]), escape(each["queue"])),
+            *(f"{each['from']} → {each['to']}", each["result"], pause, f"{each['messages']:,}", f"{each['bytes']:,}"),
+            escape(each["reason"]),
+        )
+    console().print(table)
+
+
+def show_lease(lease: Facts) -> None:
+    progress = lease["progress"]
+    out = console()
+    out.print(
+        f"plan {lease['plan']} is being applied by {lease['holder']} for {shown(time.time() - lease['since'])}: "
+        f"{progress['done']} of {progress['moves']} moves, {progress['messages']:,} messages",
+        markup=False,
+    )
+    if progress["waits_for"]:
+        out.print(f"waits: {progress['waits_for']}", markup=False)
+    out.print("limits: " + ", ".join(f"{name} {value:g}" for name, value in lease["limits"].items()), markup=False)
+
+
+def readable(text: str) -> str:
+    """What of it can be printed."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _time(at: float | None) -> str:
+    return "-" if at is None else datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="seconds")

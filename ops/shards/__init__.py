@@ -1,0 +1,1 @@
+"""`penstock shard`: the shards of a running node."""

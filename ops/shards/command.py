@@ -1,0 +1,195 @@
+"""The commands of `penstock shard`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from ops.administration.node import AsJson, Data, show
+from ops.errors import CommandError
+from ops.rebalance.command import (
+    BytesRate,
+    MessagesRate,
+    directory_of,
+    given_limits,
+    limits_of,
+    rules_of,
+)
+from ops.rebalance.node import RunningNode
+from ops.rebalance.records import Records
+from ops.shards.draining import Drain
+from penstock.control import Refusal
+from penstock.gauges import STATE_NAMES
+from penstock.texts import readable
+
+app = typer.Typer(
+    help="The shards of a running node: add one, empty one, remove it. They stay so when the node is started again.",
+    no_args_is_help=True,
+)
+
+COLUMNS = ("shard", "state", "process", "pid", "queues", "ready", "unacked", "bytes", "stored")
+START_SECONDS = 60.0
+"""What a new shard has to serve, and one that is removed to end."""
+STORE_SECONDS = 10.0
+"""What the store of a shard has to be rid of the queues that have left it: it says so once a second."""
+LOOK_SECONDS = 0.5
+
+Facts = dict[str, Any]
+Index = Annotated[int, typer.Argument(metavar="SHARD", help="its number", show_default=False)]
+
+
+@app.command("list")
+def list_(data: Data = None, as_json: AsJson = False) -> None:
+    """List the shards: where each is (starting, serving, draining, leaving), its process, what is on it."""
+    show(listed(RunningNode(data)), COLUMNS, as_json)
+
+
+@app.command()
+def add(
+    count: Annotated[int, typer.Argument(metavar="[N]", min=1, help="how many")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="though a store has more than its new share")] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start more shards. New queues are placed on them as well; `penstock rebalance plan` moves others there.
+
+    The limits of the node (memory_limit, store.limit, store.spill_limit) are shared by all shards: those that are there
+    have less then.
+    """
+    node = RunningNode(data)
+    present = _asked(node, "shard_list")
+    if not force:
+        _check_shares(node, len(present) + count)
+    added = [_asked(node, "shard_add") for _ in range(count)]
+    _wait(
+        lambda: all(_states(node).get(shard) == "serving" for shard in added),
+        f"not all of {', '.join(map(str, added))} serve yet",
+    )
+    if as_json:
+        print(orjson.dumps({"added": added}).decode())
+    else:
+        for shard in added:
+            print(f"shard {shard} serves")
+
+
+@app.command()
+def drain(
+    shard: Index,
+    messages_per_second: MessagesRate = None,
+    bytes_per_second: BytesRate = None,
+    data: Data = None,
+) -> None:
+    """Place no queue on a shard any more, and move those that are there to others, live, one by one.
+
+    Ctrl-C or `penstock rebalance abort` ends it; the same again goes on. `penstock shard undrain` has it take queues
+    again. Exit status 1 if queues are left: each is named, with the reason.
+    """
+    node, records = RunningNode(data), Records(directory_of(data))
+    _asked(node, "shard_drain", shard=shard)
+    given = given_limits(messages_per_second, bytes_per_second, None, None, None, None)
+    limits = replace(limits_of(node.settings.rebalance), **given)
+    draining = Drain(node, records, shard, rules_of(node.settings.rebalance), limits, _tell)
+    left = draining.run()
+    for (vhost, name), reason in left.items():
+        _tell(f"queue '{name}' in vhost '{vhost}' stays: {reason}")
+    if left:
+        _tell(f"shard {shard} takes no queues; {draining.moved} have left it, {len(left)} are still there")
+        raise typer.Exit(1)
+    _tell(f"shard {shard} is empty, {draining.moved} queues have left it: `penstock shard remove {shard}` ends it")
+
+
+@app.command()
+def undrain(shard: Index, data: Data = None) -> None:
+    """Place queues on a shard again. Those that have left it stay where they are."""
+    _asked(RunningNode(data), "shard_undrain", shard=shard)
+    print(f"shard {shard} takes queues")
+
+
+@app.command()
+def remove(shard: Index, data: Data = None) -> None:
+    """End a shard for good, once it is drained and has nothing any more. Its store is deleted."""
+    node = RunningNode(data)
+    deadline = time.monotonic() + STORE_SECONDS
+    while True:
+        try:
+            node.ask("shard_remove", shard=shard)
+            break
+        except Refusal as refusal:
+            facts = next((each for each in _asked(node, "shard_list") if each["shard"] == shard), None)
+            empty = facts is not None and facts["state"] == "draining" and not facts["queues"]
+            if not empty or time.monotonic() > deadline:
+                raise CommandError(str(refusal)) from None
+        time.sleep(LOOK_SECONDS)
+    _wait(lambda: shard not in _states(node), f"shard {shard} has not ended yet")
+    print(f"shard {shard} is gone")
+
+
+def listed(node: RunningNode) -> list[Facts]:
+    """The shards of a node, with what its gauges say of them; amounts in messages and octets."""
+    homes = {each["id"]: each["shard"] for each in node.placement()["queues"]}
+    found = []
+    queues = [(homes.get(id), gauge) for id, gauge in node.queues().items()]
+    for each in _asked(node, "shard_list"):
+        index = each["shard"]
+        process = node.gauges.process_read("shard", index)
+        own = [gauge for home, gauge in queues if home == index]
+        found.append(
+            {
+                **{name: each[name] for name in ("shard", "state", "queues", "moves")},
+                "process": STATE_NAMES[process.state],
+                "pid": process.pid,
+                "ready": sum(gauge.ready for gauge in own),
+                "unacked": sum(gauge.unacked for gauge in own),
+                "bytes": sum(gauge.ready_bytes + gauge.unacked_bytes for gauge in own),
+                "stored": node.gauges.measures_read("shard", index).stored_bytes,
+            }
+        )
+    return found
+
+
+def _check_shares(node: RunningNode, shards: int) -> None:
+    """CommandError if a store has more than the share that it would have as one of so many."""
+    store = node.settings.store
+    share = store.limit // shards * store.stop_percent // 100
+    for each in listed(node):
+        stored = each["stored"]
+        if share and stored > share:
+            raise CommandError(
+                f"shard {each['shard']} has {stored} bytes in its store and may have {share} as one of {shards}: "
+                "it would hold its producers until less is left. Raise store.limit, or --force"
+            )
+
+
+def _states(node: RunningNode) -> dict[int, str]:
+    return {each["shard"]: each["state"] for each in _asked(node, "shard_list")}
+
+
+def _asked(node: RunningNode, command: str, **arguments: Any) -> Any:
+    try:
+        return node.ask(command, **arguments)
+    except Refusal as refusal:
+        raise CommandError(str(refusal)) from None
+
+
+def _wait(reached: Callable[[], bool], otherwise: str) -> None:
+    """CommandError if it takes too long. The router may be restarted meanwhile."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            if reached():
+                return
+        except CommandError:
+            if time.monotonic() > deadline:
+                raise
+        if time.monotonic() > deadline:
+            raise CommandError(f"{otherwise}: the log says why, `penstock shard list` how it is")
+        time.sleep(LOOK_SECONDS)
+
+
+def _tell(line: str) -> None:
+    print(readable(line), flush=True)

@@ -1,0 +1,28 @@
+"""How fast sessions publish, by two looks at what an acceptor has counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ops.administration.publishing import between
+
+
+def look(seconds: float, **messages: int) -> dict[str, Any]:
+    rows = [{"connection": connection, "channel": 1, "exchanges": [""], "routing_key": "q", "queues": [7],
+             "messages": count, "octets": 10 * count} for connection, count in messages.items()]  # fmt: skip
+    return {"seconds": seconds, "publishes": rows}
+
+
+def rates(*looks: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    return {row["connection"]: (row["messages"], row["octets"]) for row in between(*looks)}
+
+
+def test_what_was_published_in_between() -> None:
+    assert rates(look(0.0), look(2.0, a=100, b=1)) == {"a": (50, 500), "b": (0.5, 5)}
+    assert rates(look(4.0, a=100, b=1), look(6.0, a=110, b=1, c=2)) == {"a": (5, 50), "c": (1, 10)}, "b is idle"
+    assert rates(look(4.0), look(6.0, a=10)) == {"a": (5, 50)}
+
+
+def test_an_acceptor_that_was_started_anew() -> None:
+    assert rates(look(4.0, a=1000), look(0.5, b=10)) == {"b": (20, 200)}
+    assert rates(look(4.0, a=1000), look(0.0)) == {}

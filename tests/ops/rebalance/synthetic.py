@@ -1,0 +1,105 @@
+"""Queues and shards that nobody runs, for planners."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from hypothesis import strategies
+
+from ops.rebalance.goals import Home, Rules, Shard
+from ops.rebalance.plan import Move, Plan, World
+from ops.rebalance.rows import QueueRow
+from router.placement import place
+
+VHOST = "/"
+
+
+def row(queue: str, shard: int, rate: float = 0.0, backlog: int = 0, **more: float) -> QueueRow:
+    values = {"stopped_share": 0.0, "coverage": 1.0, "p95_bytes_rate": rate * 100, **more}
+    octets = backlog * 100
+    return QueueRow(VHOST, queue, shard, rate / 2, rate, values["p95_bytes_rate"], backlog, octets,
+                    values["stopped_share"], backlog, octets, values["coverage"])  # fmt: skip
+
+
+def world(rows: Sequence[QueueRow], shards: Sequence[Shard] | int, version: int = 1) -> World:
+    """Where the rows say that their queues live."""
+    homes = [Home(each.vhost, each.queue, number, each.shard) for number, each in enumerate(rows, 1)]
+    living = [Shard(index) for index in range(shards)] if isinstance(shards, int) else shards
+    return World(homes, living, version)
+
+
+def one_hot(seed: int, queues: int = 2000, shards: int = 8, hot: int = 3) -> list[QueueRow]:
+    """Queues where the hash puts them, with a few that do most; one shard has got those that people talk about."""
+    chance = random.Random(seed)
+    rows = []
+    for number in range(queues):
+        name = f"queue.{number}"
+        shard = place(VHOST, name, range(shards), {})
+        rate = min(chance.paretovariate(1.2) * 20, 3000) * (2.1 if shard == hot else 1)
+        backlog = 0 if chance.random() < 0.6 else int(chance.paretovariate(0.7) * 10)
+        stopped = 0.3 if chance.random() < 0.01 else 0.0
+        rows.append(row(name, shard, rate, backlog, stopped_share=stopped))
+    return rows
+
+
+def moved(start: World, plan: Plan | Sequence[Move]) -> World:
+    """What the world is once the moves have been made. AssertionError if a queue is not where a move takes it from."""
+    moves = plan.moves if isinstance(plan, Plan) else plan
+    places = {home.key: home for home in start.homes}
+    for move in moves:
+        home = places[move.key]
+        assert (home.shard, home.queue_id) == (move.source, move.queue_id)
+        places[move.key] = Home(home.vhost, home.queue, home.queue_id, move.target, home.immovable)
+    return World(list(places.values()), start.shards, start.placement_version + len(moves))
+
+
+RULES = Rules(low_rate=10.0)
+
+rates = strategies.one_of(
+    strategies.just(0.0), strategies.floats(0, 50), strategies.integers(0, 5000).map(float), strategies.floats(1e3, 1e5)
+)
+backlogs = strategies.one_of(strategies.just(0), strategies.integers(0, 2000), strategies.integers(0, 10**7))
+
+
+@strategies.composite
+def rules(draw: strategies.DrawFn, shards: int) -> Rules:
+    indexes = strategies.frozensets(strategies.integers(0, shards - 1), max_size=1)
+    return Rules(
+        low_rate=draw(strategies.sampled_from([0.0, 10.0, 1000.0])),
+        pins=tuple(draw(strategies.lists(strategies.sampled_from(["*/q1*", "*/q3", "other/*"]), max_size=2))),
+        excluded=draw(indexes),
+        leaving=draw(indexes),
+        queues_max=draw(strategies.one_of(strategies.none(), strategies.integers(1, 40))),
+    )
+
+
+@strategies.composite
+def worlds(draw: strategies.DrawFn) -> tuple[list[QueueRow], World, Rules]:
+    """Up to forty queues on two to five shards, some of them dead, short of memory, store or CPU."""
+    count = draw(strategies.integers(2, 5))
+    optional = strategies.one_of(strategies.none(), strategies.integers(0, 10**9))
+    shards = [
+        Shard(
+            index,
+            alive=draw(strategies.integers(0, 9)) > 0,
+            cpu=draw(strategies.one_of(strategies.none(), strategies.floats(0, 1))),
+            memory=0,
+            memory_limit=draw(optional),
+            store=0,
+            store_limit=draw(optional),
+        )
+        for index in range(count)
+    ]
+    rows, homes = [], []
+    for number in range(draw(strategies.integers(0, 40))):
+        at = draw(strategies.integers(0, count - 1))
+        share = draw(strategies.sampled_from([0.0, 0.0, 0.1, 1.0]))
+        coverage = draw(strategies.sampled_from([1.0, 1.0, 1.0, 0.9, 0.2]))
+        name = f"q{number}"
+        each = row(name, at, draw(rates), draw(backlogs), stopped_share=share, coverage=coverage)
+        rows.append(each)
+        homes.append(
+            Home(VHOST, name, number + 1, at, immovable=draw(strategies.sampled_from(["exclusive"] + [""] * 9)))
+        )
+    return rows, World(homes, shards, draw(strategies.integers(0, 9))), draw(rules(count))

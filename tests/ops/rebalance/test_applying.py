@@ -1,0 +1,196 @@
+"""What is done next when a plan is applied, whatever comes back."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ops.rebalance.applying import (
+    ATTEMPTS,
+    DONE,
+    MOVE_RESULTS,
+    Applying,
+    Ended,
+    Health,
+    Limits,
+    MoveResult,
+    Result,
+    Start,
+    State,
+    Wait,
+    resumed,
+)
+from ops.rebalance.plan import Move, Plan
+
+NOW = 1_000_000.0
+WELL = Health()
+
+
+def plan(moves: int = 3, version: int = 7) -> Plan:
+    made = tuple(Move("/", f"q{n}", n, 0, 1) for n in range(moves))
+    return Plan("20260101-000000-00000000", NOW - 10, NOW + 3600, version, {}, {}, {}, made)
+
+
+def applying(moves: int = 3, **limits: float) -> Applying:
+    made = plan(moves)
+    return Applying(made, made.placement_version, Limits(**limits))
+
+
+def answered(core: Applying, result: MoveResult, now: float = NOW, **facts: Any) -> None:
+    """The move that is next is made, and ends so at once."""
+    step = core.next(now, WELL)
+    assert isinstance(step, Start)
+    core.ended(step.number, Result(result, **facts), now, 0.0)
+
+
+def test_moves_in_their_order_each_for_the_version_that_the_last_one_left() -> None:
+    core = applying()
+    versions = []
+    for number in range(3):
+        step = core.next(NOW, WELL)
+        assert step == Start(number, core.plan.moves[number], core.placement_version)
+        versions.append(core.placement_version)
+        core.ended(number, Result("moved", placement_version=10 + number), NOW, 0.0)
+    assert versions == [7, 10, 11]
+    assert core.next(NOW, WELL) == Ended("applied")
+
+
+@pytest.mark.parametrize("result", sorted(DONE))
+def test_what_leaves_nothing_to_do_is_passed_over(result: MoveResult) -> None:
+    core = applying(1)
+    answered(core, result)
+    assert core.next(NOW, WELL) == Ended("applied")
+
+
+@pytest.mark.parametrize("result", ["rolled-back", "busy"])
+def test_a_move_that_is_rolled_back_is_tried_again_a_few_times(result: MoveResult) -> None:
+    core, now = applying(2), NOW
+    for _ in range(ATTEMPTS - 1):
+        answered(core, result, now, reason="no")
+        wait = core.next(now, WELL)
+        assert isinstance(wait, Wait)
+        now += wait.seconds
+    answered(core, result, now, reason="no")
+    assert core.next(now, WELL) == Ended("stopped", f"queue 'q0': {result}, no")
+
+
+@pytest.mark.parametrize("result", ["refused", "no-shard", "unknown"])
+def test_a_move_that_cannot_be_ends_the_plan(result: MoveResult) -> None:
+    core = applying()
+    answered(core, result, reason="why")
+    assert core.next(NOW, WELL) == Ended("stopped", f"queue 'q0': {result}, why")
+
+
+def test_a_placement_that_somebody_else_has_changed_ends_it() -> None:
+    core = applying()
+    answered(core, "stale", reason="version 9", placement_version=9)
+    assert core.next(NOW, WELL) == Ended("stale", "version 9")
+    assert core.placement_version == 7
+
+
+def test_each_rate_is_kept_on_the_average() -> None:
+    core = applying(messages_per_second=100, bytes_per_second=1000)
+    answered(core, "moved", messages=50, octets=2000)
+    assert core.next(NOW, WELL) == Wait(2.0, "its limits")
+    assert isinstance(core.next(NOW + 2, WELL), Start)
+    core.ended(1, Result("moved", messages=500), NOW + 2, took=1.5)
+    assert core.next(NOW + 2, WELL) == Wait(3.5, "its limits")
+    core.follow({"messages_per_second": 1000}, abort=False)
+    assert isinstance(core.next(NOW + 2, WELL), Start)
+
+
+def test_limits_change_while_it_runs() -> None:
+    core = applying()
+    core.follow({"moves": 0}, abort=False)
+    assert isinstance(core.next(NOW, WELL), Wait)
+    core.follow({"moves": 1, "messages_per_second": 10, "of a newer penstock": 5}, abort=False)
+    answered(core, "moved", messages=20)
+    assert core.next(NOW, WELL) == Wait(2.0, "its limits")
+
+
+@pytest.mark.parametrize(
+    ("health", "why"),
+    [
+        (Health(loop_lag_ms=300), "a loop is 300 ms late, more than 250 ms"),
+        (Health(stopped_percent=60), "60 % of the channels are held, more than 50 %"),
+        (Health(fill_percent=95), "a shard's memory is 95 % full, more than 90 %"),
+    ],
+)
+def test_it_backs_off_while_the_node_has_other_troubles(health: Health, why: str) -> None:
+    core = applying()
+    waits = [core.next(NOW, health) for _ in range(8)]
+    assert waits == [Wait(seconds, why) for seconds in (1, 2, 4, 8, 16, 30, 30, 30)]
+    assert core.progress()["waits_for"] == why
+    assert isinstance(core.next(NOW, WELL), Start)
+    assert core.next(NOW, health) == Wait(1, why)
+    core.follow({"loop_lag_ms": 0, "stopped_percent": 0, "fill_percent": 0}, abort=False)
+    assert isinstance(core.next(NOW, health), Start)
+
+
+def test_an_operator_ends_it() -> None:
+    core = applying()
+    core.follow({}, abort=True)
+    assert core.next(NOW, WELL) == Ended("aborted")
+
+
+def test_it_ends_with_the_lease_and_with_the_time_of_the_plan() -> None:
+    core = applying()
+    assert core.next(NOW + 3600, WELL) == Ended("expired", "plan again: what it was made from is too old")
+    core.lose("somebody else has it")
+    assert core.next(NOW, WELL) == Ended("lease-lost", "somebody else has it")
+
+
+def test_answers_of_a_node() -> None:
+    answer = {"result": "moved", "reason": "", "pause_ms": 3.5, "messages": 2, "octets": 9, "placement_version": 8}
+    assert Result.of(answer) == Result("moved", "", 3.5, 2, 9, 8)
+    refused = {**dict.fromkeys(answer), "result": "refused", "reason": "no", "placement_version": 7}
+    assert Result.of(refused) == Result("refused", "no", None, 0, 0, 7)
+    assert Result.of({"result": "celebrated"}) == Result("unknown", "the node answered 'celebrated'")
+    assert Result.of({}).result == "unknown"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(MOVE_RESULTS)), st.integers(0, 1000)), max_size=30),
+    st.integers(0, 5),
+    st.sampled_from([0.0, 10.0]),
+)
+def test_whatever_comes_back_it_ends_in_one_of_the_states(
+    results: list[tuple[MoveResult, int]], moves: int, rate: float
+) -> None:
+    """Moves are begun in order, none after one that was not done, and each `moved` once."""
+    core, now, given_back = applying(moves, messages_per_second=rate), NOW, iter(results)
+    begun: list[int] = []
+    for _ in range(200):
+        step = core.next(now, WELL)
+        if isinstance(step, Ended):
+            break
+        if isinstance(step, Wait):
+            now += step.seconds
+            continue
+        begun.append(step.number)
+        result, messages = next(given_back, ("moved", 0))
+        core.ended(step.number, Result(result, messages=messages), now, 0.0)
+    else:
+        raise AssertionError("it does not end")
+    assert step.state in get_args(State)
+    assert begun == sorted(begun)
+    assert all(begun.count(number) <= ATTEMPTS for number in begun)
+    assert (step.state == "applied") == (core.done == set(range(moves)))
+
+
+def test_what_an_earlier_attempt_has_done() -> None:
+    records = [
+        {"event": "begun"},
+        {"event": "start", "number": 0},
+        {"event": "move", "number": 0, "result": "moved", "placement_version": 8},
+        {"event": "start", "number": 1},
+        {"event": "move", "number": 1, "result": "rolled-back", "placement_version": 8},
+        {"event": "ended"},
+        {"event": "begun"},
+        {"event": "start", "number": 1},
+    ]
+    assert resumed(plan(), records) == ({0}, 8, 1)
+    assert resumed(plan(), []) == (set(), 7, None)

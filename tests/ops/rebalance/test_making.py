@@ -1,0 +1,240 @@
+"""Plans: what they reach, what they never do, and that they are the same for the same inputs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from ops.rebalance.balance import GOALS, Balance, items_of
+from ops.rebalance.goals import Home, Rules, Shard, soft_goals
+from ops.rebalance.making import make_plan, pinned
+from ops.rebalance.plan import Plan, PlanError, World, undo_plan
+from ops.rebalance.planner import FEW_MOVES
+from ops.rebalance.rows import QueueRow
+from tests.ops.rebalance.synthetic import RULES, VHOST, moved, one_hot, row, world, worlds
+
+NOW = 1_800_000_000.0
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # how long it takes says how busy the machine is
+
+
+def plan_for(rows: Sequence[QueueRow], at: World, rules: Rules = RULES) -> Plan:
+    return make_plan(rows, at, rules, source="test", now=NOW, lasts=3600)
+
+
+def load(plan: Plan, when: str = "after") -> float:
+    score: float = getattr(plan, when)["load"]["max_over_mean"]
+    return score
+
+
+def made_or_none(case: tuple[list[QueueRow], World, Rules]) -> Plan | None:
+    try:
+        return plan_for(*case)
+    except PlanError:
+        return None
+
+
+def test_one_hot_shard_of_eight_is_relieved_by_a_few_empty_queues() -> None:
+    rows = [replace(each, backlog=0, backlog_bytes=0) if each.p95_rate > 150 else each for each in one_hot(2)]
+    plan = plan_for(rows, world(rows, 8))
+    assert load(plan, "before") > 1.6
+    assert load(plan) <= 1.06
+    assert len(plan.moves) <= 20
+    assert sum(move.messages for move in plan.moves) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_where_the_empty_ones_do_too_little_not_many_messages_are_copied(seed: int) -> None:
+    rows = one_hot(seed)
+    plan = plan_for(rows, world(rows, 8))
+    assert load(plan) <= 1.06
+    assert len(plan.moves) <= 1.5 * FEW_MOVES
+    assert sum(move.messages for move in plan.moves) < sum(each.backlog for each in rows) / 1000
+
+
+@unhurried
+@given(worlds())
+def test_hard_goals_hold_after_every_step(case: tuple[list[QueueRow], World, Rules]) -> None:
+    """Computed anew from the rows after each step, not by the planner's own sums."""
+    rows, start, rules = case
+    plan = made_or_none(case)
+    assume(plan is not None)
+    assert plan is not None
+    by_key = {each.key: each for each in rows}
+    at = start
+    for move in plan.moves:
+        before, at = at, moved(at, [move])
+        shard, home = start.shards[move.target], next(home for home in before.homes if home.key == move.key)
+        there = [by_key[home.key] for home in at.homes if home.shard == move.target]
+        came = [each for each in there if each.shard != move.target]
+        left = [each for each in rows if each.shard == move.target and each not in there]
+        assert shard.alive and start.shards[move.source].alive
+        assert move.target not in rules.excluded | rules.leaving
+        assert not home.immovable and not pinned(home, rules)
+        assert by_key[move.key].coverage >= rules.min_coverage
+        assert rules.queues_max is None or len(there) <= rules.queues_max
+        octets = sum(each.peak_bytes for each in came) - sum(each.peak_bytes for each in left)
+        for used, limit, percent in (
+            (shard.memory, shard.memory_limit, rules.memory_percent),
+            (shard.store, shard.store_limit, rules.store_percent),
+        ):
+            assert limit is None or (used or 0) + octets <= limit * percent // 100
+        if shard.cpu is not None:
+            used = shard.cpu + sum(cpu_of(each, rows, start) for each in came)
+            used -= sum(cpu_of(each, rows, start) for each in left)
+            assert used <= rules.cpu_percent / 100 + 1e-3
+
+
+def cpu_of(each: QueueRow, rows: Sequence[QueueRow], at: World) -> float:
+    whole = sum(other.p95_rate for other in rows if other.shard == each.shard)
+    return each.p95_rate / whole * (at.shards[each.shard].cpu or 0.0) if whole else 0.0
+
+
+@unhurried
+@given(worlds())
+def test_inverse_moves_restore_the_placement(case: tuple[list[QueueRow], World, Rules]) -> None:
+    plan = made_or_none(case)
+    assume(plan is not None and plan.moves)
+    assert plan is not None
+    after = moved(case[1], plan)
+    back = undo_plan(plan, after, now=NOW, lasts=60)
+    assert [move.where() for move in back.moves] == plan.to_json()["inverse"]
+    assert moved(after, back).homes == case[1].homes
+    assert (back.undoes, back.notes) == (plan.id, ())
+
+
+@unhurried
+@given(worlds())
+def test_the_same_inputs_give_the_same_plan_whatever_their_order(case: tuple[list[QueueRow], World, Rules]) -> None:
+    rows, at, rules = case
+    plan = made_or_none(case)
+    assume(plan is not None)
+    turned = World(list(reversed(at.homes)), list(reversed(at.shards)), at.placement_version)
+    assert plan_for(list(reversed(rows)), turned, rules) == plan
+
+
+@unhurried
+@given(worlds())
+def test_a_second_plan_after_applying_is_empty(case: tuple[list[QueueRow], World, Rules]) -> None:
+    rows, start, rules = case
+    # What a queue needs of a CPU is estimated from the shard that it is on, which another plan has to do anew.
+    at = World(start.homes, [replace(shard, cpu=None, memory=None, store=None) for shard in start.shards], 1)
+    at = World(at.homes, [replace(shard, memory_limit=None, store_limit=None) for shard in at.shards], 1)
+    plan = made_or_none((rows, at, rules))
+    assume(plan is not None and len(plan.moves) < rules.moves_max)
+    assert plan is not None
+    assert plan_for(rows, moved(at, plan), rules).moves == ()
+
+
+@unhurried
+@given(worlds())
+def test_a_plan_never_makes_the_load_worse(case: tuple[list[QueueRow], World, Rules]) -> None:
+    plan = made_or_none(case)
+    assume(plan is not None and not case[2].leaving)
+    assert plan is not None
+    mean = sum(plan.before["load"]["shards"].values()) / max(len(plan.before["load"]["shards"]), 1)
+    limit = max(1.1 * mean, case[2].low_rate)
+    largest = {when: max(getattr(plan, when)["load"]["shards"].values(), default=0) for when in ("before", "after")}
+    assert largest["after"] <= max(largest["before"], limit) + 0.01
+
+
+@unhurried
+@given(worlds())
+def test_a_later_goal_hurts_no_earlier_one(case: tuple[list[QueueRow], World, Rules]) -> None:
+    """No step made for one goal lifts a shard beyond the aim of an earlier one and above the shard it relieves."""
+    rows, at, rules = case
+    plan = made_or_none(case)
+    assume(plan is not None)
+    assert plan is not None
+    goals = soft_goals(rules.low_rate)
+    items = items_of(at.homes, {each.key: each for each in rows}, at.shards, {})
+    numbers = {item.home.key: number for number, item in enumerate(items)}
+    balance = Balance(items, at.shards, rules)
+    for move in plan.moves:
+        earlier = itertools.takewhile(lambda goal, move=move: goal.name != move.goal, goals)
+        if move.goal in GOALS:
+            assert not any(balance.hurts(goal, numbers[move.key], move.target) for goal in earlier)
+        balance.move(numbers[move.key], move.target)
+
+
+def test_stopped_queues_are_spread_where_the_load_allows() -> None:
+    rows = [row(f"s{n}", 0, 50.0, stopped_share=0.5) for n in range(6)]
+    rows += [row(f"o{n}", n % 3, 1000.0) for n in range(18)]
+    plan = plan_for(rows, world(rows, 3))
+    assert plan.after["held"]["max_over_mean"] < plan.before["held"]["max_over_mean"]
+    assert load(plan) <= 1.10
+
+
+def test_an_indivisible_queue_keeps_its_shard_for_itself() -> None:
+    rows = [row("giant", 0, 50_000.0), row("a", 0, 3000.0), row("b", 0, 2000.0), row("c", 1, 5000.0)]
+    plan = plan_for(rows, world(rows, 2))
+    assert {move.queue for move in plan.moves} == {"a", "b"}
+
+
+def test_queues_with_little_in_them_go_first() -> None:
+    rows = [row(f"full{n}", 0, 1000.0, backlog=10_000) for n in range(10)]
+    rows += [row(f"empty{n}", 0, 1000.0) for n in range(10)] + [row("other", 1, 10.0)]
+    plan = plan_for(rows, world(rows, 2))
+    assert len(plan.moves) == 10
+    assert all(move.queue.startswith("empty") for move in plan.moves)
+
+
+def test_a_shard_that_is_leaving_is_emptied() -> None:
+    rows = [row(f"q{n}", n % 3, 100.0, backlog=n) for n in range(30)]
+    plan = plan_for(rows, world(rows, 3), replace(RULES, leaving=frozenset({1})))
+    after = moved(world(rows, 3), plan)
+    assert {home.shard for home in after.homes} == {0, 2}
+    assert load(plan) <= 1.10
+
+
+def test_nothing_is_moved_where_all_shards_have_little_to_do() -> None:
+    rows = [row("a", 0, 400.0), row("b", 0, 400.0), row("c", 1, 10.0)]
+    plan = plan_for(rows, world(rows, 2), Rules(low_rate=1000.0))
+    assert plan.moves == ()
+    assert plan.notes == ("no shard does more than 1000 messages a second: nothing is worth a move",)
+    busy = plan_for(rows, world(rows, [Shard(0, cpu=0.9), Shard(1, cpu=0.1)]), Rules(low_rate=100.0, cpu_percent=95))
+    assert [move.target for move in busy.moves] == [1]
+
+
+def test_too_little_known_is_refused_with_how_much_and_of_which() -> None:
+    rows = [row("a", 0, 4000.0), row("b", 0, 400.0)]
+    at = world([*rows, row("new", 1), row("newer", 1)], 2)
+    with pytest.raises(PlanError) as refused:
+        plan_for(rows, at)
+    assert str(refused.value) == (
+        "too little is known to plan: 50% of the samples of 4 queues are there, 80% are needed; "
+        "2 queues have none (new, newer)"
+    )
+
+
+def test_what_is_not_moved_is_said() -> None:
+    rows = [row("pinned", 0, 4000.0), row("mine", 0, 400.0), row("thin", 0, 4000.0, coverage=0.5)]
+    rows += [row(f"q{n}", 1, 10.0) for n in range(8)]
+    at = world(rows, 2)
+    homes = [replace(home, immovable="exclusive" if home.queue == "mine" else "") for home in at.homes]
+    plan = plan_for(rows, World(homes, at.shards, 1), replace(RULES, pins=("*/pinned",)))
+    assert plan.moves == ()
+    assert plan.notes == (
+        "not moved, exclusive: mine",
+        "not moved, pinned: pinned",
+        "not moved, too little known: thin",
+    )
+
+
+def test_no_queues_no_shards() -> None:
+    assert plan_for([], world([], 2)).moves == ()
+    with pytest.raises(PlanError, match="no shard is there"):
+        plan_for([], world([], [Shard(0, alive=False)]))
+    homes = [Home(VHOST, "q", 1, 0)]
+    with pytest.raises(PlanError, match="0% of the samples of 1 queues"):
+        plan_for([], World(homes, [Shard(0)], 1))
+
+
+def test_as_many_moves_as_a_plan_may_have() -> None:
+    rows = [row(f"q{n}", 0, 100.0) for n in range(100)] + [row("x", 1, 1.0)]
+    plan = plan_for(rows, world(rows, 2), replace(RULES, moves_max=5))
+    assert len(plan.moves) == 5
+    assert "5 moves, as many as a plan may have" in plan.notes[-1]

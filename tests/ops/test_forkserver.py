@@ -1,0 +1,147 @@
+"""The fork server and its template, in a process that is their supervisor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+TEMPLATE = """
+import sys, time
+from pathlib import Path
+from ops import template
+from penstock import process
+
+def main(runtime, index, incarnation):
+    process.enter(runtime, "shard", index)
+    print("began", incarnation, flush=True)
+    time.sleep(600)
+
+template.serve(Path(sys.argv[1]), int(sys.argv[2]), {"shard": main})()
+"""
+SUPERVISE = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+import psutil
+from ops import forkserver
+from ops.forkserver import ForkServer
+from penstock import process
+
+runtime = Path(sys.argv[1])
+process.record_parent(runtime)
+process.adopt_orphans()
+forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime)
+
+def begin():
+    forks.start(time.monotonic())
+    forks.hear()
+    assert forks.ready and forks.due is None
+    return next(child for child in psutil.Process().children() if child.name() == "pstk-template")
+
+def end(child):
+    while (status := child.poll()) is None:
+        time.sleep(0.01)
+    return status
+
+def reap(*known):
+    while (status := forks.reap(frozenset(known), time.monotonic())) is None:
+        time.sleep(0.01)
+    return status
+
+template = begin()
+"""
+
+
+def supervise(tmp_path: Path, program: str) -> None:
+    """Run that in a supervisor whose template has begun; it fails if anything in it does, or goes on for too long."""
+    whole = SUPERVISE + textwrap.dedent(program) + "\nforks.close()\nassert not psutil.Process().children()\n"
+    command = [sys.executable, "-c", whole, str(tmp_path), TEMPLATE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_who_is_forked_is_a_child_with_a_name_and_a_group_of_its_own(tmp_path: Path) -> None:
+    supervise(
+        tmp_path,
+        """
+        forked = [forks.fork("shard", index, 1) for index in (3, 4)]
+        for index, child in zip((3, 4), forked):
+            it = psutil.Process(child.pid)
+            assert (it.ppid(), os.getpgid(child.pid)) == (os.getpid(), child.pid)
+            while it.name() != f"pstk-shard-{index}":
+                time.sleep(0.01)
+            assert child.poll() is None
+            child.send_signal(signal.SIGTERM)
+            assert end(child) == -signal.SIGTERM
+        """,
+    )
+
+
+def test_what_is_raised_in_who_is_forked_is_its_end_alone(tmp_path: Path) -> None:
+    supervise(
+        tmp_path,
+        """
+        assert end(forks.fork("acceptor", 0, 1)) == 1  # there is nothing to run for that
+        assert end(forks.fork("router", 0, 1)) == 1
+        child = forks.fork("shard", 0, 1)
+        child.send_signal(signal.SIGKILL)
+        assert end(child) == -signal.SIGKILL
+        """,
+    )
+
+
+def test_a_template_that_dies_takes_along_only_whom_it_did_not_tell_of(tmp_path: Path) -> None:
+    supervise(
+        tmp_path,
+        """
+        known = forks.fork("shard", 0, 1)
+        unknown = forks.fork("shard", 1, 1)
+        template.kill()
+        assert reap(known.pid) == -signal.SIGKILL
+        assert not forks.ready and forks.due is not None and forks.deaths == 1
+        assert psutil.Process(known.pid).status() != psutil.STATUS_ZOMBIE
+        assert not psutil.pid_exists(unknown.pid)
+        begin()
+        for child in (forks.fork("shard", 1, 2), known):
+            child.send_signal(signal.SIGTERM)
+            assert end(child) == -signal.SIGTERM
+        """,
+    )
+
+
+def test_a_template_that_does_not_answer_is_killed(tmp_path: Path) -> None:
+    supervise(
+        tmp_path,
+        """
+        forkserver.ANSWER_SECONDS = 0.2
+        template.suspend()
+        try:
+            forks.fork("shard", 0, 1)
+        except TimeoutError:
+            pass
+        else:
+            raise AssertionError("a suspended process has answered")
+        while template.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        forks.hear()  # the request that it left unread resets the socket
+        assert not forks.ready and reap() == -signal.SIGKILL
+        """,
+    )
+
+
+def test_a_dead_template_is_said_to_be_one(tmp_path: Path) -> None:
+    supervise(
+        tmp_path,
+        """
+        template.kill()
+        template.wait()
+        try:
+            forks.fork("shard", 0, 1)
+        except OSError:
+            pass
+        else:
+            raise AssertionError("a dead process has answered")
+        assert not forks.ready
+        """,
+    )

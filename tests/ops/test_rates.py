@@ -1,0 +1,37 @@
+"""How fast queues fill and drain."""
+
+from __future__ import annotations
+
+import pytest
+
+from ops.rates import rates
+from penstock.gauges import QueueGauge
+
+OPEN = QueueGauge(1, "/", "q", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, 0, 100, 50, 0, 0, False, *[0] * 7, False)
+
+
+def queue(depth: int, published: int, saturated: bool = False, size: int = 10) -> QueueGauge:
+    return OPEN._replace(ready=depth, ready_bytes=size * depth, published=published, saturated=saturated)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (queue(0, 0), queue(20, 60), (30.0, 20.0, 8.0, 0.0)),
+        (queue(60, 0), queue(40, 20), (10.0, 20.0, None, 0.0)),
+        (queue(120, 9, True), queue(110, 9, True), (0.0, 5.0, None, 12.0)),
+        (queue(120, 9, True), queue(120, 9, True), (0.0, 0.0, None, None)),
+    ],
+    ids=["fills", "drains", "saturated", "stuck"],
+)
+def test_by_two_looks(before: QueueGauge, after: QueueGauge, expected: tuple[float | None, ...]) -> None:
+    facts = rates(before, after, 2.0)
+    assert tuple(facts.values()) == expected
+
+
+def test_by_bytes_in_messages_of_their_size() -> None:
+    marks = {"stop_count": 0, "resume_count": 0, "stop_bytes": 1000, "resume_bytes": 500}
+    filling = rates(queue(0, 0)._replace(**marks), queue(20, 20)._replace(**marks), 1.0)
+    assert filling["full_in"] == 4.0
+    draining = rates(queue(90, 0, True)._replace(**marks), queue(80, 0, True)._replace(**marks), 1.0)
+    assert draining["resumes_in"] == 3.0
