@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
 
-.PHONY: help setup serve test test-slow conformance lint check demo bench docs clean
+.PHONY: help setup serve test test-slow search conformance lint check demo bench docs clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev .venv/.compiled                  ## everything for users and developers, in .venv
@@ -16,10 +16,13 @@ serve: .venv/.compiled                             ## a broker on 127.0.0.1:5672
 	@exec $(BIN)/penstock serve $(ARGS)
 
 test: setup .venv/.clients                         ## all tests but the slow ones
-	$(BIN)/pytest -n auto $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
 
 test-slow: setup .venv/.clients                    ## the slow ones
-	$(BIN)/pytest -n auto -m slow $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup -m slow $(ARGS)
+
+search: setup                                      ## property tests with other cases than the last time
+	$(BIN)/pytest -q -n auto --dist loadgroup -m 'not broker and not slow and not spark' --hypothesis-profile=search $(ARGS)
 
 conformance: setup .venv/.clients                  ## other people's integration suites, fetched when they are run
 	$(BIN)/pytest -m slow tests/conformance $(ARGS)
@@ -30,7 +33,7 @@ lint: setup                                        ## style, format and types
 	$(BIN)/mypy
 
 check: lint                                        ## lint, and the tests that start no broker: under a minute
-	$(BIN)/pytest -q -n auto -m 'not broker and not slow' $(ARGS)
+	$(BIN)/pytest -q -n auto --dist loadgroup -m 'not broker and not slow and not spark' $(ARGS)
 
 demo: setup                                        ## flow control to look at, in the terminal and as a plot
 	$(BIN)/python -m load.demo $(ARGS)
@@ -38,7 +41,7 @@ demo: setup                                        ## flow control to look at, i
 bench: setup                                       ## the benchmark of load/
 	$(BIN)/python -m load.bench $(ARGS)
 
-docs: .venv/.compiled                              ## the pages made from code
+docs: setup                                        ## the pages made from code
 	$(BIN)/python -m ops.reference
 
 clean:                                             ## what was built, not .venv
@@ -54,7 +57,7 @@ clean:                                             ## what was built, not .venv
 	@touch $@ .venv/.compiled
 
 .venv/.dev: .venv/.runtime
-	$(BIN)/python ops/setup/extra.py load dev | $(BIN)/python -m pip install --quiet --requirement /dev/stdin
+	$(BIN)/python ops/setup/extra.py load pipeline dev | $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 	@touch $@
 
 .venv/.compiled: $(SOURCES) .venv/.runtime
