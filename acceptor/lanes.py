@@ -17,6 +17,7 @@ from penstock.amqp.properties import PROPERTIES_AT, decode_properties
 from penstock.batch_cy import HAS_PRIORITY
 from penstock.features import QueueFeatures
 from penstock.patterns import pattern
+from penstock.watermarks import overshoot_of
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -34,17 +35,23 @@ class Lane(NamedTuple):
         """(messages, octets) that may pass at an acceptor: its share of what is left of the reserve."""
         if inlet.stands_aside():
             return UNLIMITED, UNLIMITED
-        marks, (depth, depth_bytes) = inlet.limits.marks, inlet.depth()
+        marks, (depth, depth_bytes), acceptors = inlet.limits.marks, inlet.depth(), inlet.acceptors
         stops = [marks.stop_count + marks.overshoot_count] if marks.stop_count else []
         stops += [inlet.pace.pacing.target] if inlet.pace is not None else []
         count = octets = UNLIMITED
         if stops:
             left = min(stops) + self.reserve - depth
-            count = max(left // inlet.acceptors, 1 if left > 0 else 0) - inlet.in_flight
+            count = _share(left, overshoot_of(min(stops)), acceptors) - inlet.in_flight
         if marks.stop_bytes:
             left = marks.stop_bytes + marks.overshoot_bytes + marks.reserve_bytes - depth_bytes
-            octets = max(left // inlet.acceptors, 1 if left > 0 else 0) - inlet.in_flight_bytes
+            octets = _share(left, marks.overshoot_bytes, acceptors) - inlet.in_flight_bytes
         return max(count, 0), max(octets, 0)
+
+
+def _share(left: int, overshoot: int, acceptors: int) -> int:
+    """Of what is left. What others have under way is not in the depth: together it is no more than the overshoot."""
+    share = max(left // acceptors, 1 if left > 0 else 0)
+    return share if acceptors == 1 else min(share, max(overshoot // acceptors, 1))
 
 
 def lane_of(features: QueueFeatures) -> Lane | None:

@@ -51,6 +51,11 @@ def depth_of_mark(depth: int, mark: int) -> str:
     return f"{depth} of {mark}" if mark else str(depth)
 
 
+def overshoot_of(depth: int) -> int:
+    """How many messages may be above a depth that is to be kept, because they were under way when it was reached."""
+    return min(max(depth // OVERSHOOT_SHARE, 1), OVERSHOOT_COUNT_MAX)
+
+
 @dataclass(frozen=True, slots=True)
 class Marks:
     """Stop and resume marks of a queue, in messages and in bytes. A stop mark of 0: that dimension stops nobody."""
@@ -88,7 +93,7 @@ class Marks:
     @property
     def overshoot_count(self) -> int:
         """How many messages the depth may be above the stop mark, because they were under way when it was reached."""
-        return min(max(self.stop_count // OVERSHOOT_SHARE, 1), OVERSHOOT_COUNT_MAX) if self.stop_count else 0
+        return overshoot_of(self.stop_count) if self.stop_count else 0
 
     @property
     def overshoot_bytes(self) -> int:

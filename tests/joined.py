@@ -1031,3 +1031,18 @@ def open_channel(node: Node, acceptor: int = 0, number: int = 1, **options: Any)
     client = node.connect(acceptor, **options)
     client.call("channel.open", number)
     return client
+
+
+def fill_beside(node: Node, queue: Queue, late: Client, client: Client) -> None:
+    """A client fills a queue while what another acceptor has let in of `late` is on its way; then that arrives."""
+    late.read()
+    node.finish(late.acceptor)
+    assert node.core(late.acceptor).gates.inlets[queue.queue_id].in_flight
+    for _ in range(500):
+        client.read()
+        node.finish(client.acceptor)
+        node.send_up(client.acceptor, queue.shard)
+        node.finish_shard(queue.shard)
+        node.commit_shard(queue.shard)
+        node.send_down(queue.shard, client.acceptor)
+    node.settle(rechecks=3)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.joined import Client, Node, open_channel
+from tests.joined import Client, Node, fill_beside, open_channel
 
 STOP = 16
 
@@ -54,6 +54,28 @@ def test_a_priority_passes_up_to_the_reserve(node: Node) -> None:
     assert node.state("q").saturation.over_count <= 1
     found = bodies(node, open_channel(node))
     assert len(found) == 83 and found[full : full + 2] == [b"high", b"higher"]
+
+
+@pytest.mark.parametrize("mark", [{}, {"flow_stop_size": 1 << 20, "flow_resume_size": 1 << 16}], ids=["count", "bytes"])
+def test_what_another_acceptor_has_under_way_is_bounded(mark: dict[str, int]) -> None:
+    """Its turn is on its way while this one fills the queue."""
+    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
+        count = {} if mark else {"flow_stop_count": 1000, "flow_resume_count": 100}
+        arguments = {"lane_priority": 5, "lane_reserve": 100} | (mark or count)
+        queue = node.declare("q", **{f"x-{key.replace('_', '-')}": value for key, value in arguments.items()})
+        late, client = open_channel(node, acceptor=1), open_channel(node)
+        for sender in (late, client):
+            for _ in range(2000):
+                sender.publish(1, bytes(1024), routing_key="q", priority=7)
+        fill_beside(node, queue, late, client)
+        state = node.state("q")
+        marks = state.limits.marks
+        over, over_bytes = marks.overshoot_bound(2)
+        if mark:
+            most = marks.stop_bytes + marks.reserve_bytes + over_bytes + 2 * 1024
+            assert marks.stop_bytes < state.depth_bytes <= most
+        else:
+            assert marks.stop_count < state.depth <= marks.stop_count + 100 + over
 
 
 def test_a_run_is_cut_where_priorities_change(node: Node) -> None:

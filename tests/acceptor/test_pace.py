@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.joined import Client, Node
+from penstock.watermarks import overshoot_of
+from tests.joined import Client, Node, fill_beside
 from tests.raw import JAVA
 
 
@@ -48,6 +49,18 @@ def test_a_depth(acceptors: int) -> None:
         gate = clients[0].connection.channels[1].held_by
         assert str(gate).endswith("messages, paced to 100")
         assert clients[0].take("channel.flow", 1).active is False
+
+
+def test_what_another_acceptor_has_under_way_is_bounded() -> None:
+    """Its turn is on its way while this one fills the queue."""
+    with Node(acceptors=2) as node:
+        queue = node.declare("q", **{"x-pace-depth": 1000})
+        late, client = opened(node, 1), opened(node)
+        for sender in (late, client):
+            for _ in range(2000):
+                sender.publish(1, b"x", routing_key="q")
+        fill_beside(node, queue, late, client)
+        assert 1000 <= node.state("q").depth <= 1000 + overshoot_of(1000)
 
 
 def test_a_stop_mark_holds_all_the_same() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.watermarks import overshoot_of
 from tests.broker import Broker
 from tests.broker.flow import declaration_refused
 from tests.producers import Drain, Producers
@@ -27,7 +28,7 @@ def test_the_depth_stays_at_its_target(broker: Broker, channel: Channel, queue: 
             drain.take(200)
             deepest = max(deepest, channel.depth(queue))
         assert producers.alive == 10
-        assert deepest <= DEPTH + 2
+        assert deepest <= DEPTH + overshoot_of(DEPTH)
         wait_for(lambda: channel.depth(queue) + 100 >= DEPTH, what="the target again")
 
 

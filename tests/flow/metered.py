@@ -8,6 +8,7 @@ from acceptor.core import AcceptorCore
 from acceptor.inlet import Gate, Inlet
 from acceptor.metered import TOLD_AFTER
 from acceptor.rates import SECOND, RateGate
+from penstock.watermarks import overshoot_of
 from shard.queues import QueueState
 from tests.joined import Node
 
@@ -103,14 +104,14 @@ def most_rated(queue: QueueState, seconds: float) -> float | None:
 
 
 def most_paced(queue: QueueState, acceptors: int) -> int | None:
-    """How deep producers may make a paced queue: each but the last may have its share of the target under way.
+    """How deep producers may make a paced queue: each but the last may have its share of the overshoot under way.
 
     None where it is not paced, or the target is not fixed.
     """
     depth = queue.features.pace_depth
     if depth is None or queue.features.pace_wait is not None:
         return None
-    return depth + (acceptors - 1) * max(depth // acceptors, 1)
+    return depth + (acceptors - 1) * max(2 * overshoot_of(depth) // acceptors, 1)
 
 
 def nobody_is_remembered(core: AcceptorCore) -> None:
