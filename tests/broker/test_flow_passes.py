@@ -8,6 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,15 +70,15 @@ def test_other_channels_can_declare_and_be_opened(client: Client, queue: str) ->
 
 
 def test_heartbeats_go_both_ways_while_the_socket_is_full(
-    connect: Callable[..., Client], channel: Channel, queue: str
+    broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:
     """A paused peer is not declared dead for being paused: its own heartbeats are stuck behind what it published."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
-    client = connect(heartbeat=1)
+    client = connect(heartbeat=2)
     publisher = client.channel()
     octets = publish_frames(publisher.number, bytes(64 * SIZE), routing_key=queue)
-    sent = fill_socket(client, octets)
-    goal = client.heartbeats + 8  # two a second: long after a silent peer would have been dropped
+    sent = fill_socket(client, octets, broker, queue)
+    goal = client.heartbeats + 8  # one a second: long after a silent peer would have been dropped
     wait_for(lambda: not client.hung_up(timeout=0.2) and client.heartbeats >= goal, what="heartbeats")
     drain = channel.client.channel()
     drain.call("basic.consume", queue=queue, no_ack=True)
@@ -88,10 +89,12 @@ def test_heartbeats_go_both_ways_while_the_socket_is_full(
     publisher.call("queue.declare", exclusive=True)
 
 
-def fill_socket(client: Client, octets: bytes, quiet: float = 0.5) -> int:
-    """Write the octets again and again until the socket has taken nothing for `quiet` seconds; how many it took."""
+def fill_socket(client: Client, octets: bytes, broker: Broker, queue: str, quiet: float = 0.5) -> int:
+    """Write the octets again and again until the broker has paused the socket for the queue, and it has taken nothing
+    for `quiet` seconds; how many it took.
+    """
     sent, since = 0, time.monotonic()
-    while time.monotonic() - since < quiet:
+    while time.monotonic() - since < quiet or not paused(broker, queue):
         ready = client.ready(select.POLLIN | select.POLLOUT, quiet)
         if ready & select.POLLOUT:
             sent += client.socket.send(octets[sent % len(octets) :], socket.MSG_DONTWAIT)
@@ -121,7 +124,7 @@ def test_what_a_closed_channel_had_parked_is_delivered(client: Client, channel: 
 
 
 def test_peer_that_dies_while_held_is_noticed(
-    address: Address, connect: Callable[[], Client], channel: Channel, queue: str, names: Callable[[str], str]
+    broker: Broker, connect: Callable[[], Client], channel: Channel, queue: str, names: Callable[[str], str]
 ) -> None:
     """Hang-ups are seen although nothing is read: its consumer goes, its unacked messages come back."""
     work = names("work")
@@ -132,7 +135,7 @@ def test_peer_that_dies_while_held_is_noticed(
     consumer = client.channel()
     consumer.call("basic.consume", queue=work)
     consumer.take("basic.deliver")
-    fill_socket(client, publish_frames(consumer.number, bytes(64 * SIZE), routing_key=queue))
+    fill_socket(client, publish_frames(consumer.number, bytes(64 * SIZE), routing_key=queue), broker, queue)
     client.kill()
     wait_depth(channel, work, 1)
     assert channel.call("queue.declare", queue=work, passive=True).consumers == 0
@@ -146,11 +149,16 @@ def test_peer_that_hangs_up_while_held_leaves_nothing(
     publisher = client.channel()
     hold(publisher, queue)
     client.write(6 * publish_frames(publisher.number, bytes(64 * SIZE), routing_key=queue))
-    wait_for(lambda: [held for held in broker.held() if held["paused"] and held["causes"][0].get("name") == queue])
+    wait_for(lambda: paused(broker, queue))
     client.socket.shutdown(socket.SHUT_WR)
     assert client.hung_up()
     channel.call("queue.delete", queue=queue)
     wait_for(lambda: parked(broker) == 0)
+
+
+def paused(broker: Broker, queue: str) -> bool:
+    """Whether somebody is paused for a queue."""
+    return any(held["paused"] and held["causes"][0].get("name") == queue for held in broker.held())
 
 
 def parked(broker: Broker) -> int:
@@ -190,5 +198,8 @@ def test_parked_contents_go_to_disk_beyond_the_share_of_memory(tmp_path: Path) -
 def spooled(broker: Broker) -> int:
     """Octets of the file of parked contents."""
     (pid,) = broker.children("acceptor")
-    files = [each for each in Path(f"/proc/{pid}/fd").iterdir() if "/parked-" in os.readlink(each)]
-    return sum(os.stat(each).st_size for each in files)
+    total = 0
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # another file that is closed by now
+            total += os.stat(each).st_size if "/parked-" in os.readlink(each) else 0
+    return total
