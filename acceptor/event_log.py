@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from acceptor.shard_link import ShardLink
+from penstock import bus
 from penstock.flow_events import event_batch
 from penstock.gauges import Gauges
 from router.event_targets import event_targets
@@ -35,6 +36,7 @@ class EventLog:
         for shard, ids in by_shard(targets).items():
             link = self.links[shard]
             if min(link.room()) > 0:
+                link.tell(bus.EXCUSED, ids, 1, batch.body_bytes(0, 1))
                 link.publish(ids, batch, 0, 1, None)
 
     def take(self) -> list[dict[str, Any]]:

@@ -80,6 +80,7 @@ REPLIES = 15  # [REPLIES, name, there]: a reply consumer comes or goes (see pens
 # acceptors has come nothing is delivered.
 HOLD = 18
 LEFT = 19  # [LEFT, queue id]: publishes to several queues go on though this one is saturated, until it has room
+EXCUSED = 24  # [EXCUSED, [queue id, ...], messages, octets]: so much of what is published comes whatever the marks
 WAITERS = 23  # [WAITERS, queue id, weight]: of the sessions that wait for its room here
 # Of a queue that moves (docs/rebalancing.md), each with its id and the epoch of the move:
 FENCE = 20  # [FENCE, queue id, epoch]: nothing more is published to it from here; answered by FENCED

@@ -234,7 +234,7 @@ class Burial:
                 self.peers[shard].publish(ids, batch, partial(_safe, grave, arrived))
                 continue
             for id in ids:
-                self.core.excuse(id, batch, 0, len(batch))
+                self.core.excuse(id, len(batch), batch.body_bytes(0, len(batch)))
                 self.core.enqueue(id, batch, 0, len(batch))
             arrived()
 

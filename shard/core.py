@@ -100,6 +100,7 @@ class ShardCore:
             bus.REPLIES_TO: self.reply_consumer_lives,
             bus.RESERVE: partial(reserve, self),
             bus.LEFT: self.leave_behind,
+            bus.EXCUSED: self.excuse_events,
             bus.WAITERS: self.waiters.hear,
             bus.FENCE: self.moving.fence,
             bus.PARTED: self.moving.has_parted,
@@ -410,7 +411,7 @@ class ShardCore:
                 pass_on(self, id, batch, first, count)
                 continue
             if firm or not link.is_acceptor:
-                self.excuse(id, batch, first, count)
+                self.excuse(id, count, batch.body_bytes(first, count))
             for refused, size in self.enqueue(id, batch, first, count, firm):
                 if link.is_acceptor:
                     link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])
@@ -431,11 +432,16 @@ class ShardCore:
         take_all(queue, batch, first, count, self.now, self.deliver, self.oldest_unacked)
         return []
 
-    def excuse(self, id: int, batch: Batch, first: int, count: int) -> None:
+    def excuse(self, id: int, count: int, octets: int) -> None:
         """These come whatever the marks of the queue."""
         queue = self.queues.get(id)
         if queue is not None and queue.has_marks:
-            queue.saturation.excuse(count, batch.body_bytes(first, count))
+            queue.saturation.excuse(count, octets)
+
+    def excuse_events(self, link: Link, ids: Sequence[int], count: int, octets: int) -> None:
+        """So do those that an acceptor tells."""
+        for id in ids:
+            self.excuse(id, count, octets)
 
     def oldest_unacked(self, queue: QueueState) -> int | None:
         """The lowest sequence number that anybody has in hand; None if nobody has any."""

@@ -39,7 +39,8 @@ class Saturation:
 
     `over_count` and `over_bytes` are the furthest that the depth has been above its stop marks because of publishes
     that were to be held. What was there before the marks, came within `SETTLING` of them, or is never held (dead
-    letters, transactions) is not in them; nor are the first `reserve` messages, which may be those of a priority lane.
+    letters, transactions, events) is not in them; nor are the first `reserve` messages, which may be those of a
+    priority lane.
     `growth` is in messages a second, as of the last look.
     """
 

@@ -352,3 +352,15 @@ def test_a_channel_is_refused_at_once_where_that_is_asked_for(node: Node) -> Non
     node.settle()
     assert confirmed(client) == {tag: tag <= FULL for tag in range(1, FULL + 4)}
     assert not asked(**(named | {"channel": 2})) and not asked(**(named | {"id": 99}))
+
+
+def test_events_are_not_held_to_the_marks_of_a_queue_that_hears_them(node: Node) -> None:
+    """Many come to a rung at once: what is told before the queue is known to be full is nobody's who was to be held."""
+    node.declare("listener", **MARKS)
+    node.ask("queue_bind", queue="listener", source="amq.flow", key="escalation.#")
+    held(node, "park 1 s, reject", confirms=False)
+    for _ in range(20):
+        publish(open_one(node, confirms=False), 1)
+    later(node, 1)
+    listener = node.state("listener")
+    assert (listener.depth, listener.saturation.saturated, listener.saturation.over_count) == (21, True, 0)
