@@ -142,10 +142,11 @@ def test_no_channel_flow_for_the_others(
 
 
 def test_honouring_producers_stop_by_themselves(address: Address, channel: Channel, queue: str) -> None:
+    """None of them has so much that its socket is paused before it can be told."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
-    with Producers(address, [queue] * 5, count=2000, batch=5, honour=True, properties=JAVA) as producers:
+    with Producers(address, [queue] * 5, count=300, batch=5, honour=True, properties=JAVA) as producers:
         wait_for(lambda: producers.flow_stops, what="a stop")
-        Drain(channel.client, queue, prefetch=20).take(10_000)
+        Drain(channel.client, queue, prefetch=20).take(1500)
         wait_for(lambda: producers.done and not any(producer.held for producer in producers.producers))
 
 
