@@ -20,12 +20,13 @@ HELD_SECONDS = 60.0
 
 
 def fill(producer: Producer, queue: str) -> int:
-    """Send until the broker says stop: how many that took."""
+    """Send until the broker says stop: how many that took. A window that is full is no such word."""
     sent = 0
 
     def stopped() -> bool:
         nonlocal sent
-        if producer.metrics().held:
+        seconds = producer.metrics().held_seconds_by_cause
+        if seconds["flow"] or seconds["blocked"]:
             return True
         receipt = producer.send(b"%d" % sent, queue, on_full="drop")
         sent += receipt is not None
@@ -49,6 +50,7 @@ def test_a_full_queue_holds_it_in_every_way_it_can_be_asked_for(
         wait_for(lambda: producer.metrics().held_seconds_by_cause["blocked"], what="connection.blocked")
         with pytest.raises(TimedOut, match=f"messages, resume at|queue '{queue}'"):
             producer.send(b"no", queue, timeout=1.5)
+        wait_for(lambda: any("still blocked for" in line for line in caplog.messages), what="the report of who waits")
         assert sent >= STOP
         for number in range(sent):
             event = wait_for(lambda: channel.get(queue), HELD_SECONDS)
