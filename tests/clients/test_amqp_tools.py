@@ -39,7 +39,9 @@ def tools(address: Address) -> Tools:
 def test_declare_publish_get_delete(tools: Tools, channel: Channel, queue: str) -> None:
     assert tools.run("declare-queue", "-q", queue).strip() == queue
     tools.run("publish", "-r", queue, "-b", "by option", "-C", "text/plain", "-p")
+    wait_depth(channel, queue, 1)  # connections of two acceptors have no order
     tools.run("publish", "-r", queue, stdin="by standard input")
+    wait_depth(channel, queue, 2)
     tools.run("publish", "-r", queue, "--line-buffered", stdin="line 1\nline 2\n")
     wait_depth(channel, queue, 4)
     assert tools.run("get", "-q", queue) == "by option"

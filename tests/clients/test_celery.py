@@ -26,7 +26,7 @@ from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.broker
 
-STOP_SECONDS = 30
+STOP_SECONDS = 60
 
 
 class Worker:
@@ -108,11 +108,13 @@ def test_a_chord(worker: Worker) -> None:
 def test_the_most_urgent_task_comes_first(worker: Worker, tmp_path: Path) -> None:
     """Tasks wait in a queue with priorities until the worker is told to consume from it."""
     notes, queue = tmp_path / "notes", f"{worker.prefix}-urgent"
-    with worker.app.connection_for_write() as connection:
-        worker.app.amqp.queues[queue].bind(connection.default_channel).declare()
     worker.app.control.pool_shrink(1, destination=[worker.name], reply=True, timeout=PATIENCE)
-    for priority in (0, 9, 5, 1, 7):
-        worker.module.note.apply_async((str(notes), str(priority)), queue=queue, priority=priority)
+    with worker.app.connection_for_write() as connection:
+        declared = worker.app.amqp.queues[queue].bind(connection.default_channel)
+        declared.declare()
+        for priority in (0, 9, 5, 1, 7):
+            worker.module.note.apply_async((str(notes), str(priority)), queue=queue, priority=priority)
+        wait_for(lambda: declared.queue_declare(passive=True).message_count == 5, what="tasks that wait")
     worker.app.control.add_consumer(queue, destination=[worker.name], reply=True, timeout=PATIENCE)
     wait_for(lambda: notes.exists() and len(notes.read_text().split()) == 5, PATIENCE, "all to be run")
     worker.app.control.cancel_consumer(queue, destination=[worker.name], reply=True, timeout=PATIENCE)

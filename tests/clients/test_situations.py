@@ -264,16 +264,7 @@ def test_a_producer_that_crashes_while_it_is_held(
     producer.process.wait()
     drain = Drain(client, queue, prefetch=20)
     drain.take(STOP)
-
-    def emptied() -> bool:
-        try:
-            drain.take(1, timeout=0.5)
-        except TimeoutError:
-            return deep(queue) == 0
-        return False
-
-    wait_for(emptied, PATIENCE)
-    next_one = start(library, queue, STOP // 2)
-    drain.ledger = Ledger()
-    drain.take(STOP // 2)
+    next_one = start(library, queue, STOP // 2, first=1)
+    while drain.ledger.next.get(1) != STOP // 2:  # what the acceptor still had of the dead one may come between
+        drain.take(1)
     next_one.check_alive()
