@@ -17,6 +17,8 @@ import amqp  # type: ignore[import-untyped]
 import pika
 from aio_pika.abc import AbstractIncomingMessage
 
+from tests.clients.hold import PATIENT
+
 BODY = bytes(1024)
 PREFETCH = 5
 
@@ -45,7 +47,7 @@ def with_pika(url: str, source: str, target: str, count: int, first: int) -> Non
 
 
 def with_py_amqp(url: str, source: str, target: str, count: int, first: int) -> None:
-    with amqp.Connection(urlsplit(url).netloc.rpartition("@")[2], heartbeat=0) as connection:
+    with amqp.Connection(urlsplit(url).netloc.rpartition("@")[2], heartbeat=0, socket_settings=PATIENT) as connection:
         channel = connection.channel()
         channel.basic_qos(0, PREFETCH, False)
         received: list[int] = []

@@ -18,6 +18,7 @@ import pytest
 from tests.broker import Broker
 from tests.broker.flow import MARKS, STOP
 from tests.clients import amqplib
+from tests.clients.hold import PATIENT
 from tests.outcomes import wait_get
 from tests.raw import Channel, Client
 from tests.waiting import PATIENCE, wait_for
@@ -53,7 +54,7 @@ def test_py_amqp_answers_and_publishes_on(broker: Broker, channel: Channel, queu
     """It is noticed, and nothing that it publishes is lost."""
     channel.call("queue.declare", queue=queue, arguments=MARKS)
     address = f"{broker.address.host}:{broker.address.port}"
-    with amqp.Connection(address, userid=user, password="secret") as connection:
+    with amqp.Connection(address, userid=user, password="secret", socket_settings=PATIENT) as connection:
         publisher, sent = connection.channel(), 0
 
         def publish_on() -> list[dict[str, Any]]:

@@ -33,14 +33,19 @@ def wait_full(channel: Channel, queue: str) -> None:
     wait_for(lambda: channel.depth(queue) >= 200, what=f"{queue} full")
 
 
-def hold(broker: Broker, names: Callable[[str], str], directory: Path, seconds: float, throttle: str = "auto") -> None:
+def hold(
+    broker: Broker, names: Callable[[str], str], directory: Path, seconds: float, throttle: str = "auto",
+    hasty: bool = False,
+) -> None:  # fmt: skip
     """Hold one producer of each library for so long by those means, then take out all that they publish."""
     with Client.connect(broker.address) as client:
         channel = client.channel()
         queues = {library: names(library) for library in (*LIBRARIES, "amqplib")}
         for queue in queues.values():
             channel.call("queue.declare", queue=queue, arguments={**MARKS, "x-throttle": throttle})
-        producers = [Held(library, broker, queue, directory, COUNT, SIZE) for library, queue in queues.items()]
+        producers = [
+            Held(library, broker, queue, directory, COUNT, SIZE, hasty=hasty) for library, queue in queues.items()
+        ]
         try:
             for producer in producers:
                 wait_full(channel, producer.queue)
@@ -69,4 +74,4 @@ def test_producers_survive_being_held(broker: Broker, names: Callable[[str], str
 def test_producers_survive_being_held_for_long(
     broker: Broker, names: Callable[[str], str], tmp_path: Path, throttle: str
 ) -> None:
-    hold(broker, names, tmp_path, LONG, throttle)
+    hold(broker, names, tmp_path, LONG, throttle, hasty=True)
