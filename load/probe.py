@@ -78,7 +78,7 @@ def prepare(target: Target, queue: str, arguments: Mapping[str, object]) -> None
 
 def drain(target: Target, queue: str, tally: Tally, seconds: float, copy: int = 0) -> int:
     """Take what is left in a queue and note it as received (of which copy, see `stream_of`), until nothing comes any
-    more, at most for `seconds`. Returns how many messages that were.
+    more and the broker says that it has none, at most for `seconds`. Returns how many messages that were.
     """
     session = Session(target, "load drain")
     taken = 0
@@ -94,8 +94,16 @@ def drain(target: Target, queue: str, tally: Tally, seconds: float, copy: int = 
         if stamp := read_stamp(body):
             tally.note_received(stream_of(stamp.producer, copy), stamp.sequence, method.redelivered)
 
+    def is_empty() -> bool:
+        """A broker that sends nothing may have no processor just now: it has to say that nothing is left."""
+        asked = time.monotonic()
+        if asked - quiet_since < QUIET_SECONDS or session.depth(queue):
+            return False
+        session.turn()  # what came before that word
+        return quiet_since < asked
+
     session.consume(queue, DRAIN_PREFETCH, delivered)
-    while (now := time.monotonic()) < deadline and now - quiet_since < QUIET_SECONDS:
+    while time.monotonic() < deadline and not is_empty():
         session.turn(0.1)
         if last_tag:
             session.ack_up_to(last_tag)
