@@ -10,7 +10,6 @@ queue's resume, as the gauges show it, until a held producer hears of it (connec
 
 from __future__ import annotations
 
-import select
 import statistics
 import struct
 import tempfile
@@ -30,6 +29,8 @@ from load.throughput import Shape, throughput
 from load.wire import Method, Wire, method_frame, short_string
 
 QUEUE_PURGE: Method = (50, 30)
+QUEUE_PURGE_OK: Method = (50, 31)
+CONNECTION_BLOCKED = struct.pack("!HH", 10, 60)
 CONNECTION_UNBLOCKED = struct.pack("!HH", 10, 61)
 BODY = 256
 SPARE_FILES = 100
@@ -132,24 +133,23 @@ def resumes(node: LocalNode, rounds: int) -> dict[str, Any]:
     prepare(node.target, queue, {"x-flow-stop-count": 100, "x-flow-resume-count": 50})
     producer = Wire(node.target, capabilities=("connection.blocked",))
     purger = Wire(node.target)
-    purge = method_frame(1, QUEUE_PURGE, struct.pack("!H", 0) + short_string(queue) + b"\1")
+    arguments = struct.pack("!H", 0) + short_string(queue)
+    purge = method_frame(1, QUEUE_PURGE, arguments + b"\1")  # its answer would come in between
     octets = publish(queue, bytes(BODY), 150)
     took = []
     try:
         for _ in range(rounds):
             producer.socket.sendall(octets)
             until(lambda: saturated(node, queue))
+            hear(producer, CONNECTION_BLOCKED)
             time.sleep(0.02)
-            drop(producer)
             purger.socket.sendall(purge)
             until(lambda: not saturated(node, queue))
             resumed = time.perf_counter()
-            received = b""
-            while CONNECTION_UNBLOCKED not in received:
-                received += producer.socket.recv(4096)
+            hear(producer, CONNECTION_UNBLOCKED)
             took.append((time.perf_counter() - resumed) * 1000)
             time.sleep(0.02)
-            purger.socket.sendall(purge)
+            purger.call(QUEUE_PURGE, arguments + b"\0", QUEUE_PURGE_OK)
             time.sleep(0.02)
     finally:
         producer.socket.close()
@@ -172,10 +172,11 @@ def until(condition: Callable[[], bool]) -> None:
         pass
 
 
-def drop(wire: Wire) -> None:
-    """What has been said by now is not what is waited for."""
-    while select.select([wire.socket], [], [], 0)[0]:
-        wire.socket.recv(65536)
+def hear(wire: Wire, method: bytes) -> None:
+    """Read until the broker says that. What it had said before is not what is waited for."""
+    received = b""
+    while method not in received:
+        received += wire.socket.recv(4096)
 
 
 def main(

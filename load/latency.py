@@ -69,8 +69,8 @@ def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict
                 reader.took.clear()
             before = cpu_seconds(pid) if pid else 0.0
             sent = _publish(readers, producers, pace, length)
-            spent = cpu_seconds(pid) - before if pid else 0.0
             _drain(readers, sent)
+            spent = cpu_seconds(pid) - before if pid else 0.0
         took = [nanoseconds for reader in readers for nanoseconds in reader.took]
         for end in (*(reader.socket for reader in readers), *(producer for producer, _ in producers)):
             end.close()

@@ -37,7 +37,7 @@ EMPTY = {"x-message-ttl": 0}
 
 class Producer(threading.Thread):
     """Publishes and waits for the confirm, again and again. `longest` is the longest wait since it was reset, seconds;
-    `waits` all of them.
+    `waits` all of them, those that are over.
     """
 
     def __init__(self, target: Target, queue: str, body: int) -> None:
@@ -100,6 +100,9 @@ def pauses(node: LocalNode, count: int, body: int, rounds: int) -> dict[str, Any
         if result["result"] != "moved":
             raise RuntimeError(f"not moved: {result}")
         time.sleep(SETTLE_SECONDS)
+        over = len(producer.waits)
+        while len(producer.waits) == over and producer.is_alive():  # the one that is under way counts too
+            time.sleep(SETTLE_SECONDS)
         held.append(result["pause_ms"])
         waited.append(producer.longest * 1000)
         messages = result["messages"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,7 +41,11 @@ def recorder(pid: int) -> psutil.Process:
 
 def written(directory: Path) -> int:
     """Octets of all files of telemetry, finished or not."""
-    return sum(path.stat().st_size for path in (directory / "data" / "telemetry").rglob("*.zst"))
+    total = 0
+    for path in (directory / "data" / "telemetry").rglob("*.zst"):
+        with suppress(FileNotFoundError):  # it has just got another name
+            total += path.stat().st_size
+    return total
 
 
 class Queues:

@@ -27,6 +27,8 @@ EXCHANGE = "bench"
 WARM_SECONDS = 0.4
 """What comes in this time is not counted."""
 REPORT_SECONDS = 0.05
+STALLED_SECONDS = 30.0
+"""How much longer than it was to be a run may be in which nothing has come: the machine may do something else."""
 WAIT_MS = 100
 BUFFER = bytearray(1 << 20)
 
@@ -67,7 +69,7 @@ Counted = tuple[float, int]
 
 def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) -> dict[str, Any]:
     """Run a load for so long. Returns messages_per_second (delivered; published where nobody consumes) and, if `pid` is
-    the broker's, its cpu_us_per_message. ConnectionError if a client died.
+    the broker's, its cpu_us_per_message. ConnectionError if a client died, or nothing came.
     """
     with prepared(target, shape):
         ending = multiprocessing.Event()
@@ -96,12 +98,17 @@ def _measure(counts: Connection, pid: int | None, seconds: float) -> dict[str, A
         _last(counts, WARM_SECONDS)
         before = cpu_seconds(pid) if pid else 0.0
         first, last = _last(counts, REPORT_SECONDS), _last(counts, seconds)
+        until = time.monotonic() + STALLED_SECONDS
+        while last[1] == first[1] and time.monotonic() < until:
+            last = counts.recv()
         spent = cpu_seconds(pid) - before if pid else None
     except EOFError:
         raise ConnectionError("a client of the benchmark died") from None
     messages = last[1] - first[1]
+    if not messages:
+        raise ConnectionError(f"no message in {STALLED_SECONDS:g} s")
     result = {"messages": messages, "messages_per_second": messages / (last[0] - first[0])}
-    if spent is not None and messages:
+    if spent is not None:
         result["cpu_us_per_message"] = spent / messages * 1e6
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,15 @@ def test_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with LocalNode(tmp_path) as node:
         queues = Queues(node, 20)
         wait_for(lambda: list((tmp_path / "data" / "telemetry" / "shard").rglob("*.zst")), what="the first frame")
-        found = cost(node, tmp_path, queues, 5, 2)
+
+        def recorded() -> dict[str, Any] | None:
+            """The recorder may have had no processor in so short a time."""
+            found = cost(node, tmp_path, queues, 5, 2)
+            return found if found["octets_per_second"] else None
+
+        found = wait_for(recorded, what="rows that were written")
         queues.close()
         assert (found["queues"], found["busy"]) == (20, 5)
         assert found["cpu_percent"] >= 0 and found["pss_mib"] > 0
         assert found["octets_per_second"] > 0
-        state = node.flow_state("telemetry-0")
-        assert state is not None and state.depth > 0
+        wait_for(lambda: (state := node.flow_state("telemetry-0")) and state.depth, what="what was published")
