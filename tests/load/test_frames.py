@@ -10,6 +10,7 @@ from load.throughput import Shape, Subscription, prepared
 from load.wire import Wire
 from tests.broker import Broker
 from tests.frames import publish_frames
+from tests.waiting import wait_for
 
 
 def test_publishes_are_what_the_tests_write() -> None:
@@ -39,6 +40,10 @@ def test_deliveries_are_as_long_as_they_are_counted(broker: Broker, shape: Shape
 @pytest.mark.broker
 def test_what_a_queue_is_for_is_gone_afterwards(broker: Broker) -> None:
     target = Target.parse(broker.address.url)
+
+    def there() -> list[str]:
+        return sorted(queue.name for queue in broker.queues() if queue.name.startswith("bench-"))
+
     with prepared(target, Shape(size=1, queues=2, fanout=True)):
-        assert {"bench-0", "bench-1"} <= {queue.name for queue in broker.queues()}
-    assert not {"bench-0", "bench-1"} & {queue.name for queue in broker.queues()}
+        wait_for(lambda: there() == ["bench-0", "bench-1"], what="both queues")
+    wait_for(lambda: not there(), what="their end")

@@ -26,7 +26,7 @@ def test_a_good_run_ends_with_0(url: str, queue: str) -> None:
 @pytest.mark.broker
 def test_limits_broken_on_purpose_end_with_1(url: str, queue: str) -> None:
     limits = ("--max-depth", "1", "--max-end-to-end-ms", "0.0001", "--min-fairness", "1.1", "--min-rate", "1e9")
-    run = locust(url, "--queue", queue, "--consumer-rate", "100", "--messages", "100", *limits)
+    run = locust(url, "--queue", queue, "--consumer-rate", "100", "--messages", "400", *limits)
     assert run.returncode == 1, run.stdout + run.stderr
     assert verdict(run, "ok") == ALL_IS_WELL
     assert verdict(run, "FAIL") == ["deepest queue", "end to end p99", "fairness", "rate"]

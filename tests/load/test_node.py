@@ -17,8 +17,9 @@ def test_a_node_of_ones_own_shows_its_queues(tmp_path: Path) -> None:
         session = Session(node.target, "test")
         marks = {"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 1}
         session.channel.queue_declare("q", durable=True, arguments=marks)
-        seen = wait_for(lambda: node.flow_state("q"))
-        assert (seen.depth, seen.saturated, seen.stop_count, seen.resume_count) == (0, False, 3, 1)
+        wait_for(lambda: (state := node.flow_state("q")) and state.stop_count, what="its marks")
+        seen = node.flow_state("q")
+        assert seen and (seen.depth, seen.saturated, seen.stop_count, seen.resume_count) == (0, False, 3, 1)
         session.publish("q", [b"x"] * 5)
         wait_for(lambda: (state := node.flow_state("q")) and state.saturated and state.depth >= 4)
         prepare(node.target, "q", marks)  # on a channel of its own: this one is held

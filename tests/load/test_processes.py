@@ -9,19 +9,34 @@ import pytest
 
 from load.processes import MIB, allow_open_files, cpu_seconds, family, kill, memory
 
+PARENT = """
+import subprocess, sys
+child = "import sys; kept = bytearray(b'x' * 40 * 2**20); print('ready', flush=True); sys.stdin.read()"
+print("alone", flush=True)
+sys.stdin.readline()
+with subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    process.stdout.readline()
+    print(process.pid, flush=True)
+    sys.stdin.readline()
+    process.communicate()
+"""
+
 
 def test_a_tree_is_measured_with_its_children() -> None:
-    """A child that holds 40 MiB is charged to its parent."""
-    before = memory(os.getpid())
-    program = "import sys; kept = bytearray(b'x' * 40 * 2**20); print('ready', flush=True); sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        assert child.pid in {process.pid for process in family(os.getpid())}
-        with_child = memory(os.getpid())
+    """A child that holds 40 MiB is charged to its parent. Not to us, who have a broker below, or a Spark."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as parent:
+        assert parent.stdin is not None and parent.stdout is not None
+        assert parent.stdout.readline() == b"alone\n"
+        before = memory(parent.pid)
+        parent.stdin.write(b"\n")
+        child = int(parent.stdout.readline())
+        assert [process.pid for process in family(parent.pid)] == [parent.pid, child]
+        with_child = memory(parent.pid)
         assert with_child.measure == before.measure
         assert with_child.octets - before.octets > 35 * MIB
-        child.communicate()
+        parent.communicate(b"\n")
 
 
 def test_a_tree_is_killed() -> None:
