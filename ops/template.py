@@ -80,11 +80,12 @@ def _end_between(reader: int, writer: int) -> None:
     except OSError as error:
         pid, errno = -1, error.errno or 0
     if pid:
+        if pid > 0:
+            os.setpgid(pid, pid)  # Ctrl-C in a terminal reaches the supervisor alone, which stops the others in order
         os.write(writer, pack([pid, errno]))
         os._exit(0)
     os.close(reader)
     os.close(writer)
-    os.setpgid(0, 0)  # Ctrl-C in a terminal reaches the supervisor alone, which stops the others in order
     while os.getppid() == between:
         time.sleep(0.0002)
 
