@@ -57,7 +57,8 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
         if behaviour == "garbled":
             reports.send(b"\xc1")
             reports.send(pack(["ready", role, index, incarnation + 7, os.getpid()]))
-        reports.send(pack(["ready", role, index, incarnation, os.getpid()]))
+        if behaviour != "silent":
+            reports.send(pack(["ready", role, index, incarnation, os.getpid()]))
     if behaviour == "brief at first" and incarnation == 1:
         os._exit(0)
     print("a child's standard output is not the node's", flush=True)

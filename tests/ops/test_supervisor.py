@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def test_other_ways_to_ask_for_the_end(start_node: StartNode, number: signal.Sig
 
 
 def test_asked_to_stop_before_it_is_ready(start_node: StartNode) -> None:
-    node = start_node()
+    node = start_node({"shard": "silent"})
     wait_for(lambda: (node.data / "running.json").exists(), what="the first steps")
     family, gauges = list(node.children().values()), node.pointer.gauges
     code, out, _ = node.stop()
@@ -134,7 +135,8 @@ def _await_subscription(node: StandInNode, events: zmq.Socket[bytes]) -> None:
     killed: list[psutil.Process] = []
     while not events.poll(50):
         killed.append(node.wait_children(5)["pstk-acceptor-0"])
-        killed[-1].kill()
+        with contextlib.suppress(psutil.NoSuchProcess):  # the last one may have been about to die
+            killed[-1].kill()
     psutil.wait_procs(killed)
     node.wait_children(5)
 
@@ -147,35 +149,38 @@ def _heard_of_shards(events: zmq.Socket[bytes]) -> list[Any]:
             return event
 
 
+Tell = Callable[[str, Role, int], None]
+
+
+@contextlib.contextmanager
+def telling(node: StandInNode) -> Iterator[Tell]:
+    """A function that tells the supervisor something of a place: all of it in order, and surely heard."""
+    with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
+        reports.linger = int(PATIENCE * 1000)
+        reports.connect(node.node.process_reports)
+        yield lambda event, role, index: reports.send(pack([event, role, index, 0, 0]))
+
+
 def ask_for_restart(node: StandInNode) -> None:
-    with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
-        reports.connect(node.node.process_reports)
-        reports.send(pack(["restart", "acceptor", 0, 0, 0]))
-        reports.close(linger=1000)
-
-
-def change_shard(node: StandInNode, event: str, index: int) -> None:
-    with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
-        reports.connect(node.node.process_reports)
-        reports.send(pack([event, "shard", index, 0, 0]))
-        reports.close(linger=1000)
+    with telling(node) as tell:
+        tell("restart", "acceptor", 0)
 
 
 def test_shards_come_and_go(start_node: StartNode) -> None:
     node = start_node(spare_shards=1)
     node.wait_ready()
     node.wait_children(5)
-    with Gauges.open(node.node.gauges) as gauges:
+    with Gauges.open(node.node.gauges) as gauges, telling(node) as tell:
         assert gauges.shards == 3
         for index in (2, 2, 3):  # one of them is there already, and of the other there is no place
-            change_shard(node, "begin", index)
+            tell("begin", "shard", index)
         assert "pstk-shard-2" in node.wait_children(6)
         wait_for(lambda: gauges.process_read("shard", 2).state == READY, what="the new shard")
         for index in (1, 1, 7):
-            change_shard(node, "end", index)
+            tell("end", "shard", index)
         assert "pstk-shard-1" not in node.wait_children(5)
         wait_for(lambda: gauges.process_read("shard", 1).state == UNSTARTED, what="the end of it")
-        change_shard(node, "begin", 1)
+        tell("begin", "shard", 1)
         wait_for(lambda: gauges.process_read("shard", 1).state == READY, what="another one in its place")
         place = gauges.process_read("shard", 1)
     assert place.incarnation == 2
@@ -188,9 +193,9 @@ def test_shards_come_and_go(start_node: StartNode) -> None:
 def test_a_shard_that_dies_all_the_time_can_be_ended(start_node: StartNode) -> None:
     node = start_node()
     node.wait_ready()
-    with Gauges.open(node.node.gauges) as gauges:
+    with Gauges.open(node.node.gauges) as gauges, telling(node) as tell:
         node.wait_children(5)["pstk-shard-1"].kill()
-        change_shard(node, "end", 1)
+        tell("end", "shard", 1)
         wait_for(lambda: gauges.process_read("shard", 1).state == UNSTARTED, what="its end")
     assert sorted(node.wait_children(4)) == ["pstk-acceptor-0", "pstk-acceptor-1", "pstk-router-0", "pstk-shard-0"]
     assert node.stop()[0] == 0
