@@ -75,6 +75,8 @@ def run(penstock_only: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             wait_for(lambda: any(row["saturated"] for row in rows(recorded, "depth")), 60, "a row of a full queue")
             channel.call("queue.purge", queue="full")
             wait_for(lambda: told(recorded) == 2 * PUBLISHED, 60, "rows that tell of all messages")
+            # A process that ends does not wait for a slow disk: its last rows may be in no file that readers see.
+            wait_for(lambda: any(row["action"] == "resume" for row in rows(recorded, "flow")), 60, "the resume")
     until = time.time_ns() // 1000 + 1
     return Run(recorded, since, until)
 

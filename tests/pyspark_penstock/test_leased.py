@@ -101,14 +101,15 @@ def test_a_task_that_found_nothing_finds_nothing_again(
     broker: Broker, make: Make, channel: Channel, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other consumers were quicker. What has come since is of later batches: this one may be in a sink already."""
-    monkeypatch.setattr(leased, "SILENT_SECONDS", 0.5)
     driver = make()
     start = driver.initialOffset()
     end = after(driver, start)
     channel.call("queue.purge", queue=queue)
-    assert tasks(make, start, end) == [[], []]
-    fill(channel, queue, 10, first=100)
-    assert tasks(make, start, end) == [[], []]
+    with monkeypatch.context() as hasty:
+        hasty.setattr(leased, "SILENT_SECONDS", 0.5)
+        assert tasks(make, start, end) == [[], []]
+        fill(channel, queue, 10, first=100)
+        assert tasks(make, start, end) == [[], []]
     again = make()
     second = after(again, end)
     assert (second["batch"], second["rows"]) == (2, 10)

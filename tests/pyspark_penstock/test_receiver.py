@@ -46,6 +46,7 @@ def test_messages_come_in_order_and_no_more_than_may_be_in_hand(broker: Broker, 
 
 def test_so_many_are_gathered_or_what_there_is(receiver: Receiver) -> None:
     assert [int(each.body) for each in receiver.gather(25, PATIENCE)] == list(range(25))
+    receiver.count()  # answered behind all 30
     assert [int(each.body) for each in receiver.gather(25, 0.5)] == list(range(25, 30))
     assert receiver.gather(0, PATIENCE) == []
 
