@@ -46,6 +46,7 @@ class Producer:
         self._condition = threading.Condition()
         self._ended: Exception | None = None
         self._woken = False
+        self._untold = 0
         self._link = Link(parameters, self.options, _Listener(self))
         self._thread = threading.Thread(target=self._link.run, name="penstock producer", daemon=True)
         self._thread.start()
@@ -94,9 +95,10 @@ class Producer:
         return receipt
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent is settled, confirmed or not. TimedOut if that takes longer."""
+        """Wait until all that was sent is settled, confirmed or not, and told. TimedOut if that takes longer."""
         with self._condition:
-            self._wait(lambda: not len(self._core.outbox), timeout)
+            told_here = threading.current_thread() is self._thread
+            self._wait(lambda: not len(self._core.outbox) and (told_here or not self._untold), timeout)
 
     def metrics(self) -> Metrics:
         with self._condition:
@@ -151,8 +153,16 @@ class Producer:
         with self._condition:
             yield
             outcomes, self._core.outcomes = self._core.outcomes, []
+            self._untold += len(outcomes)
             self._condition.notify_all()
-        resolve(outcomes)
+        if not outcomes:
+            return
+        try:
+            resolve(outcomes)
+        finally:
+            with self._condition:  # who flushes waits for that as well
+                self._untold -= len(outcomes)
+                self._condition.notify_all()
 
     def _wake(self) -> None:
         if not self._woken:

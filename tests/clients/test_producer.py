@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Closed, ConnectionLost, Producer, Refused, Rejected, TimedOut, Unroutable, WindowFull
+from penstock.client import producer as threaded
 from tests.clients.conftest import Make
 from tests.conftest import Names
 from tests.outcomes import wait_get
@@ -24,6 +25,25 @@ def confirmed(producer: Producer, body: bytes, queue: str, **options: Any) -> st
     receipt = producer.send(body, queue, timeout=PATIENCE, **options)
     assert receipt
     return receipt.result(PATIENCE)
+
+
+def test_a_flush_returns_when_receipts_are_told(
+    url: str, channel: Channel, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late the thread is that tells them."""
+    flushed, resolve = threading.Event(), threaded.resolve
+
+    def late(outcomes: list[Any]) -> None:
+        flushed.wait(0.5)
+        resolve(outcomes)
+
+    channel.call("queue.declare", queue=queue)
+    with Producer(url) as producer:
+        monkeypatch.setattr(threaded, "resolve", late)
+        receipt = producer.send(b"x", queue)
+        producer.flush(PATIENCE)
+        flushed.set()
+        assert receipt and receipt.done()
 
 
 class TestProducer:
