@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from tests.faults.actor import arrived
 from tests.faults.events import AtRest, Delivered, Done, How, Message, Record, Settled, Wrong
@@ -12,9 +13,17 @@ from tests.faults.plan import Plan, QueuePlan, marker
 from tests.faults.publishers import PERSISTENT
 from tests.outcomes import Confirms
 from tests.raw import Channel, Client
-from tests.waiting import PATIENCE, settled
+from tests.waiting import PATIENCE
+
+T = TypeVar("T")
 
 QUIET_SECONDS = 0.15
+QUIET_LOOKS = 10
+"""A process that is off its core moves nothing either: so often all must have answered meanwhile."""
+EMPTY_LOOKS = 3
+"""So often when queues are emptied: acks arrive, what they make room for leaves, and comes."""
+LATE_SECONDS = 0.1
+"""One that answered no sooner may have things to do that it has not begun."""
 DRAIN_LIFE = 1_000_000
 """Beyond the lives of the readers whose place it takes."""
 
@@ -48,7 +57,24 @@ class Drain:
 
     def _settled(self) -> dict[str, Counts]:
         """Until nothing moves any more."""
-        return settled(self.node.counts, QUIET_SECONDS)
+        return self._still(self.node.counts)
+
+    def _still(self, observe: Callable[[], T]) -> T:
+        """What is observed once that has not changed for a while in which every process was at work."""
+        deadline = time.monotonic() + PATIENCE
+        seen, since, looks = observe(), time.monotonic(), 0
+        while looks < QUIET_LOOKS or time.monotonic() - since < QUIET_SECONDS:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"still changing after {PATIENCE:g} s: {seen!r}")
+            began = time.monotonic()
+            self.node.turn()
+            now = observe()
+            if now != seen or time.monotonic() - began > LATE_SECONDS:
+                seen, since, looks = now, time.monotonic(), 0
+            else:
+                looks += 1
+            time.sleep(QUIET_SECONDS / 20)
+        return seen
 
     def _wrong(self, what: str) -> None:
         self.record.note(Wrong(what))
@@ -57,10 +83,16 @@ class Drain:
         """How many messages came."""
         drains = [_QueueDrain(self, client, queue, self.node.counts()[queue.name]) for queue in queues]
         deadline = time.monotonic() + PATIENCE
-        quiet = time.monotonic()
-        while time.monotonic() < quiet + QUIET_SECONDS or not all(drain.complete for drain in drains):
+        quiet, looks = time.monotonic(), 0
+        while (
+            looks < EMPTY_LOOKS
+            or time.monotonic() < quiet + QUIET_SECONDS
+            or not all(drain.complete for drain in drains)
+        ):
+            self.node.turn()
+            looks += 1
             if sum(drain.take() for drain in drains):
-                quiet = time.monotonic()
+                quiet, looks = time.monotonic(), 0
             elif time.monotonic() > deadline:
                 break
         for drain in drains:
@@ -86,7 +118,7 @@ class Drain:
 
     def _nobody_held(self) -> None:
         """No session is held, nothing parked, nothing under way; a little later, for gauges follow what they show."""
-        found = settled(self.node.held, QUIET_SECONDS)
+        found = self._still(self.node.held)
         if any(found):
             self._wrong(f"at rest, but {found}")
 

@@ -8,9 +8,11 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ops.administration.processes import Processes
 from ops.claim import Pointer
 from penstock.gauges import READY, Gauges
 from penstock.node import Role
@@ -106,6 +108,13 @@ class Node:
             sum(gauges.pair_in_flight(acceptor, shard) for acceptor in range(ACCEPTORS) for shard in range(SHARDS)),
         )
 
+    def turn(self) -> None:
+        """Until each acceptor and shard has been round its loop: it has answered something."""
+        processes = Processes(self.data)
+        for role, index in PLACES:
+            if role != "router":
+                processes.ask(role, index, "held" if role == "acceptor" else "queues")
+
     def observe_moves(self) -> None:
         """From now on queues may move."""
         if self.moved is None:
@@ -130,7 +139,8 @@ class Node:
             pid = self._gauges.process_read(role, index).pid
             if pid:
                 self._killed.add(pid)
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it is dead, and the gauges do not say so yet
+                    os.kill(pid, signal.SIGKILL)
 
     def lives(self) -> list[int]:
         """Which life each of its processes is in."""
