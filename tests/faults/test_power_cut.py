@@ -52,8 +52,11 @@ def checkpoints(broker: Broker) -> bytes:
 
 
 def wait_flushed(broker: Broker) -> None:
-    """Until a flush that has begun since is over, while something is written all the time."""
-    for _ in range(2):
+    """Until a flush that has begun since is over, while something is written all the time.
+
+    Its note is seen before that is on the disk: it is once the next one is seen.
+    """
+    for _ in range(3):
         before = checkpoints(broker)
         wait_for(lambda before=before: checkpoints(broker) != before, what="a flush")
 
