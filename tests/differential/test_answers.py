@@ -26,7 +26,7 @@ from tests.raw import Address
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 EXAMPLES = 400
-AGREE_SECONDS = 3.0
+AGREE_SECONDS = 30.0
 RUNS = count(1)
 
 
