@@ -20,6 +20,7 @@ from ops.shards import command
 from penstock.control import Refusal
 from tests.broker import Broker
 from tests.broker.traffic import Traffic
+from tests.outcomes import Confirms
 from tests.raw import Client
 from tests.waiting import PATIENCE, wait_for
 
@@ -171,12 +172,12 @@ def test_what_commands_left_counts_more_than_the_settings(own: Broker) -> None:
 def fill(broker: Broker) -> None:
     with Client.connect(broker.address) as client:
         channel = client.channel()
-        channel.call("confirm.select")
+        confirms = Confirms(channel)
         for number in range(QUEUES):
             channel.call("queue.declare", queue=f"full.{number}", durable=True)
             for content in range(DEPTH):
-                channel.publish(b"%d" % content, f"full.{number}", delivery_mode=2)
-        wait_for(lambda: sum(each.ready for each in broker.queues()) == QUEUES * DEPTH, PATIENCE, "all messages")
+                confirms.publish(b"%d" % content, f"full.{number}", delivery_mode=2)
+        confirms.wait()
 
 
 def check_full(broker: Broker) -> None:
