@@ -123,7 +123,7 @@ def test_a_transaction_is_done_once_though_its_shards_die(own: Broker) -> None:
                 channel.publish(b"%d" % number, QUEUES[number % len(QUEUES)], delivery_mode=PERSISTENT)
             channel.send("tx.commit")
             pid = own.kill("shard", round % 2)
-            channel.take("tx.commit-ok", timeout=30)
+            channel.take("tx.commit-ok")
             own.wait_replaced("shard", pid)
         for queue in QUEUES:
             wait_depth(channel, queue, 80)
