@@ -85,10 +85,15 @@ def test_a_dry_run_lists_who_publishes_faster_than_a_rate(
         stopped = [each for each in json.loads(told.stdout)["stopped"] if each["connection"] == held["connection"]]
         return [(each["channel"], each["reason"]) for each in stopped]
 
-    ((number, reason),) = trial("queues", f"^{queue}", max_rate=5)
+    def stopped(apply_to: str, pattern: str, **definition: object) -> tuple[int, str]:
+        """Who is, once an acceptor was at work while it was watched."""
+        (found,) = wait_for(lambda: trial(apply_to, pattern, **definition), what="a session that is too fast")
+        return found
+
+    number, reason = stopped("queues", f"^{queue}", max_rate=5)
     assert number == busy.number
     assert reason.startswith(f"rate of queue '{queue}' in vhost '/': 5 messages a second: ")
-    ((number, reason),) = trial("users", "^guest$", max_rate_bytes=50)
+    number, reason = stopped("users", "^guest$", max_rate_bytes=50)
     assert number == busy.number and reason.startswith("rate of user 'guest' in vhost '/': 50 bytes a second: ")
     assert trial("users", "^guest$", max_rate=1_000_000) == []
     assert trial("users", "^nobody$", max_rate=5) == []
