@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
@@ -62,14 +63,40 @@ def unfinished(root: Path) -> list[Path]:
     return [path for path in root.rglob(".*") if path.is_file()]
 
 
+def written(root: Path) -> list[Path]:
+    """Those with something in them already."""
+    with suppress(FileNotFoundError):  # one was finished meanwhile
+        return [path for path in unfinished(root) if path.stat().st_size]
+    return []
+
+
 def finish(root: Path) -> None:
     """As the next start does it: a disk may be too slow for the end of a process."""
     sweep(root, "here", 2**40)
     assert not unfinished(root)
 
 
+def all_is_written(root: Path, queues: Sequence[str]) -> bool:
+    """Whether files say that all is over. The end of a process waits half a second for a slow disk, then rows are lost.
+
+    Of it all the last to come: queues that are empty again, the ends of connections and of stops.
+    """
+    at_last = {row["queue"]: row for row in rows(root, "depth") if row["queue"] in queues}
+    acked = Counter[str]()
+    for row in rows(root, "depth"):
+        acked[row["queue"]] += row["n_acked"]
+    events = Counter(row["event"] for row in rows(root, "connection"))
+    actions = Counter(row["action"] for row in rows(root, "flow"))
+    return (
+        all(acked[queue] >= PRODUCERS * MESSAGES for queue in queues)
+        and not any(row["ready"] or row["unacked"] for row in at_last.values())
+        and events["close"] == events["open"] == 2 * PRODUCERS + 1 + len(queues)
+        and actions["stop"] == actions["resume"]
+    )
+
+
 def test_what_is_written_down_is_what_happened(tmp_path: Path) -> None:
-    queues = ("one", "two")
+    queues, root = ("one", "two"), tmp_path / "data" / "telemetry"
     with Broker(tmp_path, *QUICK, acceptors=2, shards=2) as broker:
         url = broker.address.url
         with Client.connect(broker.address) as client:
@@ -82,7 +109,7 @@ def test_what_is_written_down_is_what_happened(tmp_path: Path) -> None:
             work += [threads.submit(consume, url, queue, PRODUCERS * MESSAGES) for queue in queues]
             for each in work:
                 each.result()
-    root = tmp_path / "data" / "telemetry"
+        wait_for(lambda: all_is_written(root, queues), what="all of it in files")
     finish(root)
     found = {table: rows(root, table) for table in ("depth", "flow", "shard", "connection", "placement")}
     for table in found.values():
@@ -134,7 +161,14 @@ def test_a_queue_that_moves_is_counted_once(tmp_path: Path) -> None:
             arguments = {"name": "q", "shard": homes[-1], "placement_version": None, "plan": f"plan {number}"}
             assert broker.call("queue_move", vhost="/", **arguments)["result"] == "moved"
         assert len(bodies(channel, "q")) == moves * MESSAGES
-    root = tmp_path / "data" / "telemetry"
+        root = tmp_path / "data" / "telemetry"
+        wait_for(
+            lambda: (
+                len(rows(root, "placement")) == moves
+                and sum(row["n_acked"] for row in rows(root, "depth")) == moves * MESSAGES
+            ),
+            what="all of it in files",
+        )
     finish(root)
     placement = rows(root, "placement")
     assert [(row["from_shard"], row["to_shard"]) for row in placement] == list(pairwise(homes))
@@ -167,13 +201,13 @@ def test_processes_that_are_killed_cost_their_last_rows_only(tmp_path: Path) -> 
 
         going = threads.submit(come_and_go)
         try:
-            wait_for(lambda: {path.parts[-5] for path in unfinished(root) if path.stat().st_size} >= tables)
+            wait_for(lambda: {path.parts[-5] for path in written(root)} >= tables)
             assert not any(visible(root, table) for table in tables)
             for role in ("acceptor", "console"):
                 pid = broker.kill(role)
                 broker.wait_replaced(role, pid)
             wait_for(lambda: all(visible(root, table) for table in tables), what="files of the dead")
-            wait_for(lambda: len([path for path in unfinished(root) if ".0.2-" in path.name]) >= 3, what="new ones")
+            wait_for(lambda: len([path for path in written(root) if ".0.2-" in path.name]) >= 3, what="new ones")
         finally:
             done.set()
         going.result()
