@@ -111,6 +111,8 @@ class Producers:
             for number, (client, key) in enumerate(zip(clients, routing_keys, strict=True))
         ]
         self._stop = threading.Event()
+        self._finish = threading.Event()
+        self._finished = threading.Event()
         self._thread = threading.Thread(target=self._run, name="producers")
 
     def __enter__(self) -> Self:
@@ -147,14 +149,18 @@ class Producers:
 
     def finish(self) -> None:
         """No new messages from now on, only what has been begun."""
-        for producer in self.producers:
-            producer.count = producer.written
+        self._finish.set()  # the thread does it: in the middle of a batch nobody knows how many there are
+        assert self._finished.wait(PATIENCE)
 
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:
             for producer in self.producers:
                 selector.register(producer.client.socket, selectors.EVENT_READ, producer)
             while not self._stop.is_set():
+                if self._finish.is_set() and not self._finished.is_set():
+                    for producer in self.producers:
+                        producer.count = producer.written
+                    self._finished.set()
                 for producer in self.producers:
                     self._watch(selector, producer)
                 for key, events in selector.select(0.02):
