@@ -38,9 +38,11 @@ from penstock.turn_sockets import TurnSockets
 
 log = logs.get_logger()
 
+# At the end: how long clients may take to answer, and before that what they have sent, to become safe. A disk may be
+# busy for seconds; but both together are less than the supervisor waits.
 DRAIN_SECONDS = 2.0
-# How long what clients sent before they are told of the end may take to become safe.
-SAFE_SECONDS = 1.0
+SAFE_SECONDS = 2.5
+END_SECONDS = 3.0
 # For requests that the router has not taken yet, milliseconds.
 LINGER_MS = 500
 
@@ -310,6 +312,7 @@ class Acceptor:
 
     async def close(self) -> None:
         """Confirm what is under way, tell the clients, give them a moment to answer, and go."""
+        ends = self.loop.time() + END_SECONDS
         for _ in range(2):
             await asyncio.sleep(0)  # who has connected is accepted: a closed listener would reset them
         if self.server is not None:
@@ -333,7 +336,7 @@ class Acceptor:
         if self.protocols:
             self.emptied.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.emptied.wait(), DRAIN_SECONDS)
+                await asyncio.wait_for(self.emptied.wait(), min(ends - self.loop.time(), DRAIN_SECONDS))
         self.write_records(self.core.throttle.ledger.short_stops.take_all())
         await asyncio.gather(*(dialer.finish() for dialer in self.shards))
         if self.telemetry is not None:
