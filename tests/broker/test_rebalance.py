@@ -74,7 +74,7 @@ def test_uneven_load_is_evened_out_while_clients_go_on(own: Broker, count: int) 
     with Traffic(own, skewed(count)) as traffic:
         assert uneven(own, traffic) > 1.6
         before = {each["name"]: each["shard"] for each in own.call("placement", vhost="/")["queues"]}
-        made = json.loads(rebalance(own, "plan", "--window", "4 s", "--json"))
+        made = json.loads(rebalance(own, "plan", "--window", "10 s", "--json"))
         assert made["moves"]
         assert made["after"]["load"]["max_over_mean"] <= 1.10
         told = rebalance(own, "apply", made["id"])
