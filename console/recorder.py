@@ -4,8 +4,8 @@ A queue that was written since the look before gets a row; one that was not gets
 something in it, and each `QUIET_LOOKS` in any case, not all at the same look. When one changes that had no row at the
 look before, it gets a row of that look first: so a row tells of its last second, or of time in which nothing happened.
 
-The counters of a queue begin at 0 when its record is opened; a record that is older than what this recorder has seen
-is counted from where it is found.
+The counters of a queue say since when they count: they go on where it moves, and begin anew with the next life of its
+shard. One that is older than what this recorder has seen is counted from where it is found.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ShardSums:
 
 
 class Recorder:
-    """One life of the recorder. `since`: records that were opened then or later are counted from 0.
+    """One life of the recorder. `since`: counters that began then or later are counted from 0.
 
     Queues are `known` by their ids; `at` has the ids by slot. One whose slot is `closed` is gone, or has moved.
     """
@@ -124,7 +124,7 @@ class Recorder:
             if known.ts < self.last and gauge != known.gauge:
                 self.write(known.gauge, known.home, NOTHING, self.last, known.ts)
                 known = known._replace(ts=self.last)
-            counted_from, begun = known.gauge if goes_on(known, gauge, home) else None, known.ts
+            counted_from, begun = known.gauge if gauge.since_us == known.gauge.since_us else None, known.ts
             self.sums[known.home.shard].enter(known.gauge, -1)
             if known.slot != slot:
                 self.leave(known.slot)
@@ -229,11 +229,6 @@ class Recorder:
 def holds(gauge: QueueGauge) -> bool:
     """Whether there is something in a queue."""
     return gauge.ready > 0 or gauge.unacked > 0
-
-
-def goes_on(before: Known, gauge: QueueGauge, home: Home) -> bool:
-    """Whether counters go on from the row before: in the same life of a shard, or where a queue took them along."""
-    return gauge.since_us == before.gauge.since_us or home.shard != before.home.shard
 
 
 def difference(now: QueueGauge, before: QueueGauge | None) -> Counts:

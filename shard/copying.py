@@ -1,7 +1,7 @@
 """The copy of a queue on its way to another shard: one file, in the old home's directory, gone when the move is over.
 
-    head      size (4), then msgpack: [queue id, epoch, positions, deliveries, totals, had consumers, consumed, stop,
-              left]
+    head      size (4), then msgpack: [queue id, epoch, positions, deliveries, totals, counted since, had consumers,
+              consumed, stop, left]
     piece     sequence of the first message (8), count (4), again (1), expiry (8), octets of expiries (4), of rows (4),
               of contents (8); then these three: 8 octets a message or none, rows and contents of a batch
     end       a piece of no messages
@@ -38,8 +38,8 @@ Chunk = list[Any]
 class Facts(NamedTuple):
     """What goes with the messages of a queue. `positions` as of `Queue.positions`; `deliveries` are how often messages
     came back, by sequence; `totals` published, delivered, acked, redelivered, dropped; octets of those
-    published and delivered. `stop` is a `shard.saturation.Stop` while it holds its producers, some of whom may have
-    `left` it behind.
+    published and delivered; all since `counted_since`. `stop` is a `shard.saturation.Stop` while it holds its
+    producers, some of whom may have `left` it behind.
     """
 
     queue_id: int
@@ -47,6 +47,7 @@ class Facts(NamedTuple):
     positions: list[tuple[int, int, int, int]]
     deliveries: list[tuple[int, int]]
     totals: tuple[int, int, int, int, int, int, int]
+    counted_since: int
     had_consumers: bool
     consumed: bool
     stop: tuple[int, int, int] | None
@@ -70,8 +71,8 @@ def facts_of(queue: QueueState, epoch: int) -> Facts:
         contents.published_bytes, contents.delivered_bytes,
     )  # fmt: skip
     return Facts(
-        queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.had_consumers, queue.consumed,
-        queue.saturation.stop(), queue.left,
+        queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.counted_since,
+        queue.had_consumers, queue.consumed, queue.saturation.stop(), queue.left,
     )  # fmt: skip
 
 

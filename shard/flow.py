@@ -66,7 +66,7 @@ class Flow:
 
     def take_over(self, queue: QueueState, now: int) -> None:
         """A queue lives here from now on, in the slot that it has in the gauges. If it is stopped it stays so."""
-        self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, now)
+        self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, queue.counted_since)
         queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
         stop = queue.saturation.stop()
         if stop is not None:

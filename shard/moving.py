@@ -292,6 +292,7 @@ class Moving:
             contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
             contents.published_bytes, contents.delivered_bytes,
         ) = facts.totals  # fmt: skip
+        queue.counted_since = facts.counted_since
         queue.had_consumers, queue.consumed, queue.left = facts.had_consumers, facts.consumed, facts.left
         queue.saturation.govern(queue.limits.marks, self.core.now)
         if facts.stop is not None:

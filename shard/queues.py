@@ -34,21 +34,23 @@ class QueueState:
 
     `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue, and `deleters` are
     those who wait for its answer; `bereft` are consumers that are still to be told that the queue has gone; `used` is
-    when anybody last used it, in microseconds since 1970. What is beyond its `window`, messages and octets, is not to
-    be in memory; `kept_weight` is what was left there when that was last seen to. `consumed`: somebody has taken
-    something from it, or wanted to. A stranger `drops` what is beyond the limit of strangers until it is well below.
-    `unburied` messages died in it and find no room where they are to go; if these are many it `keeps_back` others.
-    `left`: it is saturated, and publishes to several queues go on without its room. It `yields` if it is to let
-    a deadlock go: it stops nobody until it is down to its resume marks. While it is `frozen` nothing of it is
-    delivered, expires or is dropped: it moves, or its home does not know yet what is in hand. `burying` counts graves
-    of its dead that are not safe yet. It `rejects` publishes beyond its limit if that is to be so.
+    when anybody last used it, in microseconds since 1970, `counted_since` when its totals began. What is beyond its
+    `window`, messages and octets, is not to be in memory; `kept_weight` is what was left there when that was last seen
+    to. `consumed`: somebody has taken something from it, or wanted to. A stranger `drops` what is beyond the limit of
+    strangers until it is well below. `unburied` messages died in it and find no room where they are to go; if these are
+    many it `keeps_back` others. `left`: it is saturated, and publishes to several queues go on without its room. It
+    `yields` if it is to let a deadlock go: it stops nobody until it is down to its resume marks. While it is `frozen`
+    nothing of it is delivered, expires or is dropped: it moves, or its home does not know yet what is in hand.
+    `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if that is to be
+    so.
     """
 
     __slots__ = (
-        "auto_delete", "bereft", "burying", "consumed", "contents", "deleters", "drops", "exclusive_consumer",
-        "features", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back", "kept_weight", "last_values",
-        "leases", "left", "limits", "name", "owner", "rejects", "reserved", "reserved_bytes", "ring", "saturation",
-        "slot", "told_drops", "unburied", "unburied_bytes", "used", "vhost", "weighed", "window", "yields",
+        "auto_delete", "bereft", "burying", "consumed", "contents", "counted_since", "deleters", "drops",
+        "exclusive_consumer", "features", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
+        "kept_weight", "last_values", "leases", "left", "limits", "name", "owner", "rejects", "reserved",
+        "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied", "unburied_bytes", "used", "vhost",
+        "weighed", "window", "yields",
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
@@ -70,6 +72,7 @@ class QueueState:
         self.ring = Ring(features.single_active_consumer)
         self.saturation = Saturation(limits.marks, now)
         self.exclusive_consumer: Consumer | None = None
+        self.counted_since = now
         self.had_consumers = False
         self.consumed = False
         self.drops = self.told_drops = False

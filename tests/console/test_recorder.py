@@ -56,9 +56,10 @@ class Scene:
             "shard", shard, pid=pid, incarnation=incarnation, state=READY, started_us=BEGUN, restarts=incarnation - 1
         )
 
-    def open(self, slot: int, queue: Queue) -> None:
+    def open(self, slot: int, queue: Queue, since: int = 0) -> None:
+        """`since`: when its counters began, if that was not now."""
         self.homes.apply([queue.change()])
-        self.gauges.queue_open(slot, queue.queue_id, queue.vhost, queue.name, self.now)
+        self.gauges.queue_open(slot, queue.queue_id, queue.vhost, queue.name, since or self.now)
 
     def write(self, slot: int, ready: int = 0, published: int = 0, delivered: int = 0) -> None:
         self.gauges.queue_write(
@@ -193,18 +194,31 @@ def test_a_later_life_of_the_shard_counts_from_0(scene: Scene) -> None:
 
 @pytest.mark.parametrize("to", [SHARDS, SHARDS + 1, SHARDS + 9])
 def test_what_a_queue_brought_from_another_shard_is_not_published_again(scene: Scene, to: int) -> None:
+    begun = scene.now
     scene.open(SHARDS + 1, declared(7, shard=0))
     scene.write(SHARDS + 1, ready=5, published=5)
     scene.depths()
     scene.now += 1
     if to != SHARDS + 1:
         scene.gauges.queue_close(SHARDS + 1)
-    scene.open(to, declared(7, shard=1))
+    scene.open(to, declared(7, shard=1), begun)
     scene.write(to, ready=6, published=7)
     rows = scene.depths()
     assert [(row["shard"], row["n_published"], row["ready"], row["interval_ms"]) for row in rows] == [(1, 2, 6, 1000)]
     shards = [row for table, row in scene.look() if table is SHARD]
     assert [(row["queues"], row["ready"]) for row in shards] == [(0, 0), (1, 6)]
+
+
+@pytest.mark.parametrize("to", [SHARDS, SHARDS + 9])
+def test_a_queue_that_was_elsewhere_between_two_looks_is_counted_once(scene: Scene, to: int) -> None:
+    begun = scene.now
+    scene.open(SHARDS, declared(7))
+    scene.write(SHARDS, ready=5, published=5)
+    scene.depths()
+    scene.gauges.queue_close(SHARDS)
+    scene.open(to, declared(7), begun)
+    scene.write(to, ready=6, published=7)
+    assert [(row["shard"], row["n_published"], row["ready"]) for row in scene.depths()] == [(0, 2, 6)]
 
 
 def test_a_later_recorder_counts_from_where_it_is(scene: Scene) -> None:

@@ -57,6 +57,21 @@ def test_persistent_messages_are_in_the_store_of_the_new_home_only(node: Node) -
         assert drain(client, QUEUE) == [b"4"]
 
 
+def test_counters_go_on_and_say_so(node: Node) -> None:
+    """Who reads the gauges knows by `since_us`, wherever the queue has been meanwhile; the next life counts anew."""
+    client = opened(node)
+    publish(client, QUEUE, b"1", b"2", delivery_mode=2)
+    before = node.gauges.queue_read(node.queue(QUEUE).slot)
+    for _ in range(2):
+        pass_ms(node, 10)
+        moved(node)
+        gauge = node.gauges.queue_read(node.queue(QUEUE).slot)
+        assert before and gauge and (gauge.since_us, gauge.published) == (before.since_us, 2)
+    die(node, 0)
+    gauge = node.gauges.queue_read(node.queue(QUEUE).slot)
+    assert before and gauge and gauge.since_us > before.since_us and gauge.published == 0
+
+
 def test_redelivered_is_who_was_delivered(node: Node) -> None:
     client = opened(node)
     publish(client, QUEUE, b"1", b"2", b"3", delivery_mode=2)
