@@ -409,9 +409,9 @@ class ShardLink:
             self.ask(operation, reply)
         holders = self.hold(held)
         self.closed.append(self.leave(version))
-        self.turn.operations += asked
         for sent in unsafe:
             self.bring_again(sent)
+        self.turn.operations += asked  # a channel that has asked publishes no more before it is answered
         for group in {group for _, _, group, _ in holders} - living:
             self.tell(bus.GONE, group)
         self.latest = latest

@@ -567,3 +567,25 @@ def test_a_dead_letter_is_kept_until_the_other_shard_has_flushed_it(node: Node) 
     commits.flushed()
     node.settle()
     assert source.core.journal.octets == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "answer", "left"),
+    [
+        ("basic.get", {"no_ack": True}, "basic.get-ok", 0),
+        ("queue.purge", {}, "queue.purge-ok", 0),
+        ("queue.delete", {"if_empty": True}, "channel.close", 1),
+    ],
+)
+def test_what_was_asked_after_a_publish_is_so_in_the_next_life_too(
+    node: Node, name: str, arguments: dict[str, object], answer: str, left: int
+) -> None:
+    node.declare("q", durable=True)
+    client = open_channel(node)
+    publish(client, b"published")
+    client.send(name, 1, queue="q", **arguments)
+    client.read()
+    node.finish(0)  # both are on their way
+    die(node)
+    assert client.take(answer, 1)
+    assert ready(node) == (left, 0)
