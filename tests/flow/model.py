@@ -226,10 +226,15 @@ class Flow(AtRest):
         self.all_was_seen()
 
     def give_up_commits(self) -> None:
-        """A commit to a full queue waits for ever if acks of what that holds are of a later one."""
-        for session in self.transactional():
-            if session.committing:
+        """A commit to a full queue waits for ever if acks of what that holds are of a later one.
+
+        Its client says so, or leaves where nobody reads what it says.
+        """
+        for session in [session for session in self.transactional() if session.committing]:
+            if session.client.client.connection.reads:
                 self.close_session(session)
+            elif session.client in self.people:
+                self.drop(session.client)
 
     def acked(self, session: Session, tags: list[int]) -> None:
         for tag in tags:
