@@ -15,6 +15,7 @@ from load.target import Target
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 METHOD_FRAME: Final = 1
+HEARTBEAT_FRAME: Final = 8
 FRAME_END: Final = b"\xce"
 FRAME_OVERHEAD: Final = 8
 MEBIBYTE: Final = 1024 * 1024
@@ -130,12 +131,14 @@ class Wire:
         return self._received
 
     def _expect(self, method: Method) -> bytes:
-        """Arguments of the next method frame, which has to be `method`. Heartbeats do not come this early."""
-        head = self._take(FRAME_OVERHEAD - 1)
-        kind, _channel, size = struct.unpack("!BHI", head)
-        if head[:4] == b"AMQP" or size > MEBIBYTE:
-            raise Refused(f"not AMQP 0-9-1: {head!r}")
-        payload = self._take(size + 1)
+        """Arguments of the next frame that is no heartbeat, which has to be this method."""
+        kind, payload = HEARTBEAT_FRAME, b""
+        while kind == HEARTBEAT_FRAME:
+            head = self._take(FRAME_OVERHEAD - 1)
+            kind, _channel, size = struct.unpack("!BHI", head)
+            if head[:4] == b"AMQP" or size > MEBIBYTE:
+                raise Refused(f"not AMQP 0-9-1: {head!r}")
+            payload = self._take(size + 1)
         if kind != METHOD_FRAME or struct.unpack_from("!HH", payload) != method:
             raise Refused(f"wanted method {method}, got frame of type {kind}: {payload[:120]!r}")
         return payload[4:-1]

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import select
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from load.target import Target
 from load.wire import Refused, Wire
+from tests.broker import Broker
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.broker
 
@@ -17,6 +21,13 @@ def test_opens_and_closes(url: str) -> None:
     for wire in wires:
         wire.close()
         assert wire.socket.fileno() == -1
+
+
+def test_heartbeats_are_no_answers(tmp_path: Path) -> None:
+    with Broker(tmp_path, "amqp.heartbeat=1") as broker:
+        wire = Wire(Target(broker.address.host, broker.address.port))
+        assert select.select([wire.socket], [], [], PATIENCE)[0]
+        wire.close()
 
 
 @pytest.mark.parametrize("wrong", [{"password": "no"}, {"vhost": "nowhere"}])
