@@ -323,6 +323,14 @@ class Inlet:
             span.settle_one()
 
 
+def share_of(left: int, most: int, acceptors: int) -> int:
+    """One acceptor's share of what is left. What others have under way is not in the depth that it was computed from:
+    together several have no more than `most` under way.
+    """
+    share = max(left // acceptors, 1 if left > 0 else 0)
+    return share if acceptors == 1 else min(share, max(most // acceptors, 1))
+
+
 def calm_below(stop: int, overshoot: int, acceptors: int) -> tuple[int, int]:
     """A depth, and what one acceptor may at least have under way while the queue is no deeper, by one stop mark."""
     if not stop:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from acceptor.inlet import UNLIMITED, Gate, Inlet
+from acceptor.inlet import UNLIMITED, Gate, Inlet, share_of
 from acceptor.parked import ParkedRun
 from acceptor.pools import itself
 from acceptor.sessions import note
@@ -41,17 +41,11 @@ class Lane(NamedTuple):
         count = octets = UNLIMITED
         if stops:
             left = min(stops) + self.reserve - depth
-            count = _share(left, overshoot_of(min(stops)), acceptors) - inlet.in_flight
+            count = share_of(left, overshoot_of(min(stops)), acceptors) - inlet.in_flight
         if marks.stop_bytes:
             left = marks.stop_bytes + marks.overshoot_bytes + marks.reserve_bytes - depth_bytes
-            octets = _share(left, marks.overshoot_bytes, acceptors) - inlet.in_flight_bytes
+            octets = share_of(left, marks.overshoot_bytes, acceptors) - inlet.in_flight_bytes
         return max(count, 0), max(octets, 0)
-
-
-def _share(left: int, overshoot: int, acceptors: int) -> int:
-    """Of what is left. What others have under way is not in the depth: together it is no more than the overshoot."""
-    share = max(left // acceptors, 1 if left > 0 else 0)
-    return share if acceptors == 1 else min(share, max(overshoot // acceptors, 1))
 
 
 def lane_of(features: QueueFeatures) -> Lane | None:

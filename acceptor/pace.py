@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from acceptor.inlet import share_of
 from penstock.features import QueueFeatures
 from penstock.pacing import Pacing
 from penstock.watermarks import overshoot_of
@@ -32,11 +33,7 @@ class Pace:
     def left(self, inlet: Inlet) -> int:
         """How many messages this acceptor may send now, by its share of what the queue lacks."""
         target = self.pacing.target
-        lacks = target - inlet.depth()[0]
-        share = max(lacks // inlet.acceptors, 1 if lacks > 0 else 0)
-        if inlet.acceptors > 1:
-            # As at marks (`Inlet.room`): what the others have under way is not in the depth.
-            share = min(share, max(2 * overshoot_of(target) // inlet.acceptors, 1))
+        share = share_of(target - inlet.depth()[0], 2 * overshoot_of(target), inlet.acceptors)
         if share and 0 < inlet.weight < inlet.most_weight:
             share = inlet.part_of(share)
         left = share - inlet.in_flight
