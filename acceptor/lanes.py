@@ -40,11 +40,11 @@ class Lane(NamedTuple):
         stops += [inlet.pace.pacing.target] if inlet.pace is not None else []
         count = octets = UNLIMITED
         if stops:
-            left = min(stops) + self.reserve - depth
-            count = share_of(left, overshoot_of(min(stops)), acceptors) - inlet.in_flight
+            left, most = min(stops) + self.reserve - depth, overshoot_of(min(stops)) + self.reserve
+            count = share_of(left, most, acceptors) - inlet.in_flight
         if marks.stop_bytes:
-            left = marks.stop_bytes + marks.overshoot_bytes + marks.reserve_bytes - depth_bytes
-            octets = share_of(left, marks.overshoot_bytes, acceptors) - inlet.in_flight_bytes
+            most = marks.overshoot_bytes + marks.reserve_bytes
+            octets = share_of(marks.stop_bytes + most - depth_bytes, most, acceptors) - inlet.in_flight_bytes
         return max(count, 0), max(octets, 0)
 
 

@@ -70,12 +70,21 @@ def test_what_another_acceptor_has_under_way_is_bounded(mark: dict[str, int]) ->
         fill_beside(node, queue, late, client)
         state = node.state("q")
         marks = state.limits.marks
-        over, over_bytes = marks.overshoot_bound(2)
         if mark:
-            most = marks.stop_bytes + marks.reserve_bytes + over_bytes + 2 * 1024
+            most = marks.stop_bytes + 2 * (marks.overshoot_bytes + marks.reserve_bytes + 1024)
             assert marks.stop_bytes < state.depth_bytes <= most
         else:
-            assert marks.stop_count < state.depth <= marks.stop_count + 100 + over
+            assert marks.stop_count < state.depth <= marks.stop_count + 2 * (marks.overshoot_count + 100)
+
+
+def test_a_full_queue_takes_the_share_of_a_lane_at_once() -> None:
+    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
+        declare(node, lane_priority=5, lane_reserve=40)
+        client = open_channel(node)
+        publish(client, *[b"data"] * 40)
+        before = node.state("q").depth
+        publish(client, *[b"high"] * 40, priority=7)
+        assert node.state("q").depth == before + (STOP + 1 + 40 - before) // 2
 
 
 def test_a_run_is_cut_where_priorities_change(node: Node) -> None:
