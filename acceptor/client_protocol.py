@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # One read at most; a partial frame of at most the largest frame_max may stand before it.
 READ_OCTETS = 256 * 1024
+# Of one that sends large bodies and is not held: they are copied once more only, and few of them would make a turn.
+LARGE_READ_OCTETS = 512 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
 WRITE_HIGH_OCTETS = 1024 * 1024
 # getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
@@ -31,6 +33,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.rest = b""
         self.stalled = False
         self.dripping = 0
+        self.read_octets = READ_OCTETS
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -42,12 +45,10 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.acceptor.protocols[self.connection] = self
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        size = len(self.rest)
-        buffer = memoryview(self.acceptor.buffer)
-        buffer[:size] = self.rest
-        if self.dripping:
-            return buffer[size : size + self.dripping]
-        return buffer[size : size + READ_OCTETS]
+        size, buffer = len(self.rest), self.acceptor.buffer_view
+        if size:
+            buffer[:size] = self.rest
+        return buffer[size : size + (self.dripping or self.read_octets)]
 
     def buffer_updated(self, received: int) -> None:
         if self.dripping:
@@ -64,6 +65,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.stall(bytes(buffer[:end]))
             return
         used = connection.receive(buffer, end)
+        self.read_octets = LARGE_READ_OCTETS if connection.reads_large() else READ_OCTETS
         self.rest = bytes(memoryview(buffer)[used:end]) if used < end else b""
         acceptor.schedule_finish()
 

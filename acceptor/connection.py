@@ -119,6 +119,10 @@ class Connection:
             self.core.throttle.look_for_acks(self)
         return used
 
+    def reads_large(self) -> bool:
+        """Whether what it publishes are large bodies, and none of them waits."""
+        return self.scanner.large and not self.parked_octets
+
     def refuse_protocol(self, octets: bytes) -> None:
         log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))
         self.stay.ends(self, "no AMQP 0-9-1 client")

@@ -177,10 +177,7 @@ class AcceptorCore:
 
     def waits(self) -> bool:
         """Whether settlements wait for something else to say, or for `now` to be a little later."""
-        return any(link.waits(self.now) for link in self.links)
-
-    def published(self, count: int) -> None:
-        self.published_total += count
+        return any(link.settle_operation is not None and link.waits(self.now) for link in self.links)
 
     def may_overtake(self, channel: Channel, method: MethodSpec) -> bool:
         """A close overtakes parked publishes as long as they can be kept: it must not lose them."""
@@ -340,8 +337,9 @@ class AcceptorCore:
                 self.write_confirms(channel)
         turns = []
         for link in self.links:
-            while (frames := link.close_turn(self.topology.version, self.now)) is not None:
-                turns.append((link.index, frames))
+            if link.turn.operations or link.closed or link.greets:
+                while (frames := link.close_turn(self.topology.version, self.now)) is not None:
+                    turns.append((link.index, frames))
         return turns
 
     def clock(self) -> float:

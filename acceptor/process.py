@@ -16,7 +16,7 @@ import uvloop
 import zmq
 
 from acceptor import told
-from acceptor.client_protocol import READ_OCTETS, ClientProtocol
+from acceptor.client_protocol import LARGE_READ_OCTETS, ClientProtocol
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from acceptor.hang_ups import HangUps
@@ -77,7 +77,8 @@ class Acceptor:
         self.stalled: list[ClientProtocol] = []
         self.finishing = False
         self.later: asyncio.TimerHandle | None = None
-        self.buffer = bytearray(READ_OCTETS + node.settings.amqp.frame_max + 64)
+        self.buffer = bytearray(LARGE_READ_OCTETS + node.settings.amqp.frame_max + 64)
+        self.buffer_view = memoryview(self.buffer)
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"acceptor.{index}.{incarnation}"
         self.shards = ShardDialers(self.turn_sockets, node, identity.encode())
@@ -208,7 +209,7 @@ class Acceptor:
         dirty, self.core.dirty = self.core.dirty, {}
         for connection in dirty:
             self.flush(connection)
-        if not self.metering:
+        if self.core.gates.metered.closed and not self.metering:
             self.meter_later()
 
     def meter_later(self) -> None:

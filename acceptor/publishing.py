@@ -112,7 +112,9 @@ def forward(channel: Channel, run: ParkedRun, most: int) -> int:
 
 
 def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> None:
-    gates = route.gates_for(channel.connection.id)
+    gates: Sequence[Gate] = route.gates
+    if route.barriers or route.fan is not None:
+        gates = route.gates_for(channel.connection.id)
     if not gates:
         unroutable(channel, run)
         return
@@ -172,7 +174,7 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
         target.link.publish(target.queues, run.batch, run.first, count, span, returns, target.slots)
         for inlet in target.inlets:
             target.link.enter(inlet, count, octets)
-    channel.core.published(count)
+    channel.core.published_total += count
     run.advance(count)
 
 

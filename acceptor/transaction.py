@@ -197,7 +197,7 @@ class Committing:
                 self.commit(target.link).add(target.queues, run.batch, run.first, run.count)
                 for inlet in target.inlets:
                     target.link.enter(inlet, run.count, octets)
-            core.published(run.count)
+            core.published_total += run.count
         for link, settlements in zip(core.links, self.settlements[:-1], strict=True):
             if settlements:
                 self.commit(link)

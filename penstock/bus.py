@@ -157,6 +157,10 @@ def loan_of(part: Any) -> Loan | None:
     return owner if isinstance(owner, Loan) else None
 
 
+# Of the heads of turns: it keeps its buffer. Turns are made by loops only, others pack in threads too.
+_heads = msgpack.Packer(unicode_errors="surrogateescape", default=_pack_decimal)
+
+
 class Turn:
     """A turn in the making: operations and the parts that they point into.
 
@@ -210,7 +214,7 @@ class Turn:
             else:
                 places.append(None)
                 apart.append(part)
-        return [pack([turn, version, heard, self.operations, places, large]), *apart]
+        return [_heads.pack([turn, version, heard, self.operations, places, large]), *apart]
 
 
 def batch_at(parts: Sequence[Any], part: int) -> Batch:

@@ -99,15 +99,19 @@ class TurnConnection(asyncio.BufferedProtocol):
         if not known and self._receiver.peer is not None:
             self._on_open(self)
         for frames in messages:
-            self._attempt(self._sockets.read_turn, self._receiver.peer or b"", frames, self._on_turn)
+            try:
+                self._sockets.read_turn(self._receiver.peer or b"", frames, self._on_turn)
+            except Exception as error:
+                self._failed(error)
         if messages:
-            self._attempt(self._sockets.on_drained)
+            try:
+                self._sockets.on_drained()
+            except Exception as error:
+                self._failed(error)
 
-    def _attempt(self, step: Callable[..., None], *arguments: Any) -> None:
-        try:
-            step(*arguments)
-        except Exception as error:  # or the loop would close the connection for it
-            self._sockets.loop.call_exception_handler({"message": "a turn failed", "exception": error})
+    def _failed(self, error: Exception) -> None:
+        """Raised on, it would have the loop close the connection."""
+        self._sockets.loop.call_exception_handler({"message": "a turn failed", "exception": error})
 
     def eof_received(self) -> bool:
         return False

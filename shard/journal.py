@@ -35,10 +35,6 @@ class Gathered:
     held: Records = field(default_factory=dict)
     links: Records = field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        segments = self.added or self.marked or self.removed
-        return bool(segments or self.leases or self.counts or self.held or self.links)
-
 
 @dataclass(slots=True)
 class Segments:
@@ -81,7 +77,8 @@ class Journal:
         self._gathered = Gathered()
 
     def __bool__(self) -> bool:
-        return bool(self._gathered)
+        now = self._gathered
+        return bool(now.added or now.marked or now.removed or now.leases or now.counts or now.held or now.links)
 
     # Of queues (shard/queue_cy.py)
 

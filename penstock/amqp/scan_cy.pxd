@@ -64,6 +64,7 @@ cdef class Scanner:
     cdef public int64_t max_body
     cdef object arena
     cdef public bint failed
+    cdef readonly bint large
     cdef dict assemblies
     cdef Assembly streaming
     cdef int64_t frame_left

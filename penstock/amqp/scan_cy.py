@@ -145,7 +145,7 @@ class Assembly:
 class Scanner:
     """The scanner of one connection. `frame_max` counts the 8 octets round a payload; `max_body` is in octets.
 
-    `arena` has blocks for large bodies (`penstock.arena`), None if there is none.
+    `arena` has blocks for large bodies (`penstock.arena`), None if there is none. The last scan met some if `large`.
     """
 
     def __init__(self, frame_max: int, max_body: int, arena: Any = None) -> None:
@@ -153,6 +153,7 @@ class Scanner:
         self.max_body = max_body
         self.arena = arena
         self.failed = False
+        self.large = False
         self.assemblies: dict[int, Assembly] = {}
         self.streaming: Any = None
         self.frame_left = 0
@@ -164,6 +165,7 @@ class Scanner:
         """Take the octets from `start` to `end`, append what they say to `events`, return where the rest begins."""
         p = address(data)
         pos = start
+        self.large = False
         self.events = events
         self.run = None
         self.settling = None
@@ -274,8 +276,10 @@ class Scanner:
         if flags < 0:
             return 0
         builder = run.builder
-        if body_size >= C_LARGE and self.arena is not None:
-            self.use_arena(run, size + body_size)
+        if body_size >= C_LARGE:
+            self.large = True
+            if self.arena is not None:
+                self.use_arena(run, size + body_size)
         builder.append(address_of_bytes(run.address), len(run.address), p, pos + 7, size, body, body_size, flags)
         return after
 
@@ -372,6 +376,7 @@ class Scanner:
         assembly = self.streaming
         size = min(self.frame_left, end - pos)
         if size:
+            self.large |= size >= C_LARGE
             if not assembly.discards:
                 builder = assembly.run.builder
                 builder.write(p, pos, size)
