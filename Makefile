@@ -32,8 +32,8 @@ lint: setup                                        ## style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-check: lint                                        ## lint, and the tests that start no broker: under a minute
-	$(BIN)/pytest -q -n auto --dist loadgroup -m 'not broker and not slow and not spark' $(ARGS)
+check: lint                                        ## lint, and the quick tests: about a minute
+	$(BIN)/pytest -q -n auto --dist loadgroup -m 'not broker and not long and not slow and not spark' --hypothesis-profile=quick $(ARGS)
 
 demo: setup                                        ## flow control to look at, in the terminal and as a plot
 	$(BIN)/python -m load.demo $(ARGS)

@@ -26,8 +26,10 @@ Names = Callable[[str], str]
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # How long an example takes says how busy the machine is.
-# A test run says what a change did: the same cases every time. `make search` draws others each time.
+# A test run says what a change did: the same cases every time. `make check` takes few of them,
+# `make search` draws others each time.
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("same")
 

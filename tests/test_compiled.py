@@ -19,6 +19,8 @@ from setuptools import Extension  # type: ignore[import-untyped]
 
 from tests.twins import ROOT, load_compiled
 
+pytestmark = pytest.mark.long
+
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for package in ("penstock", "router", "shard", "acceptor")

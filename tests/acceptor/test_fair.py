@@ -13,6 +13,8 @@ from penstock.passwords import hashed
 from tests.joined import Client, Node, open_channel
 from tests.outcomes import jain
 
+pytestmark = pytest.mark.long
+
 STOP, RESUME = 1024, 512
 FILLER = 255
 """Who has filled the queue before the others came."""

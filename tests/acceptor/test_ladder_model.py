@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -14,6 +15,8 @@ from acceptor.escalation import Climb
 from penstock.ladder import CLOSE_CHANNEL, Ladder
 from tests.frames import Event
 from tests.joined import Client, Node
+
+pytestmark = pytest.mark.long
 
 MARKS = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 LADDERS = (

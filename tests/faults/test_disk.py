@@ -15,6 +15,8 @@ import pytest
 
 from tests.faults.disk import CUT_OFF, RANGE, Calls, Disk, after_cut
 
+pytestmark = pytest.mark.long
+
 PLAIN = """
 import os, sys
 fd = os.open(sys.argv[1] + "/file", os.O_RDWR | os.O_CREAT)

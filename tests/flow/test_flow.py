@@ -11,6 +11,8 @@ from tests.flow.model import Flow
 from tests.flow.router import FlowAndRouter
 from tests.flow.schedule import run
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = settings(
     max_examples=20,
     stateful_step_count=40,

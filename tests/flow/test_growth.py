@@ -13,6 +13,8 @@ import pytest
 from tests.joined import Client, Node
 from tests.raw import JAVA
 
+pytestmark = pytest.mark.long
+
 ROUNDS = 3
 MARKS = {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 2}
 KINDS: tuple[dict[str, Any], ...] = (

@@ -11,6 +11,8 @@ import pytest
 from tests.joined import Node, open_channel
 from tests.shard.steps import drain
 
+pytestmark = pytest.mark.long
+
 QUEUE = "q"
 STEPS = 4000
 

@@ -9,6 +9,8 @@ import pytest
 from tests.broker import Broker
 from tests.load.locusting import held, locust, verdict
 
+pytestmark = pytest.mark.long
+
 ALL_IS_WELL = ["failures", "messages received", "lost", "duplicated", "out of order"]
 
 

@@ -12,6 +12,8 @@ import pytest
 from penstock import __version__
 from penstock.settings import Settings
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

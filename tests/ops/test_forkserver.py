@@ -7,6 +7,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 TEMPLATE = """
 import sys, time
 from pathlib import Path

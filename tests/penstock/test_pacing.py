@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from penstock.pacing import FIRST_TARGET, Pacing
 
+pytestmark = pytest.mark.long
+
 
 class Queue:
     """Producers that always have more, and consumers that take `rate` messages a second, acknowledged `batch` at once.

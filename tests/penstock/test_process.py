@@ -10,9 +10,12 @@ import textwrap
 from pathlib import Path
 
 import psutil
+import pytest
 
 from penstock.process import NAME_MAX, process_name, record_parent
 from tests.waiting import wait_for
+
+pytestmark = pytest.mark.long
 
 ENTER = "import sys; from pathlib import Path; from penstock import process; process.enter(Path({!r}), 'shard', 3)"
 

@@ -17,6 +17,8 @@ from tests.pipeline.day import SINCE, UNTIL, Day
 from tests.pipeline.jobs.test_rebalance_inputs import plain_rebalance_inputs
 from tests.pipeline.tables import same
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -15,6 +15,8 @@ from tests.pipeline import live
 from tests.pipeline.day import Day
 from tests.pipeline.tables import Row
 
+pytestmark = pytest.mark.long
+
 DEPTH = plain("depth")
 
 

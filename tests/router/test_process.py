@@ -25,6 +25,8 @@ from router.topology import Topology
 from tests.router.making import completed
 from tests.waiting import PATIENCE, wait_for
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 MILLISECONDS = int(PATIENCE * 1000)
 BEGIN = """

@@ -20,6 +20,8 @@ from shard.checkpoint import NAME, STRIDE, Checkpoint
 from shard.store import Store
 from tests.faults.disk import Calls, Disk
 
+pytestmark = pytest.mark.long
+
 LIMIT = 1 << 20
 PARTS = 20
 WINDOW = 40

@@ -10,6 +10,8 @@ from shard.paging import HEAD, PIECE
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish, recount
 
+pytestmark = pytest.mark.long
+
 SIZE = 1000
 COUNT = 3000
 WINDOW = 50

@@ -17,6 +17,8 @@ from ops.rebalance.planner import FEW_MOVES
 from ops.rebalance.rows import QueueRow
 from tests.ops.rebalance.synthetic import RULES, VHOST, moved, one_hot, row, world, worlds
 
+pytestmark = pytest.mark.long
+
 NOW = 1_800_000_000.0
 unhurried = settings(suppress_health_check=[HealthCheck.too_slow])  # how long it takes says how busy the machine is
 

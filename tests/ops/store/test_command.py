@@ -16,6 +16,8 @@ from tests.ops.store.making import fill
 from tests.outcomes import Confirms, wait_get
 from tests.raw import Channel, Client
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
