@@ -176,8 +176,8 @@ class AcceptorCore:
                 self.links[shard].hurries = True
 
     def waits(self) -> bool:
-        """Whether settlements wait for something else to say, or for `now` to be a little later."""
-        return any(link.settle_operation is not None and link.waits(self.now) for link in self.links)
+        """Whether a turn waits for something else to say, or for `now` to be a little later."""
+        return any(link.turn.operations and link.waits(self.now) for link in self.links)
 
     def may_overtake(self, channel: Channel, method: MethodSpec) -> bool:
         """A close overtakes parked publishes as long as they can be kept: it must not lose them."""

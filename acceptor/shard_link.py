@@ -31,6 +31,8 @@ AGE = 11
 PASSING_SHARE = 4
 # A queue that holds more octets than this does not only pass on what it gets.
 SHALLOW = 4 * 1024 * 1024
+# So many octets of large contents are enough for a turn.
+RIDING = 1024 * 1024
 
 # The answer to what was asked of a shard that was removed.
 GONE_FOR_GOOD = [404, "its queue is gone"]
@@ -44,8 +46,8 @@ class ShardLink:
     A new life of the shard is first sent a hello (`greets` until then, `awaits` until that is answered); then it is
     `up`. Before that operations wait in the turn; while it is `absent` there is no such shard. `closed` turns are to be
     sent before the one being written. `heard` is the last report, of any life; `told` the flow epoch whose stop all who
-    wait have been told of. `spared` are of the octets in flight, or in the turn, those that do not count against the
-    bound.
+    wait have been told of; `left_at` when a turn left last. `spared` are of the octets in flight, or in the turn, those
+    that do not count against the bound.
     """
 
     opens_with_time = False
@@ -64,6 +66,7 @@ class ShardLink:
         self.heard = 0
         self.counts = False
         self.told = -1
+        self.left_at = 0.0
         self.in_flight = 0
         self.in_flight_octets = 0
         self.spared = 0
@@ -211,12 +214,25 @@ class ShardLink:
         return self.next.settlements
 
     def waits(self, now: float) -> bool:
-        """Whether the turn brings settlements only, and these have time."""
+        """Whether the turn brings nothing that has no time."""
+        if self.hurries:
+            return False
+        if self.next.publishes:
+            return self.rides(now)
+        settles_only = self.settle_operation is not None and len(self.turn.operations) == 1
+        return settles_only and now - self.settling_since < SETTLING_SECONDS
+
+    def rides(self, now: float) -> bool:
+        """Whether the turn brings mostly large contents that pass, and the one before it is not answered yet: until then
+        more may come along.
+        """
+        plain = len(self.next.publishes) + (self.settle_operation is not None) + (self.windows is not None)
         return (
-            self.settle_operation is not None
-            and len(self.turn.operations) == 1
-            and not self.hurries
-            and now - self.settling_since < SETTLING_SECONDS
+            bool(self.sent)
+            and 2 * self.next.spared > self.next.octets
+            and self.next.octets < RIDING
+            and len(self.turn.operations) == plain
+            and now - self.left_at < SETTLING_SECONDS
         )
 
     def open_window(self, consumer: int, octets: int) -> None:
@@ -255,6 +271,7 @@ class ShardLink:
             return self.closed.popleft()
         if not self.up or not self.turn or self.waits(now):
             return None
+        self.left_at = now
         return self.leave(version)
 
     def cut(self, version: int) -> None:

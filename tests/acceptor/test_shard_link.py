@@ -1,4 +1,5 @@
-"""What counts as in flight to a shard: large contents that are lent to it, and will soon be gone, count less."""
+"""What is in flight to a shard: large contents that are lent to it, and will soon be gone, count less, and wait for each
+other."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.shard_link import PASSING_SHARE, SHALLOW, ShardLink
+from acceptor.settling import SETTLING_SECONDS
+from acceptor.shard_link import PASSING_SHARE, RIDING, SHALLOW, ShardLink
 from acceptor.unacked_cy import Settlements, UnackedTags
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
 from penstock.arena import BLOCK_OCTETS, Arena
@@ -133,3 +135,49 @@ def test_a_turn_with_two_holds_keeps_what_both_give_back(node: Node) -> None:
         link.hold(held)
     returned = link.next.returned
     assert returned is not None and len(returned) == 2
+
+
+def leaving(node: Node) -> int:
+    """How many turns the acceptor's loop would send now."""
+    return len(node.core(0).finish_turn())
+
+
+def test_large_contents_ride_until_those_before_are_taken_in(node: Node) -> None:
+    client, link = lender(node), link_of(node)
+    publish(client, LARGE, 2)
+    assert leaving(node) == 1
+    publish(client, LARGE, 2)
+    assert leaving(node) == 0
+    assert node.core(0).waits()
+    publish(client, LARGE, 1)
+    node.core(0).receive(0, link.number, [], [])
+    assert leaving(node) == 1
+    assert link.in_flight == 3
+
+
+def test_they_ride_for_a_moment_only(node: Node) -> None:
+    """The shard may answer late: it makes safe first what it took in."""
+    client = lender(node)
+    publish(client, LARGE, 1)
+    assert leaving(node) == 1
+    publish(client, LARGE, 1)
+    assert leaving(node) == 0
+    node.core(0).now += SETTLING_SECONDS
+    assert leaving(node) == 1
+
+
+@pytest.mark.parametrize("then", ["small", "many", "asks", "deep"])
+def test_what_has_no_time_does_not_ride(node: Node, then: str) -> None:
+    client = lender(node)
+    if then == "deep":
+        fill(node, SHALLOW + 1)
+    publish(client, LARGE, 1)
+    assert leaving(node) == 1
+    if then == "small":
+        publish(client, SMALL, 1)
+    else:
+        publish(client, LARGE, RIDING // LARGE if then == "many" else 1)
+    if then == "asks":
+        client.send("basic.get", 1, queue="q")
+        client.read()
+    assert leaving(node) == 1
