@@ -223,8 +223,8 @@ class ShardLink:
         return settles_only and now - self.settling_since < SETTLING_SECONDS
 
     def rides(self, now: float) -> bool:
-        """Whether the turn brings mostly large contents that pass, and the one before it is not answered yet: until then
-        more may come along.
+        """Whether the turn brings mostly large contents that pass, and may wait for more of them: until the one before
+        it is answered.
         """
         plain = len(self.next.publishes) + (self.settle_operation is not None) + (self.windows is not None)
         return (

@@ -1,5 +1,5 @@
-"""What is in flight to a shard: large contents that are lent to it, and will soon be gone, count less, and wait for each
-other."""
+"""What is in flight to a shard: large contents that are lent to it, and will soon be gone, count less, and wait for
+more of them."""
 
 from __future__ import annotations
 
