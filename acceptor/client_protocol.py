@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # One read at most; a partial frame of at most the largest frame_max may stand before it.
 READ_OCTETS = 256 * 1024
-# Of one that sends large bodies and is not held: they are copied once more only, and few of them would make a turn.
+# Where large bodies come and none of them waits: fewer reads and turns bring as much.
 LARGE_READ_OCTETS = 512 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
 WRITE_HIGH_OCTETS = 1024 * 1024
@@ -33,7 +33,6 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.rest = b""
         self.stalled = False
         self.dripping = 0
-        self.read_octets = READ_OCTETS
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -45,10 +44,14 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.acceptor.protocols[self.connection] = self
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        size, buffer = len(self.rest), self.acceptor.buffer_view
-        if size:
-            buffer[:size] = self.rest
-        return buffer[size : size + (self.dripping or self.read_octets)]
+        size, buffer = len(self.rest), self.acceptor.buffer
+        buffer[:size] = self.rest
+        return buffer[size : size + (self.dripping or self.read_octets())]
+
+    def read_octets(self) -> int:
+        """How much is read at once."""
+        large = self.connection is not None and self.connection.reads_large()
+        return LARGE_READ_OCTETS if large else READ_OCTETS
 
     def buffer_updated(self, received: int) -> None:
         if self.dripping:
@@ -56,7 +59,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.transport.pause_reading()
         self.take(self.acceptor.buffer, len(self.rest) + received)
 
-    def take(self, buffer: bytearray, end: int) -> None:
+    def take(self, buffer: memoryview, end: int) -> None:
         """Give the octets to the connection, unless the replica is behind the topology: then they wait."""
         acceptor, connection = self.acceptor, self.connection
         assert connection is not None
@@ -65,8 +68,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.stall(bytes(buffer[:end]))
             return
         used = connection.receive(buffer, end)
-        self.read_octets = LARGE_READ_OCTETS if connection.reads_large() else READ_OCTETS
-        self.rest = bytes(memoryview(buffer)[used:end]) if used < end else b""
+        self.rest = bytes(buffer[used:end])
         acceptor.schedule_finish()
 
     def stall(self, octets: bytes) -> None:
@@ -81,7 +83,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             return
         if self.connection.reads:
             self.transport.resume_reading()
-        octets = bytearray(self.rest)
+        octets = memoryview(bytearray(self.rest))
         self.take(octets, len(octets))
 
     def eof_received(self) -> bool:

@@ -177,7 +177,7 @@ class AcceptorCore:
 
     def waits(self) -> bool:
         """Whether a turn waits for something else to say, or for `now` to be a little later."""
-        return any(link.turn.operations and link.waits(self.now) for link in self.links)
+        return any(not link.absent and link.waits(self.now) for link in self.links)
 
     def may_overtake(self, channel: Channel, method: MethodSpec) -> bool:
         """A close overtakes parked publishes as long as they can be kept: it must not lose them."""
@@ -337,9 +337,8 @@ class AcceptorCore:
                 self.write_confirms(channel)
         turns = []
         for link in self.links:
-            if link.turn.operations or link.closed or link.greets:
-                while (frames := link.close_turn(self.topology.version, self.now)) is not None:
-                    turns.append((link.index, frames))
+            while not link.absent and (frames := link.close_turn(self.topology.version, self.now)) is not None:
+                turns.append((link.index, frames))
         return turns
 
     def clock(self) -> float:

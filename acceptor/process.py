@@ -77,8 +77,7 @@ class Acceptor:
         self.stalled: list[ClientProtocol] = []
         self.finishing = False
         self.later: asyncio.TimerHandle | None = None
-        self.buffer = bytearray(LARGE_READ_OCTETS + node.settings.amqp.frame_max + 64)
-        self.buffer_view = memoryview(self.buffer)
+        self.buffer = memoryview(bytearray(LARGE_READ_OCTETS + node.settings.amqp.frame_max + 64))
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"acceptor.{index}.{incarnation}"
         self.shards = ShardDialers(self.turn_sockets, node, identity.encode())

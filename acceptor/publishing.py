@@ -112,9 +112,7 @@ def forward(channel: Channel, run: ParkedRun, most: int) -> int:
 
 
 def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> None:
-    gates: Sequence[Gate] = route.gates
-    if route.barriers or route.fan is not None:
-        gates = route.gates_for(channel.connection.id)
+    gates = route.gates_for(channel.connection.id)
     if not gates:
         unroutable(channel, run)
         return

@@ -119,7 +119,7 @@ class Route:
         if self.fan is not None:
             left = self.fan.leavers()
             return [*self.barriers_for(connection), *(gate for gate in self.gates if gate not in left)]
-        return [*self.barriers_for(connection), *self.gates]
+        return [*self.barriers_for(connection), *self.gates] if self.barriers else self.gates
 
 
 class Routes:

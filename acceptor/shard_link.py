@@ -143,8 +143,7 @@ class ShardLink:
             return
         if publish.builder is None:
             publish.builder = BatchBuilder()
-        if span is not None or returns is not None:
-            publish.note(publish.count, count, span, returns)
+        publish.note(publish.count, count, span, returns)
         publish.builder.extend(batch, first, count)
         publish.count += count
 

@@ -115,7 +115,7 @@ MESSAGE_WEIGHT = 64
 
 def pack(value: object) -> bytes:
     """One frame of msgpack. Text that came off the wire undecodable keeps its octets."""
-    packed: bytes = msgpack.packb(value, unicode_errors="surrogateescape", default=_pack_decimal)
+    packed: bytes = _packer().pack(value)
     return packed
 
 
@@ -145,6 +145,10 @@ def _pack_decimal(value: object) -> msgpack.ExtType:
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
+def _packer() -> msgpack.Packer:
+    return msgpack.Packer(unicode_errors="surrogateescape", default=_pack_decimal)
+
+
 def _unpack_decimal(code: int, data: bytes) -> Decimal:
     if code != _DECIMAL:
         raise ValueError(f"extension type {code} is none of ours")
@@ -158,7 +162,7 @@ def loan_of(part: Any) -> Loan | None:
 
 
 # Of the heads of turns: it keeps its buffer. Turns are made by loops only, others pack in threads too.
-_heads = msgpack.Packer(unicode_errors="surrogateescape", default=_pack_decimal)
+_heads = _packer()
 
 
 class Turn:

@@ -51,7 +51,7 @@ class Lines:
 
 
 class FewLines:
-    """Lines of which there may be very many: at most `LINES_A_SECOND`; the next one says how many were `left_out`.
+    """Lines of which there may be very many: at most `LINES_A_SECOND`; the next one says how many were left out.
 
     Times are seconds of the caller's clock.
     """
@@ -60,12 +60,12 @@ class FewLines:
         self._log = log
         self._since = 0.0
         self._written = 0
-        self.left_out = 0
+        self._left_out = 0
 
     def info(self, now: float, event: str, **fields: object) -> None:
         self.tell_more(now)
         if self._written >= LINES_A_SECOND:
-            self.left_out += 1
+            self._left_out += 1
             return
         self._written += 1
         self._log.info(event, **fields)
@@ -74,9 +74,9 @@ class FewLines:
         """Say what was left out, once the second is over."""
         if now < self._since + 1.0:
             return
-        if self.left_out:
-            self._log.info("more lines of this kind", count=self.left_out)
-        self._since, self._written, self.left_out = now, 0, 0
+        if self._left_out:
+            self._log.info("more lines of this kind", count=self._left_out)
+        self._since, self._written, self._left_out = now, 0, 0
 
 
 def get_logger(**context: object) -> FilteringBoundLogger:

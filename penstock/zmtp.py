@@ -74,8 +74,6 @@ class Receiver:
         """Where the next octets are to be read."""
         if self._large is not None:
             return memoryview(self._large)[self._filled :]
-        if not self._rest:
-            return self._scratch
         kept = len(self._rest)
         self._scratch[:kept] = self._rest
         return self._scratch[kept:]

@@ -30,8 +30,6 @@ class Carrier:
 
     def begin(self) -> None:
         """Begin what waits."""
-        if not (self.moving.writes or self.moving.reads or self.moving.removals):
-            return
         writes, self.moving.writes = self.moving.writes, []
         reads, self.moving.reads = self.moving.reads, []
         for leaving in writes:

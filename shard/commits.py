@@ -42,7 +42,7 @@ class Commits:
 
     def make_safe(self) -> None:
         """Where nothing is to be written what was taken in is safe, and is reported."""
-        if self._making_safe is None and not self.core.journal:
+        if not self.under_way and not self.core.journal:
             self.are_kept(self._keeping)
             self._keeping = []
             for link in self.core.links.values():
@@ -73,7 +73,7 @@ class Commits:
     def hand_over(self) -> Commit | None:
         """What is to be written now, if anything; nothing while the commit before is under way."""
         journal = self.core.journal
-        if self._making_safe is not None or not journal:
+        if self.under_way or not journal:
             return None
         self._making_safe = []
         self._being_kept, self._keeping = self._keeping, []

@@ -293,13 +293,12 @@ class ShardCore:
         for id in self.alarms.due(now):
             if id in self.queues:
                 self.touch(self.queues[id])
-        if self.flow.lines.left_out:
-            self.flow.lines.tell_more(now / 1e6)
+        self.flow.lines.tell_more(now / 1e6)
         self.burial.budget = SLICE
         self.finish_touched()
         if self.burial.blocked:
             self.burial.look()
-        while self.burial.open and self.burial.budget and self.burial.has_work():
+        while self.burial.budget and self.burial.has_work():
             self.burial.work()
             self.finish_touched()
         if self.events.waiting:
@@ -318,9 +317,9 @@ class ShardCore:
             self.settle_down(queue)
             if queue.contents.dead:
                 self.burial.add(queue, queue.contents.take_dead())
-            if queue.contents.paged and queue.id not in self.stalls.stalled:
+            if queue.id not in self.stalls.stalled:
                 self.paging.look_ahead(queue)
-            if queue.window is not None and queue.exceeds_window():
+            if queue.exceeds_window():
                 self.paging.watch(queue)
             self.weigh(queue, queue.weight)
             self.flow.decide(queue, self.now)
@@ -332,7 +331,7 @@ class ShardCore:
 
     def next_wake(self) -> int:
         """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
-        if self.events.waiting or (self.burial.open and self.burial.has_work()):
+        if self.events.waiting or self.burial.has_work():
             return self.now
         recheck = self.now + RECHECK if self.burial.blocked else NEVER
         alarm = self.alarms.next() if self.recovery is None else self.recovery.deadline

@@ -117,7 +117,7 @@ class Paging:
     def look_ahead(self, queue: QueueState) -> None:
         """Have read what the consumers of a queue will want next."""
         contents = queue.contents
-        if contents.reading or not contents.ready or not queue.ring.consumers:
+        if not contents.paged or contents.reading or not contents.ready or not queue.ring.consumers:
             return
         if self.core.weight > self.resume:
             return  # it would have to go again

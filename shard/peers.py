@@ -118,14 +118,12 @@ class Peers:
     @property
     def held(self) -> int:
         """Octets that are kept until they are safe with others."""
-        return sum(peer.held for peer in self._peers.values()) if self._peers else 0
+        return sum(peer.held for peer in self._peers.values())
 
     def full(self) -> bool:
         return any(peer.held >= HELD_MAX for peer in self._peers.values())
 
     def close_turns(self, version: int) -> list[tuple[int, list[Any]]]:
         """The multiparts to send, each with its shard."""
-        if not self._peers:
-            return []
         turns = ((index, peer.close_turn(version)) for index, peer in self._peers.items())
         return [(index, frames) for index, frames in turns if frames is not None]

@@ -252,6 +252,21 @@ def test_octets_left_behind_are_those_of_the_frame_that_is_not_whole(load: Load)
 
 
 @both_ways
+def test_a_scan_says_whether_it_met_large_bodies(load: Load) -> None:
+    """Whole ones, and pieces of those that come in several reads."""
+    large, small = (bytearray(publish_frames(1, bytes(size), routing_key="q")) for size in (16_384, 16_383))
+    scanner = load(SCAN).Scanner(131072, 2**20)
+    for octets, found in ((small, False), (large, True), (small, False)):
+        assert scanner.scan(octets, 0, len(octets), []) == len(octets)
+        assert scanner.large is found
+    half = bytearray(publish_frames(1, bytes(65_536), routing_key="q"))
+    cut = scanner.scan(half, 0, 40_000, [])
+    assert scanner.large
+    assert scanner.scan(half, cut, len(half), []) == len(half)
+    assert scanner.large
+
+
+@both_ways
 @pytest.mark.parametrize(
     ("sizes", "lent"),
     [
