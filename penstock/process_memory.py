@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 
 import psutil
 
 from penstock.gauges import Gauges
 from penstock.node import Role
+from penstock.process import give_back_buffers
+
+# What is less need not go back.
+LEAST = 128 << 20
 
 
 def own_memory(gauges: Gauges) -> int:
@@ -24,6 +29,29 @@ def own_memory(gauges: Gauges) -> int:
         pid = gauges.process_read(role, index).pid
         with suppress(psutil.Error):  # it has just died
             if pid:
-                memory = psutil.Process(pid).memory_info()
-                total += memory.rss - memory.shared
+                total += _memory_of(pid)
     return total
+
+
+class IdleMemory:
+    """What this process has beyond what it holds: freed, and kept for what may come (`process.keep_buffers`).
+
+    `stays` is how much of that could not be given back, or never was idle.
+    """
+
+    def __init__(self) -> None:
+        self.stays = 0
+
+    def look(self, held: int, scarce: bool) -> None:
+        """Give it back if it is more than what is held (octets), or if memory is scarce: then if it is much."""
+        idle = max(_memory_of(os.getpid()) - held, 0)
+        self.stays = min(self.stays, idle)
+        if idle - self.stays > (LEAST if scarce else max(LEAST, held)):
+            give_back_buffers()
+            self.stays = max(_memory_of(os.getpid()) - held, 0)
+
+
+def _memory_of(pid: int) -> int:
+    memory = psutil.Process(pid).memory_info()
+    octets: int = memory.rss - memory.shared
+    return octets

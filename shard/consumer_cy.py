@@ -149,6 +149,11 @@ class Consumer:
         self.group.outstanding -= requeued
         return requeued
 
+    def let_go_all(self) -> None:
+        """Have nothing in hand any more: the queue is gone."""
+        self.group.outstanding -= self.outstanding.total
+        self.outstanding.clear()
+
     def give_back_all(self) -> None:
         """Put everything outstanding back as if it had not been taken: it is known who has it in hand."""
         for low, high in self.outstanding.ranges():

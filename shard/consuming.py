@@ -277,7 +277,7 @@ class Consuming:
         """A queue is gone: its consumers are to be told, and those of other queues may have what these had in hand."""
         groups: dict[Group, None] = {}
         for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
-            consumer.requeue_all()
+            consumer.let_go_all()
             link.forget(consumer)
             consumer.group.sleepers.pop(consumer, None)
             groups[consumer.group] = None

@@ -198,6 +198,22 @@ class ShardCore:
 
     def release_queue(self, queue: QueueState) -> None:
         """It has moved to another shard, where all of it is; whoever consumes from it has been told."""
+        for link in self.links.values():
+            self.moving.drop_consumers(link, queue)
+        self.forget_queue(queue)
+
+    def close_queue(self, id: int) -> None:
+        queue = self.queues.get(id)
+        if queue is None:
+            return
+        for link in self.links.values():
+            self.consuming.close_queue(link, queue)
+        self.forget_queue(queue)
+        if not queue.deleters:
+            self.consuming.tell_cancelled(queue)
+
+    def forget_queue(self, queue: QueueState) -> None:
+        """It is not here any more, nor is what it has."""
         del self.queues[queue.id]
         self.waiters.forget_queue(queue.id)
         self.touched.pop(queue.id, None)
@@ -205,30 +221,10 @@ class ShardCore:
         self.flow.forget(queue.id)
         self.weigh(queue, 0)
         self.gauges.queue_close(queue.slot)
-        queue.contents.close()
         self.consuming.leases.forget(queue)
         self.paging.forget(queue)
-        queue.fenced = True
-        for link in self.links.values():
-            self.moving.drop_consumers(link, queue)
-        self.touched.pop(queue.id, None)
-
-    def close_queue(self, id: int) -> None:
-        queue = self.queues.pop(id, None)
-        if queue is None:
-            return
-        self.waiters.forget_queue(id)
-        self.touched.pop(id, None)
-        self.stalls.forget(id)
-        self.flow.forget(id)
-        self.weigh(queue, 0)
-        self.gauges.queue_close(queue.slot)
         queue.contents.close()
-        for link in self.links.values():
-            self.consuming.close_queue(link, queue)
         queue.fenced = True
-        if not queue.deleters:
-            self.consuming.tell_cancelled(queue)
 
     # Turns
 

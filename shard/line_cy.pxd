@@ -31,6 +31,7 @@ cdef class Line:
     cpdef Batch batch_of(self, int64_t sequence)
     @cython.locals(segment=Segment, kept=list, index=Py_ssize_t)
     cdef int trim(self) except -1
+    cdef int clear(self) except -1
     cpdef buried(self, Range item, Py_ssize_t offset, Py_ssize_t count)
     cdef int unstore(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
     @cython.locals(batch=Batch)

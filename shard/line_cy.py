@@ -118,6 +118,13 @@ class Line:
             self.settled_segments = 0
         return 0
 
+    def clear(self) -> int:
+        """Let go of all segments at once."""
+        self.segments = []
+        self.head = self.settled_segments = self.cursor_segment = 0
+        self.paged = 0
+        return 0
+
     # The store
 
     def buried(self, item: Range, offset: int, count: int) -> None:

@@ -318,6 +318,7 @@ class PriorityQueue(Queue):
     def close(self) -> None:
         for line in self.order:
             line.close()
+        Queue.close(self)
 
     def came_back(self, sequence: int, deliveries: int) -> None:
         self.line_of(sequence).came_back(sequence, deliveries)

@@ -25,7 +25,7 @@ from penstock.flow_records import FlowRecords
 from penstock.gauges import READY, STARTING, Gauges
 from penstock.lately import Lately, LoopLag
 from penstock.node import Node
-from penstock.process_memory import own_memory
+from penstock.process_memory import IdleMemory, own_memory
 from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.shard_dialers import ShardDialers, started
@@ -43,7 +43,7 @@ from shard.open_stops import OpenStops
 from shard.queue_cy import NEVER
 from shard.queues import QueueState
 from shard.recovered import Recovered
-from shard.room import UNFLUSHED
+from shard.room import PROCESSES, UNFLUSHED
 from shard.segment_cy import Segment
 from shard.store import Store
 
@@ -87,6 +87,7 @@ class Shard:
         self.ending = False
         self.commit_us = Lately()
         self.lag = LoopLag(loop)
+        self.idle_memory = IdleMemory()
         # Of a first life those that serve already: they have not met a shard that is added to their node.
         awaited = LIVING if incarnation > 1 else (READY,)
         places = [(place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors)]
@@ -178,6 +179,7 @@ class Shard:
 
     def weigh_processes(self) -> None:
         self.look_again()
+        self.idle_memory.look(self.core.weight, self.core.gate.room.is_scarce(PROCESSES))
         self.core.gate.processes_hold(own_memory(self.gauges), now_us())
         self.gauges.measures_write(
             "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),

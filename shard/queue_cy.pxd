@@ -115,8 +115,9 @@ cdef class Queue(Line):
     @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t)
     cpdef recover(self, list segments, dict delivered_to)
     cpdef note_position(self)
-    @cython.locals(segment=Segment, sequence=int64_t)
     cpdef close(self)
+    @cython.locals(segment=Segment, sequence=int64_t)
+    cdef int unstore_all(self) except -1
     @cython.locals(sequence=int64_t, high=int64_t, segment=Segment, offset=Py_ssize_t, count=int64_t, i=Py_ssize_t,
                    p=cython.p_uchar)
     cdef int64_t head_run(self, bint expired) except -1

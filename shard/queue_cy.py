@@ -535,9 +535,18 @@ class Queue(Line):
         return found
 
     def close(self) -> None:
-        """The queue is gone: nothing of it is to be stored any more."""
-        if self.journal is None:
-            return
+        """The queue is gone, and nobody has anything of it in hand: it is empty, and nothing of it is to be stored."""
+        if self.journal is not None:
+            self.unstore_all()
+        self.clear()
+        self.dead = []
+        self.requeued.clear()
+        self.deliveries.clear()
+        self.cursor = self.next_sequence
+        self.ready = self.ready_bytes = 0
+        self.unacked = self.unacked_bytes = 0
+
+    def unstore_all(self) -> int:
         for segment in self.segments:
             if segment is not None and segment.stored:
                 segment.stored = False
@@ -546,6 +555,7 @@ class Queue(Line):
             self.journal.count(self.id, sequence, 0)
         if self.leased > self.base:
             self.journal.lease(self.id, self.base >> LINE_BITS, None)
+        return 0
 
     # Expiry
 

@@ -103,6 +103,10 @@ class Room:
         self.marks[FULL] = Marks(0, 0, stop, resume)
         return self.holds(FULL, octets, now)
 
+    def is_scarce(self, resource: str) -> bool:
+        """Whether more of it is used than would let a gate that it closed open again."""
+        return 0 < self.marks[resource].resume_bytes < self.held.get(resource, 0)
+
     def nearest(self) -> Use:
         """The resource that is nearest to its stop mark."""
         nearest = NOT_NEAR

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.broker import Broker
@@ -33,6 +34,26 @@ def test_memory_of_the_processes(tmp_path: Path) -> None:
         assert client.take("connection.blocked").reason.startswith(f"shard 0: {HELD}")
         assert client.channel().depth("q") == 0
         assert "process memory limit reached" in broker.log
+
+
+@pytest.mark.parametrize("how", ["queue.delete", "queue.purge"])
+def test_memory_of_what_is_gone_goes_back(tmp_path: Path, how: str) -> None:
+    with Broker(tmp_path, f"memory_limit={2048 * MIB}") as broker, Client.connect(broker.address) as client:
+        shard = psutil.Process(broker.children("shard")[0])
+
+        def memory() -> int:
+            found = shard.memory_info()
+            return int(found.rss - found.shared)
+
+        channel = client.channel()
+        channel.call("queue.declare", queue="q")
+        before = memory()
+        for _ in range(20_000):
+            channel.publish(bytes(15_000), "q")
+        wait_for(lambda: channel.depth("q") == 20_000)
+        assert memory() - before > 250 * MIB
+        channel.call(how, queue="q")
+        wait_for(lambda: memory() - before < 64 * MIB, what="the memory to go back")
 
 
 def test_the_spill(tmp_path: Path) -> None:

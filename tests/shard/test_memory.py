@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
+from penstock.batch_cy import Batch
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, pass_ms, publish, recount
 
@@ -100,3 +102,49 @@ def test_heads_of_many_queues_leave_room(node: Node) -> None:
     assert has_room(node)
     for name in names:
         assert node.state(name).depth == 10
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """Nobody looks for cycles."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def batches() -> int:
+    return sum(isinstance(thing, Batch) for thing in gc.get_objects())
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 2}])
+def test_what_a_deleted_queue_had_is_gone_at_once(node: Node, durable: bool, arguments: dict[str, int]) -> None:
+    """Some of it ready, some with consumers, who have others' messages in hand as well."""
+    node.declare("q", durable=durable, **arguments)
+    node.declare("other", durable=durable)
+    publisher, consumer = open_channel(node), open_channel(node)
+    consumer.call("basic.qos", 1, prefetch_count=30, global_=True)
+    for name in "q", "other":
+        consumer.call("basic.consume", 1, queue=name)
+    before = batches()
+    fill(publisher, "other", numbered(10))
+    fill(publisher, "q", numbered(100), at_once=1)
+    fill(publisher, "other", numbered(10))
+    taken = [consumer.take("basic.deliver", 1) for _ in range(30)]
+    publisher.call("queue.delete", 1, queue="q")
+    node.settle()
+    assert consumer.take("basic.cancel", 1)
+    assert consumer.names(1) == ["basic.deliver"] * 10
+    taken.clear()
+    consumer.events[1].clear()
+    shard = node.shard(0)
+    assert shard.weight == node.state("other").weight
+    assert batches() - before < 20
+    consumer.send("basic.ack", 1, delivery_tag=0, multiple=True)
+    node.settle()
+    recount(node, "other")
+    assert (shard.weight, node.state("other").depth) == (0, 0)
+    if durable:
+        assert shard.journal.octets == 0

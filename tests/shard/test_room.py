@@ -159,10 +159,13 @@ def test_share(octets: int, limit: int, text: str) -> None:
 def test_memory_of_processes_and_the_spill() -> None:
     marks = Marks(0, 0, 8 * GIB, 7 * GIB)
     room = Room({MEMORY: MEMORY_MARKS, PROCESSES: marks, FULL: Marks.NONE, SPILL: marks}, 0)
+    assert not room.is_scarce(PROCESSES)
     assert room.holds(PROCESSES, 9 * GIB, 1)
+    assert room.is_scarce(PROCESSES) and not room.is_scarce(SPILL)
     assert not room.holds(SPILL, 9 * GIB, 2)
     assert room.reason == "the node's processes use up its memory: 9 of 8 GiB; its spill is full: 9 of 8 GiB"
     assert not room.holds(PROCESSES, 7 * GIB, 3)
+    assert not room.is_scarce(PROCESSES)
     assert room.holds(SPILL, 7 * GIB, 4)
 
 
@@ -171,6 +174,8 @@ def test_the_resource_that_is_nearest_to_its_mark() -> None:
     assert room.nearest() == Use(0, MEMORY)
     room.holds(MEMORY, 80, 1)
     room.holds(FULL, 900, 1)
+    room.holds(PROCESSES, 1 << 60, 1)
+    assert not room.is_scarce(PROCESSES)  # it has no limit
     assert room.nearest().thousandths == 0
     room.holds(MEMORY, 85, 2)
     assert room.nearest() == Use(250, MEMORY)

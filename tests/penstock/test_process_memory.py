@@ -1,0 +1,63 @@
+"""Memory that lies idle, seen by the process that has it: a process of its own for each test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = pytest.mark.long
+
+MIB = 1 << 20
+
+PROGRAM = """
+    import json, psutil
+    from penstock import process, process_memory
+    from penstock.process_memory import IdleMemory
+
+    def look(held, scarce=False):
+        idle.look(held << 20, scarce)
+        memory = psutil.Process().memory_info()
+        used.append((memory.rss - memory.shared) // (1 << 20) - before)
+
+    process.keep_buffers()
+    idle, used, before = IdleMemory(), [], 0
+    look(0)
+    before = used.pop()
+    blocks = [bytes([i % 256]) * 100_000 for i in range(4 * 1048)]
+    look(400)
+    del blocks[: {gone}]
+    {looks}
+    print(json.dumps(used))
+"""
+
+
+def looks(gone: int, *calls: str) -> list[int]:
+    """MiB that are used when 400 are held, then so many tenths of MiB are freed, but not the last, after each look."""
+    program = textwrap.dedent(PROGRAM).format(gone=gone, looks="; ".join(calls))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found: list[int] = json.loads(ended.stdout)
+    return found
+
+
+def test_what_is_idle_goes_back_once_it_is_more_than_what_is_held() -> None:
+    held, little, much = looks(1500, "look(250)", "del blocks[:1500]", "look(100)")
+    assert held > 380
+    assert little > 380
+    assert much < 140
+
+
+def test_where_memory_is_scarce_it_goes_back_at_once() -> None:
+    _, much, little = looks(1500, "look(250, True)", "del blocks[:1000]", "look(150, True)")
+    assert much < 290
+    assert little > 240
+
+
+def test_what_does_not_go_back_is_not_asked_for_again() -> None:
+    """Nobody knows of these 400 MiB, but they are in use."""
+    noted = "process_memory.give_back_buffers = lambda: used.append(-1)"
+    found = looks(0, noted, "look(0)", "look(0)")
+    assert found.count(-1) == 1 and found[1] == -1
