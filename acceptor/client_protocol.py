@@ -91,6 +91,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         connection, self.connection = self.connection, None
+        self.rest = b""
         self.acceptor.hang_ups.forget(self, closed=True)
         if connection is not None:
             self.acceptor.protocols.pop(connection, None)

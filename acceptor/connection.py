@@ -406,6 +406,7 @@ class Connection:
     def lost(self) -> None:
         """The socket is gone."""
         self.closed = True
+        self.scanner.end()
         if not self.closing and self.expected is None:
             log.info("connection lost", connection=self.id, peer=self.peer, client=self.client)
             self.stay.ends(self, "connection lost")

@@ -386,6 +386,10 @@ class AcceptorCore:
         for held in over:
             self.events.tell(metered_facts(held, False, self.now), self.now + self.began)
 
+    def parked_in_memory(self) -> int:
+        """Octets of what is parked and not on disk."""
+        return self.throttle.parked_octets - (0 if self.spool is None else self.spool.held)
+
     def tick(self) -> None:
         """Once a second: heartbeats and deadlines."""
         for connection in list(self.connections.values()):

@@ -30,6 +30,7 @@ from penstock.endpoint import subscribe
 from penstock.flow_records import FlowRecords
 from penstock.gauges import Gauges
 from penstock.node import Node
+from penstock.process_memory import IdleMemory
 from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.shard_dialers import ShardDialers, started
@@ -71,6 +72,7 @@ class Acceptor:
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
         self.protocols: dict[Connection, ClientProtocol] = {}
         self.hang_ups = HangUps()
+        self.idle_memory = IdleMemory()
         self.emptied = asyncio.Event()
         self.ending = False
         self.all_safe = asyncio.Event()
@@ -269,6 +271,7 @@ class Acceptor:
             self.next_tick = self.core.now + 1
             self.core.tick()
             self.look_again()
+            self.idle_memory.look(self.core.parked_in_memory())
             self.write_records(self.core.throttle.ledger.short_stops.take(self.core.now))
         self.caught_up()
         self.finish_turn()

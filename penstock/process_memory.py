@@ -42,7 +42,7 @@ class IdleMemory:
     def __init__(self) -> None:
         self.stays = 0
 
-    def look(self, held: int, scarce: bool) -> None:
+    def look(self, held: int, scarce: bool = False) -> None:
         """Give it back if it is more than what is held (octets), or if memory is scarce: then if it is much."""
         idle = max(_memory_of(os.getpid()) - held, 0)
         self.stays = min(self.stays, idle)

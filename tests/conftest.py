@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -63,6 +64,15 @@ def address(request: pytest.FixtureRequest) -> Address:
         return Address(parts.hostname or "127.0.0.1", parts.port or 5672)
     started: Broker = request.getfixturevalue("broker")
     return started.address
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """Nobody looks for cycles."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

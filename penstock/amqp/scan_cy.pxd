@@ -74,6 +74,7 @@ cdef class Scanner:
 
     @cython.locals(p=cython.p_uchar, pos=Py_ssize_t, kind=int, channel=int, size=int64_t, next_pos=Py_ssize_t, run=PublishRun)
     cpdef Py_ssize_t scan(self, unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, list events)
+    cpdef end(self)
     @cython.locals(run=PublishRun, whole=Py_ssize_t)
     cdef Py_ssize_t publish_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, Py_ssize_t end, int channel)
     @cython.locals(frame_size=Py_ssize_t, exchange=Py_ssize_t, key=Py_ssize_t, bits=int)

@@ -167,8 +167,6 @@ class Scanner:
         pos = start
         self.large = False
         self.events = events
-        self.run = None
-        self.settling = None
         while not self.failed:
             if self.streaming is not None:
                 pos = self.stream(p, pos, end)
@@ -208,11 +206,19 @@ class Scanner:
                 self.fail(501, f"type {kind} is no frame type", channel)
             pos = next_pos
         self.events = []
+        self.run = None
+        self.settling = None
         for event in events:
             if isinstance(event, PublishRun):
                 run = event
                 run.batch = run.builder.finish()
         return end if self.failed else pos
+
+    def end(self) -> None:
+        """Nothing more comes: what there is of contents goes."""
+        self.failed = True
+        self.assemblies.clear()
+        self.streaming = None
 
     def publish_frame(self, p: Pointer, pos: int, size: int, end: int, channel: int) -> int:
         """Take a publish and, where it lies whole in the read, its content; return where the next frame begins."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from acceptor.parked import ParkedRun
 from acceptor.throttle import RELIEF_OCTETS
 from acceptor.told import questions
+from penstock.batch_cy import BatchBuilder
 from tests.joined import Client, Node, open_channel
+from tests.living import living
 from tests.raw import JAVA
 
 PARKING = 1024
@@ -25,6 +28,22 @@ def paused(node: Node, parked: int, product: str, heartbeat: int = 0) -> Client:
     node.settle(1)
     assert not client.socket.reads
     return client
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_what_a_connection_had_sent_goes_with_it() -> None:
+    """Parked publishes, and one that has come by half."""
+    with Node(flow={"parking_bytes": PARKING, "orphan_bytes": 0}) as node:
+        client = paused(node, 2 * PARKING, PIKA)
+        client.socket.reads = True
+        client.publish(1, bytes(PARKING), routing_key="full")
+        client.unread[0] = client.unread[0][0][:-PARKING], None
+        node.settle(1)
+        assert client.connection.parked_octets
+        assert living(BatchBuilder)
+        client.lose()
+        node.settle(1)
+        assert (living(BatchBuilder), living(ParkedRun)) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 
 import pytest
 
 from penstock.batch_cy import Batch
 from tests.joined import Client, Node, open_channel
+from tests.living import living
 from tests.shard.steps import drain, pass_ms, publish, recount
 
 MEMORY = 500_000
@@ -104,19 +104,6 @@ def test_heads_of_many_queues_leave_room(node: Node) -> None:
         assert node.state(name).depth == 10
 
 
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    """Nobody looks for cycles."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def batches() -> int:
-    return sum(isinstance(thing, Batch) for thing in gc.get_objects())
-
-
 @pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize("durable", [True, False])
 @pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 2}])
@@ -128,7 +115,7 @@ def test_what_a_deleted_queue_had_is_gone_at_once(node: Node, durable: bool, arg
     consumer.call("basic.qos", 1, prefetch_count=30, global_=True)
     for name in "q", "other":
         consumer.call("basic.consume", 1, queue=name)
-    before = batches()
+    before = living(Batch)
     fill(publisher, "other", numbered(10))
     fill(publisher, "q", numbered(100), at_once=1)
     fill(publisher, "other", numbered(10))
@@ -141,7 +128,7 @@ def test_what_a_deleted_queue_had_is_gone_at_once(node: Node, durable: bool, arg
     consumer.events[1].clear()
     shard = node.shard(0)
     assert shard.weight == node.state("other").weight
-    assert batches() - before < 20
+    assert living(Batch) - before < 20
     consumer.send("basic.ack", 1, delivery_tag=0, multiple=True)
     node.settle()
     recount(node, "other")

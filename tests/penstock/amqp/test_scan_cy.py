@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections.abc import Callable
 from types import ModuleType
@@ -264,6 +265,18 @@ def test_a_scan_says_whether_it_met_large_bodies(load: Load) -> None:
     assert scanner.large
     assert scanner.scan(half, cut, len(half), []) == len(half)
     assert scanner.large
+
+
+@both_ways
+def test_a_scanner_keeps_nothing_of_what_it_has_said(load: Load) -> None:
+    """Contents, and blocks of the arena, go with who has them."""
+    scanner = load(SCAN).Scanner(131072, 2**20)
+    octets = bytearray(publish_frames(1, b"x", routing_key="q") + method_frame("basic.ack", 1, delivery_tag=1))
+    for _ in range(2):
+        events: list[object] = []
+        assert scanner.scan(octets, 0, len(octets), events) == len(octets)
+        assert len(events) == 2
+        assert not [thing for event in events for thing in gc.get_referrers(event) if thing is scanner]
 
 
 @both_ways
