@@ -13,6 +13,8 @@ from penstock.process import give_back_buffers
 
 # What is less need not go back.
 LEAST = 128 << 20
+# After so many looks what was idle all the time goes back: sooner, and the next burst would fault every page in again.
+LOOKS = 10
 
 
 def own_memory(gauges: Gauges) -> int:
@@ -36,17 +38,30 @@ def own_memory(gauges: Gauges) -> int:
 class IdleMemory:
     """What this process has beyond what it holds: freed, and kept for what may come (`process.keep_buffers`).
 
-    `stays` is how much of that could not be given back, or never was idle.
+    `least` is how much that was of late; `stays` is how much of it could not be given back, or never was idle.
     """
 
     def __init__(self) -> None:
         self.stays = 0
+        self.least = 0
+        self.looks = 0
 
     def look(self, held: int, scarce: bool = False) -> None:
-        """Give it back if it is more than what is held (octets), or if memory is scarce: then if it is much."""
+        """Once a second: give it back if it has been more than what is held (octets) for some time, or at once if it
+        is much and memory is scarce.
+        """
         idle = max(_memory_of(os.getpid()) - held, 0)
         self.stays = min(self.stays, idle)
-        if idle - self.stays > (LEAST if scarce else max(LEAST, held)):
+        self.least = min(self.least, idle) if self.looks else idle
+        self.looks += 1
+        if scarce:
+            self._give_back(held, idle > self.stays + LEAST)
+        elif self.looks == LOOKS:
+            self._give_back(held, self.least > self.stays + max(LEAST, held))
+
+    def _give_back(self, held: int, much: bool) -> None:
+        self.looks = 0
+        if much:
             give_back_buffers()
             self.stays = max(_memory_of(os.getpid()) - held, 0)
 

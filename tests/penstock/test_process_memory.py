@@ -9,6 +9,8 @@ import textwrap
 
 import pytest
 
+from penstock.process_memory import LOOKS
+
 pytestmark = pytest.mark.long
 
 MIB = 1 << 20
@@ -18,8 +20,9 @@ PROGRAM = """
     from penstock import process, process_memory
     from penstock.process_memory import IdleMemory
 
-    def look(held, scarce=False):
-        idle.look(held << 20, scarce)
+    def look(held, scarce=False, times=process_memory.LOOKS):
+        for _ in range(times):
+            idle.look(held << 20, scarce)
         memory = psutil.Process().memory_info()
         used.append((memory.rss - memory.shared) // (1 << 20) - before)
 
@@ -51,9 +54,18 @@ def test_what_is_idle_goes_back_once_it_is_more_than_what_is_held() -> None:
 
 
 def test_where_memory_is_scarce_it_goes_back_at_once() -> None:
-    _, much, little = looks(1500, "look(250, True)", "del blocks[:1000]", "look(150, True)")
+    _, much, little = looks(1500, "look(250, True, 1)", "del blocks[:1000]", "look(150, True, 1)")
     assert much < 290
     assert little > 240
+
+
+def test_what_was_in_use_lately_is_kept() -> None:
+    """A burst every few seconds finds the memory of the one before it."""
+    freed = "del blocks[:1500]", f"look(100, times={LOOKS - 1})"
+    taken = "blocks = [bytes([1]) * 100_000 for _ in range(4 * 1048)]", "look(400, times=1)"
+    found = looks(1500, *freed, *taken, "del blocks[:3000]", f"look(100, times={LOOKS - 1})", "look(100, times=1)")
+    assert min(found[:-1]) > 380
+    assert looks(1500, "del blocks[:1500]", f"look(100, times={LOOKS})")[-1] < 140
 
 
 def test_what_does_not_go_back_is_not_asked_for_again() -> None:
