@@ -33,6 +33,8 @@ PASSING_SHARE = 4
 SHALLOW = 4 * 1024 * 1024
 # So many octets of large contents are enough for a turn.
 RIDING = 1024 * 1024
+# More than that comes from who goes on sending: a turn of them is worth waiting for more.
+STREAMING = 256 * 1024
 
 # The answer to what was asked of a shard that was removed.
 GONE_FOR_GOOD = [404, "its queue is gone"]
@@ -222,12 +224,12 @@ class ShardLink:
         return settles_only and now - self.settling_since < SETTLING_SECONDS
 
     def rides(self, now: float) -> bool:
-        """Whether the turn brings mostly large contents that pass, and may wait for more of them: until the one before
-        it is answered.
+        """Whether the turn brings mostly large contents that pass, and may wait for more of them: for a moment, or until
+        the one before it is answered and there are not many in it.
         """
         plain = len(self.next.publishes) + (self.settle_operation is not None) + (self.windows is not None)
         return (
-            bool(self.sent)
+            (bool(self.sent) or self.next.octets > STREAMING)
             and 2 * self.next.spared > self.next.octets
             and self.next.octets < RIDING
             and len(self.turn.operations) == plain

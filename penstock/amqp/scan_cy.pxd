@@ -18,7 +18,6 @@ cdef enum:
     SETTLEMENT_SIZE = 16
     C_AT_ONCE = 131072
     C_LARGE = 16384
-    C_BLOCK_USED = 262144
     C_MANY = 65536
     C_ACK = 0
     C_REQUEUE = 1

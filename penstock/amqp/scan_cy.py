@@ -47,8 +47,8 @@ if not cython.compiled:
     SETTLEMENT_SIZE = 16
     # Room made at once for an announced body: more comes with the octets themselves.
     C_AT_ONCE = 131072
-    # From this size on a body goes into the arena; a run that has used that much of its block begins another.
-    C_LARGE, C_BLOCK_USED = 16384, 262144
+    # From this size on a body goes into the arena.
+    C_LARGE = 16384
     # A run that begins with that much left of the read goes there too.
     C_MANY = 65536
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
@@ -232,8 +232,6 @@ class Scanner:
                 return pos
             if end - pos >= C_MANY and self.arena is not None:
                 self.use_arena(run, 0)
-        elif run.builder.block is not None and run.builder.used > C_BLOCK_USED:
-            run = again(run)
         whole = self.whole_content(p, pos + size + 8, end, channel, run)
         if whole:
             if self.run is not run:
@@ -260,7 +258,10 @@ class Scanner:
         return None
 
     def whole_content(self, p: Pointer, pos: int, end: int, channel: int, run: PublishRun) -> int:
-        """Copy a content of at most one body frame that lies whole at `pos`; 0 if it does not, or is not welcome."""
+        """Copy a content of at most one body frame that lies whole at `pos`.
+
+        0 if it does not, if it is not welcome, or if the block that the run is in has no room for it.
+        """
         if end - pos < 22 or p[pos] != HEADER or load16(p, pos + 1) != channel:
             return 0
         size = load32(p, pos + 3)
@@ -282,6 +283,8 @@ class Scanner:
         if flags < 0:
             return 0
         builder = run.builder
+        if builder.block is not None and builder.used + len(run.address) + size + body_size > builder.capacity:
+            return 0
         if body_size >= C_LARGE:
             self.large = True
             if self.arena is not None:

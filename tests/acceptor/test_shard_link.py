@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from acceptor.settling import SETTLING_SECONDS
-from acceptor.shard_link import PASSING_SHARE, RIDING, SHALLOW, ShardLink
+from acceptor.shard_link import PASSING_SHARE, RIDING, SHALLOW, STREAMING, ShardLink
 from acceptor.unacked_cy import Settlements, UnackedTags
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
 from penstock.arena import BLOCK_OCTETS, Arena
@@ -153,6 +153,20 @@ def test_large_contents_ride_until_those_before_are_taken_in(node: Node) -> None
     node.core(0).receive(0, link.number, [], [])
     assert leaving(node) == 1
     assert link.in_flight == 3
+
+
+def test_many_ride_though_those_before_are_taken_in(node: Node) -> None:
+    """Who sends so many sends more; who waits for a confirm of each, say, does not wait longer for it."""
+    client, link = lender(node), link_of(node)
+    publish(client, LARGE, 1)
+    assert leaving(node) == 1
+    node.core(0).receive(0, link.number, [], [])
+    publish(client, LARGE, STREAMING // LARGE + 1)
+    assert leaving(node) == 0
+    assert node.core(0).waits()
+    node.core(0).now += SETTLING_SECONDS
+    assert leaving(node) == 1
+    assert not node.core(0).waits()
 
 
 def test_they_ride_for_a_moment_only(node: Node) -> None:

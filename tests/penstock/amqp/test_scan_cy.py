@@ -308,3 +308,16 @@ def test_large_contents_and_long_runs_are_built_in_the_arena(load: Load, sizes: 
         if arena is not None:
             found = any(isinstance(getattr(batch.contents, "obj", None), Loan) for batch in batches)
             assert found is lent
+
+
+@both_ways
+@pytest.mark.parametrize(("count", "runs"), [(5, 1), (7, 1), (12, 2)])
+def test_what_one_read_brings_is_in_as_few_blocks_as_it_needs(load: Load, count: int, runs: int) -> None:
+    body = bytes(65_536)
+    octets = bytearray(publish_frames(1, body, routing_key="q", frame_max=131072) * count)
+    scanner = load(SCAN).Scanner(131072, 2**20, Arena(16 * BLOCK_OCTETS, 1, 1))
+    events: list[Any] = []
+    assert scanner.scan(octets, 0, len(octets), events) == len(octets)
+    assert len(events) == runs
+    assert all(isinstance(event.batch.contents.obj, Loan) for event in events)
+    assert [event.batch.record(i)[2] for event in events for i in range(event.batch.count)] == [body] * count
