@@ -26,6 +26,7 @@ from acceptor.prefetch import SharedPrefetch
 from acceptor.replies import ReplyConsumer
 from acceptor.transaction import Transaction
 from acceptor.unacked_cy import UnackedTags
+from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
@@ -283,6 +284,8 @@ class Channel:
     def park(self, item: ParkedRun | ParkedMethod) -> None:
         if isinstance(item, ParkedRun):
             self.core.episodes.parked(self, item.count, item.octets)
+            if any(gate.is_saturated() for gate in self.gates):
+                item.batch = bus.taken_home(item.batch)  # the arena is for what passes
         if self.core.spool is not None and isinstance(item, ParkedRun):
             item = self.core.spool.parked(item, self.core.throttle.parked_octets + item.octets)
         self.inbox.append(item)

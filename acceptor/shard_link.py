@@ -224,8 +224,8 @@ class ShardLink:
         return settles_only and now - self.settling_since < SETTLING_SECONDS
 
     def rides(self, now: float) -> bool:
-        """Whether the turn brings mostly large contents that pass, and may wait for more of them: for a moment, or until
-        the one before it is answered and there are not many in it.
+        """Whether the turn brings mostly large contents that pass, and may wait for more of them: for a moment, or
+        until the one before it is answered and there are not many in it.
         """
         plain = len(self.next.publishes) + (self.settle_operation is not None) + (self.windows is not None)
         return (

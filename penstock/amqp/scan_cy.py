@@ -398,6 +398,8 @@ class Scanner:
                 self.fail(501, f"type 3, all octets = {p[pos]}: invalid frame end marker", assembly.run.channel)
             elif assembly.body_left == 0:
                 self.complete(assembly)
+                if end - pos >= C_MANY and self.arena is not None and assembly.run.builder.block is None:
+                    self.run = None
             pos += 1
         return pos
 

@@ -7,6 +7,7 @@ import pytest
 from acceptor.parked import ParkedRun
 from acceptor.throttle import RELIEF_OCTETS
 from acceptor.told import questions
+from penstock.arena import BLOCK_OCTETS, Arena
 from penstock.batch_cy import BatchBuilder
 from tests.joined import Client, Node, open_channel
 from tests.living import living
@@ -44,6 +45,15 @@ def test_what_a_connection_had_sent_goes_with_it() -> None:
         client.lose()
         node.settle(1)
         assert (living(BatchBuilder), living(ParkedRun)) == (0, 0)
+
+
+def test_what_is_held_leaves_the_arena_to_what_passes() -> None:
+    with Node(flow={"parking_bytes": PARKING}) as node:
+        arena = node.core(0).arena = Arena(3 * BLOCK_OCTETS, shards=1, acceptors=1)
+        for _ in range(4):
+            paused(node, 64 * PARKING, PIKA)
+        blocks = [arena.take() for _ in range(4)]
+        assert [block is None for block in blocks] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(

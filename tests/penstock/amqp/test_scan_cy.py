@@ -321,3 +321,18 @@ def test_what_one_read_brings_is_in_as_few_blocks_as_it_needs(load: Load, count:
     assert len(events) == runs
     assert all(isinstance(event.batch.contents.obj, Loan) for event in events)
     assert [event.batch.record(i)[2] for event in events for i in range(event.batch.count)] == [body] * count
+
+
+@both_ways
+@pytest.mark.parametrize(("count", "runs"), [(100, 2), (30, 1)])
+def test_what_follows_a_content_that_was_put_together_is_in_the_arena(load: Load, count: int, runs: int) -> None:
+    """Where there is much of it: a stream is cut anywhere by reads."""
+    one = publish_frames(1, bytes(1000), routing_key="q")
+    scanner = load(SCAN).Scanner(131072, 2**20, Arena(16 * BLOCK_OCTETS, 1, 1))
+    first, second = bytearray(one[:-500]), bytearray(one[-500:] + one * count)
+    events: list[Any] = []
+    assert scanner.scan(first, 0, len(first), events) == len(first)
+    assert scanner.scan(second, 0, len(second), events) == len(second)
+    assert [event.batch.count for event in events] == ([1, count] if runs == 2 else [count + 1])
+    lent = [isinstance(getattr(event.batch.contents, "obj", None), Loan) for event in events]
+    assert lent == [False, True][:runs]
