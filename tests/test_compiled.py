@@ -107,6 +107,9 @@ EXCEPTIONS = {
     "if run is None or len(run.frame) != size + 8 or not equal(p, pos, address_of_bytes(run.frame), 0, size + 8):": (
         NONE_CHECK
     ),
+    "if builder.block is not None and builder.used + len(run.address) + size + body_size > builder.capacity:": (
+        NONE_CHECK
+    ),
     "builder.append(address_of_bytes(run.address), len(run.address), p, pos + 7, size, body, body_size, flags)": (
         NONE_CHECK
     ),
