@@ -286,8 +286,8 @@ class Channel:
             self.core.episodes.parked(self, item.count, item.octets)
             if any(gate.is_saturated() for gate in self.gates):
                 item.batch = bus.taken_home(item.batch)  # the arena is for what passes
-        if self.core.spool is not None and isinstance(item, ParkedRun):
-            item = self.core.spool.parked(item, self.core.throttle.parked_octets + item.octets)
+            if self.core.spool is not None:
+                item = self.core.spool.parked(item, self.core.throttle.parked_octets + item.octets)
         self.inbox.append(item)
         self.parked_methods += isinstance(item, ParkedMethod)
         self.core.throttle.parked(self, item.octets)

@@ -31,7 +31,7 @@ def own_memory(gauges: Gauges) -> int:
         pid = gauges.process_read(role, index).pid
         with suppress(psutil.Error):  # it has just died
             if pid:
-                total += _memory_of(pid)
+                total += private_memory(pid)
     return total
 
 
@@ -50,7 +50,7 @@ class IdleMemory:
         """Once a second: give it back if it has been more than what is held (octets) for some time, or at once if it
         is much and memory is scarce.
         """
-        idle = max(_memory_of(os.getpid()) - held, 0)
+        idle = max(private_memory(os.getpid()) - held, 0)
         self.stays = min(self.stays, idle)
         self.least = min(self.least, idle) if self.looks else idle
         self.looks += 1
@@ -63,10 +63,11 @@ class IdleMemory:
         self.looks = 0
         if much:
             give_back_buffers()
-            self.stays = max(_memory_of(os.getpid()) - held, 0)
+            self.stays = max(private_memory(os.getpid()) - held, 0)
 
 
-def _memory_of(pid: int) -> int:
+def private_memory(pid: int) -> int:
+    """Octets that a process shares with nobody. psutil.Error if there is no such process."""
     memory = psutil.Process(pid).memory_info()
     octets: int = memory.rss - memory.shared
     return octets

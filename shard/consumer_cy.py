@@ -142,33 +142,28 @@ class Consumer:
 
     def requeue_all(self) -> int:
         """Put everything outstanding back; how many messages."""
-        requeued = self.outstanding.total
         for low, high in self.outstanding.ranges():
             self.queue.requeue(low, high - low)
-        self.outstanding.clear()
-        self.group.outstanding -= requeued
-        return requeued
+        return self.let_go_all()
 
-    def let_go_all(self) -> None:
-        """Have nothing in hand any more: the queue is gone."""
-        self.group.outstanding -= self.outstanding.total
+    def let_go_all(self) -> int:
+        """Have nothing in hand any more: somebody else has it, or the queue is gone; how many messages that were."""
+        total = self.outstanding.total
+        self.group.outstanding -= total
         self.outstanding.clear()
+        return total
 
     def give_back_all(self) -> None:
         """Put everything outstanding back as if it had not been taken: it is known who has it in hand."""
         for low, high in self.outstanding.ranges():
             self.queue.give_back(low, high - low)
-        self.group.outstanding -= self.outstanding.total
-        self.outstanding.clear()
+        self.let_go_all()
 
     def leave_to(self, held: RangeSet) -> int:
         """Have a lease hold everything outstanding; how many messages."""
-        total = self.outstanding.total
         for low, high in self.outstanding.ranges():
             held.add(low, high - low)
-        self.outstanding.clear()
-        self.group.outstanding -= total
-        return total
+        return self.let_go_all()
 
     def hold_all(self, held: RangeSet) -> None:
         """What a lease held is outstanding with this consumer, and the lease holds nothing."""

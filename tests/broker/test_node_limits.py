@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import psutil
 import pytest
 
-from penstock.process_memory import LEAST
+from penstock.process_memory import LEAST, private_memory
 from tests.broker import Broker
 from tests.raw import CAPABILITIES, Channel, Client
 from tests.waiting import wait_for
@@ -42,21 +41,16 @@ def test_memory_of_what_is_gone_goes_back(tmp_path: Path, how: str) -> None:
     """At once, since the processes have more than their resume mark."""
     options = ("memory_limit=2 GiB", "memory.process_limit=1 GiB", "memory.stop_percent=90", "memory.resume_percent=20")
     with Broker(tmp_path, *options) as broker, Client.connect(broker.address) as client:
-        shard = psutil.Process(broker.children("shard")[0])
-
-        def memory() -> int:
-            found = shard.memory_info()
-            return int(found.rss - found.shared)
-
+        (shard,) = broker.children("shard")
         channel = client.channel()
         channel.call("queue.declare", queue="q")
-        before = memory()
+        before = private_memory(shard)
         for _ in range(20_000):
             channel.publish(bytes(15_000), "q")
         wait_for(lambda: channel.depth("q") == 20_000)
-        assert memory() - before > 250 * MIB
+        assert private_memory(shard) - before > 250 * MIB
         channel.call(how, queue="q")
-        wait_for(lambda: memory() - before < LEAST + 32 * MIB, what="the memory to go back")
+        wait_for(lambda: private_memory(shard) - before < LEAST + 32 * MIB, what="the memory to go back")
 
 
 def test_the_spill(tmp_path: Path) -> None:

@@ -13,18 +13,15 @@ from penstock.process_memory import LOOKS
 
 pytestmark = pytest.mark.long
 
-MIB = 1 << 20
-
 PROGRAM = """
-    import json, psutil
+    import json, os
     from penstock import process, process_memory
-    from penstock.process_memory import IdleMemory
+    from penstock.process_memory import IdleMemory, private_memory
 
     def look(held, scarce=False, times=process_memory.LOOKS):
         for _ in range(times):
             idle.look(held << 20, scarce)
-        memory = psutil.Process().memory_info()
-        used.append((memory.rss - memory.shared) // (1 << 20) - before)
+        used.append((private_memory(os.getpid()) >> 20) - before)
 
     process.keep_buffers()
     idle, used, before = IdleMemory(), [], 0
@@ -39,7 +36,7 @@ PROGRAM = """
 
 
 def looks(gone: int, *calls: str) -> list[int]:
-    """MiB that are used when 400 are held, then so many tenths of MiB are freed, but not the last, after each look."""
+    """MiB that are used after each look: 400 are held at the first, then so many tenths of MiB are freed."""
     program = textwrap.dedent(PROGRAM).format(gone=gone, looks="; ".join(calls))
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found: list[int] = json.loads(ended.stdout)
