@@ -88,3 +88,16 @@ def test_the_tests_of_situations_are_there() -> None:
     for module, test in named:
         found = [ROOT / "tests" / folder / f"{module}.py" for folder in ("broker", "clients")]
         assert any(path.exists() and f"def {test}" in path.read_text() for path in found), (module, test)
+
+
+def test_the_tests_of_promises_are_there() -> None:
+    page = (DOCS / "flow-promises.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.+) \|(.*)\| (yes|partly: .+|no: .+) \|$", page, re.MULTILINE)
+    assert [int(number) for number, *_ in rows] == [*range(1, 133)]
+    for number, _, shown, holds in rows:
+        named = re.findall(r"`([\w/]+)::(\w+)`", shown)
+        assert named or holds != "yes", number
+        for module, test in named:
+            folder, _, name = module.rpartition("/")
+            path = ROOT / "tests" / folder / f"test_{name}.py"
+            assert path.exists() and f"def test_{test}(" in path.read_text(), (number, module, test)
