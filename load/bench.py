@@ -17,11 +17,13 @@ import typer
 from load.churn import churn
 from load.idle import idle
 from load.latency import Pace, latency
+from load.pairs import Ratio, compared
 from load.target import Target
 from load.throughput import Shape, throughput
 from load.wire import Wire
 
 WIDTH = 12
+CPU = "cpu_us_per_message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,17 @@ def measure(row: Row, brokers: dict[str, tuple[Target, int | None]], options: Op
         **results,
         "result": figures,
         "ratio": figures["b"] / figures["a"] if "b" in figures and figures["a"] else None,
+        "pairs": pairs(results, row.figure),
+        "cpu_pairs": pairs(results, CPU),
     }
+
+
+def pairs(results: dict[str, list[dict[str, Any]]], figure: str) -> dict[str, Any] | None:
+    """A figure compared pair by pair, where there are two brokers and all runs have it."""
+    if "b" not in results or not all(figure in run for runs in results.values() for run in runs):
+        return None
+    ratio = compared(*([float(run[figure]) for run in results[name]] for name in "ab"))
+    return None if ratio is None else ratio.as_json()
 
 
 def line(*cells: str) -> str:
@@ -128,6 +140,8 @@ def describe(name: str, result: dict[str, Any]) -> str:
     cells = [name, *(f"{figures[broker]:.5g}" if broker in figures else "" for broker in ("a", "b"))]
     cells.append("" if ratio is None else f"{ratio:.2f}")
     note = "" if result["more_is_better"] else " (less is better)"
+    for words, found in ((", by pairs", result["pairs"]), (", processor time by pairs", result["cpu_pairs"])):
+        note += f"{words} {Ratio(**found)}" if found is not None and found["low"] is not None else ""
     return f"{line(*cells)}  {result['of_runs']} of {result['figure']}{note}"
 
 

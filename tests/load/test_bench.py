@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 
-from load.bench import Options, Row, measure
+from load.bench import CPU, Options, Row, describe, measure
 from load.target import Target
 from tests.broker import Broker
 
@@ -35,6 +35,20 @@ def test_brokers_are_measured_in_turn_and_compared(
     assert asked == [1, 2, 1, 2, 1, 2]
     assert measured["result"] == dict(zip("ab", result, strict=True))
     assert measured["ratio"] == ratio
+
+
+def test_pairs_have_intervals_for_their_figure_and_for_processor_time() -> None:
+    runs = iter([(10.0 + at, 2.0) if at % 2 == 0 else (30.0 + at, 1.0) for at in range(12)])
+
+    def run(target: Target, pid: int | None, _options: Options) -> dict[str, float]:
+        speed, spent = next(runs)
+        return {"speed": speed, CPU: spent}
+
+    brokers: dict[str, tuple[Target, int | None]] = {"a": (Target(port=1), 1), "b": (Target(port=2), 2)}
+    measured = measure(Row("speed", True, median, needs_pid=False, run=run), brokers, Options(1.0, 1, 1), runs=6)
+    assert measured["cpu_pairs"] == {"median": 0.5, "low": 0.5, "high": 0.5, "pairs": 6}
+    assert measured["pairs"]["low"] == 41 / 20 and measured["pairs"]["high"] == 31 / 10
+    assert "by pairs 2.41 (2.05 to 3.10), processor time by pairs 0.50 (0.50 to 0.50)" in describe("row", measured)
 
 
 @pytest.mark.broker
