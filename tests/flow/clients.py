@@ -21,6 +21,8 @@ class Clients(World):
     )  # fmt: skip
     def publish(self, which: int, to: str, count: int, size: int) -> None:
         session = self.session(which)
+        if session.client.obeys and not session.flows:
+            return
         exchange, key = (to, "") if to in EXCHANGES else ("", self.living()[to].name if to in self.living() else "none")
         for _ in range(count):
             self.sent += 1

@@ -51,7 +51,8 @@ def test_a_long_schedule_with_lives(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 3500, 100))
 @pytest.mark.parametrize("model", [Flow, FlowAndRouter, FlowAndDeath, FlowAndLives])
-def test_many_schedules(model: type[Flow]) -> None:
-    for seed in range(1000, 1400):
+def test_ten_thousand_schedules(model: type[Flow], first: int) -> None:
+    for seed in range(first, first + 100):
         run(model(), seed, 200)

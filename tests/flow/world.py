@@ -36,6 +36,10 @@ EXCHANGES = {
     "all": ("count", "bytes", "both", "free", "ring", "refuse", "paced"),
 }  # fmt: skip
 CLIENTS = 4
+PY_AMQP = {"product": "py-amqp", "product_version": "5.4.0", "version": "5.4.0"}
+# What clients say of themselves, and whether they publish nothing more on a channel that is told to stop: one that
+# keeps to it, one that does not, one whose socket must not go unread, one of which nothing is known.
+CLIENT_KINDS: tuple[tuple[dict[str, Any], bool], ...] = ((JAVA, True), (JAVA, False), (PY_AMQP, False), ({}, False))
 
 Id = tuple[int, int, int]
 """A message: number of the client, of the channel, and of the publish."""
@@ -85,10 +89,11 @@ class Session:
 
 @dataclass
 class Person:
-    """One client, over all of its channels."""
+    """One client, over all of its channels; whether it `obeys` Channel.Flow."""
 
     number: int
     client: Client
+    obeys: bool
     sessions: dict[int, Session] = field(default_factory=dict)
     blocked: bool = False
     next_channel: int = 1
@@ -103,7 +108,7 @@ class World(RuleBasedStateMachine):
     unacked_for_ever: AbstractSet[tuple[str, Id]] = frozenset()
 
     @initialize(
-        acceptors=st.integers(1, 2),
+        acceptors=st.sampled_from([1, 2, 2, 4]),
         shards=st.integers(1, 2),
         memory=st.sampled_from([1 << 30, 1 << 30, 400_000]),
         share=st.sampled_from([0, 0, 50, None]),
@@ -167,8 +172,9 @@ class World(RuleBasedStateMachine):
         self.last_client += 1
         running = [index for index, _ in self.node.running_acceptors()]
         acceptor = running[self.last_client % len(running)]
-        client = self.node.connect(acceptor, JAVA if self.last_client % 2 else {})
-        person = Person(self.last_client, client)
+        properties, obeys = CLIENT_KINDS[self.last_client % len(CLIENT_KINDS)]
+        client = self.node.connect(acceptor, properties)
+        person = Person(self.last_client, client, obeys)
         self.homes[person.number] = acceptor
         client.on_event = lambda event: self.hear(person, event)
         for confirms, tx in ((True, False), (False, False), (False, True)):
