@@ -136,8 +136,11 @@ class Channel:
 
     def settles(self) -> bool:
         """Whether acks may come, or the commit (or rollback) of some that have come."""
-        begun = self.transaction is not None and self.transaction.journal
-        return bool(self.consumers or self.unacked.total or begun)
+        return bool(self.consumers) or self.has_in_hand()
+
+    def has_in_hand(self) -> bool:
+        """Whether it has deliveries to settle, or settlements to commit."""
+        return bool(self.unacked.total or (self.transaction is not None and self.transaction.journal))
 
     # Methods
 
@@ -287,7 +290,7 @@ class Channel:
             if any(gate.is_saturated() for gate in self.gates):
                 item.batch = bus.taken_home(item.batch)  # the arena is for what passes
             if self.core.spool is not None:
-                item = self.core.spool.parked(item, self.core.throttle.parked_octets + item.octets)
+                item = self.core.throttle.spooled(self, item, self.core.spool)
         self.inbox.append(item)
         self.parked_methods += isinstance(item, ParkedMethod)
         self.core.throttle.parked(self, item.octets)

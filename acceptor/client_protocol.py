@@ -20,6 +20,8 @@ WRITE_HIGH_OCTETS = 1024 * 1024
 # getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
 SO_MEMINFO = 55
 MEMINFO = struct.Struct("=II")
+# The window that is offered is a part of that limit.
+FILLED = 3
 
 
 class ClientProtocol(asyncio.BufferedProtocol):
@@ -136,11 +138,21 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def is_overfull(self) -> bool:
         """Whether the kernel holds more for it than the receive buffer's limit, by its own accounts (sock_diag(7))."""
+        held, limit = self.received()
+        return held > limit
+
+    def is_filled(self) -> bool:
+        """Whether the kernel holds so much that the client's window is closed, or nearly."""
+        held, limit = self.received()
+        return held * FILLED > limit
+
+    def received(self) -> tuple[int, int]:
+        """Octets that the kernel holds for the socket and nobody has read, by its own accounts, and their limit."""
         if self.stalled or self.transport.is_closing():
-            return False
+            return 0, 0
         client = self.transport.get_extra_info("socket")
         held, limit = MEMINFO.unpack(client.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO.size))
-        return bool(held > limit)
+        return int(held), int(limit)
 
     def close(self) -> None:
         self.transport.close()

@@ -3,17 +3,17 @@
 `honours_flow`: Channel.Flow(active=false) holds its publishes. Sent to any other client it is ignored at best; aiormq's
 next call fails, Node's amqplib loses the connection, Bunny's reader dies.
 `breaks_on_flow`: it is not sent to these even where an operator has chosen it as a means.
-`drip_seconds`, `drip_octets`: while its socket is paused, a read of at most so many octets this often keeps its
-connection alive. py-amqp's kernel gives up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after
-3 s, the Go client after 15 s, Bunny after 30 s; the others wait. A closed window opens again only when a segment
-(64 KiB on a loopback device) and a sixteenth of the receive buffer are free.
+`impatient`: a connection that is not read is lost.
+`drip_seconds`, `drip_octets`: then a read of at most so many octets this often keeps it alive. py-amqp's kernel gives
+up after about 1 s of a closed window (TCP_USER_TIMEOUT), php-amqplib after 3 s, the Go client after 15 s, Bunny after
+30 s; the others wait. A closed window opens again only when a segment (64 KiB on a loopback device) and a sixteenth of
+the receive buffer are free.
 `drip_heartbeats`: it is as often as so many heartbeat intervals, if that is more often. aiormq's heartbeats wait behind
 its publishes, and it gives up when they have for three intervals; its kernel lets it write on when a third of a send
 buffer is free, which may be 4 MiB.
 `receive_buffer`: for clients that give up within seconds the kernel's receive buffer is set to so many octets (it takes
 twice as many, a good part of them for its own accounts), so that one drip empties it, or nearly, and opens the window;
 0 leaves the listening socket's (`amqp.receive_buffer`).
-`impatient`: without drips the connection is lost, so they go on whatever is parked already.
 """
 
 from __future__ import annotations

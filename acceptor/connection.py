@@ -45,6 +45,7 @@ class Transport(Protocol):
     def drip(self, octets: int) -> None: ...
     def limit_receive_buffer(self, octets: int) -> None: ...
     def is_overfull(self) -> bool: ...
+    def is_filled(self) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -78,6 +79,7 @@ class Connection:
         self.told_reason = ""
         self.parked_octets = 0
         self.ignores_flow = False
+        self.deliveries_withheld = False
         self.stay = Stay()
         self.closed_at: dict[Inlet, float] = {}
         self.reads = True
@@ -343,18 +345,22 @@ class Connection:
         """Whether the client may make room: it consumes, has deliveries in hand, or acks of them to commit."""
         return any(channel.settles() for channel in self.channels.values())
 
+    def has_in_hand(self) -> bool:
+        """Whether the client has deliveries to settle, or settlements to commit."""
+        return any(channel.has_in_hand() for channel in self.channels.values())
+
     # The end
 
-    def fail(self, error: AMQPError) -> None:
+    def fail(self, error: AMQPError, *, keep_parked: bool = False) -> None:
         """An error that the connection does not survive: say so, then wait for the answer."""
         if self.closing or self.closed:
             return
         self.core.log_error(self, error, 0)
-        self.close(error)
+        self.close(error, keep_parked=keep_parked)
 
-    def close(self, error: AMQPError) -> None:
+    def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
         self.stay.ends(self, error.reply_text)
-        self.end_channels(keep_parked=False)
+        self.end_channels(keep_parked=keep_parked)
         self.send(
             0,
             "connection_close",
@@ -366,7 +372,7 @@ class Connection:
         self.closing = True
         # After a frame error what follows cannot be read, and so neither can its close-ok.
         self.deadline = self.core.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
-        if not self.reads:
+        if not self.reads and self not in self.core.throttle.last_resort.closing:
             self.resume_reading()
         self.core.delete_exclusive(self, lambda: None)
 

@@ -55,6 +55,7 @@ class Consumer:
         channel = self.channel
         operation = [
             bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
-            channel.shared_prefetch.told, channel.delivers, self.priority, self.age, self.elected,
+            channel.shared_prefetch.told, channel.delivers and not channel.connection.deliveries_withheld,
+            self.priority, self.age, self.elected,
         ]  # fmt: skip
         return operation if self.lease is None else [*operation, self.lease]

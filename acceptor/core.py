@@ -19,12 +19,14 @@ from acceptor.escalation import Escalations
 from acceptor.event_log import EventLog
 from acceptor.fair import Weights
 from acceptor.gates import Gates
+from acceptor.last_resort import LastResort
 from acceptor.logins import Logins
 from acceptor.metered_events import facts as metered_facts
 from acceptor.moving import Moves
 from acceptor.parked import ParkedRun
 from acceptor.patience import Patience
 from acceptor.permissions import Permissions
+from acceptor.quotas import ORPHAN_OCTETS, OVERDRAFT, Quotas
 from acceptor.replies import Replies
 from acceptor.routes import Routes
 from acceptor.settling import awaited
@@ -80,7 +82,11 @@ class AcceptorCore:
         self.escalations = Escalations(self)
         self.record: Put = nowhere
         self.episodes = Episodes(self)
-        self.throttle = Throttle(settings.flow.parking_bytes, self.user_terms, self.escalations, self.episodes)
+        self.quotas = Quotas(self)
+        self.last_resort = LastResort(self, self.quotas)
+        self.throttle = Throttle(
+            settings.flow.parking_bytes, self.user_terms, self.escalations, self.episodes, self.last_resort
+        )
         self.arena: Arena | None = None
         self.spool: Spool | None = None
         self.connections: dict[str, Connection] = {}
@@ -183,18 +189,19 @@ class AcceptorCore:
         """A close overtakes parked publishes as long as they can be kept: it must not lose them."""
         if method.name != "channel_close":
             return True
-        return self.throttle.orphan_octets + channel.connection.parked_octets <= self.settings.flow.orphan_bytes
+        return not self.quotas.is_used_up(channel.connection.user, ORPHAN_OCTETS)
 
     def adopt(self, channel: Channel, parked: list[ParkedRun]) -> None:
-        """Publishes that outlive their channel go on waiting for room."""
+        """Publishes that outlive their channel go on waiting for room, charged to their user."""
         octets = sum(run.octets for run in parked)
-        if self.throttle.orphan_octets + octets > self.settings.flow.orphan_bytes:
+        if self.quotas.is_used_up(channel.connection.user, octets + ORPHAN_OCTETS, OVERDRAFT):
             log.warning("parked publishes dropped with their connection", connection=channel.connection.id,
                         messages=sum(run.count for run in parked), octets=octets)  # fmt: skip
             return
         heir = Channel(channel.connection, channel.number)
         heir.detached = True
         self.orphans[heir] = None
+        self.quotas.charge(channel.connection.user, ORPHAN_OCTETS)
         for run in parked:
             run.tag, run.mandatory = 0, False
             heir.park(run)
@@ -375,6 +382,7 @@ class AcceptorCore:
         self.escalations.look(self.now)
         for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
             del self.orphans[orphan]
+            self.quotas.charge(orphan.connection.user, -ORPHAN_OCTETS)
         self.delivery.forget_holders()
         self.write_counters()
 

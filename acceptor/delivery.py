@@ -73,6 +73,8 @@ class Delivery:
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
         consumer.written += batch.body_bytes(0, count) + bus.MESSAGE_WEIGHT * count
         self.delivered_total += count
+        if not connection.reads:
+            self.core.throttle.look_for_acks(connection)
         if consumer.written * WINDOW_SHARE > self.window:
             if connection.writable:
                 self.open_window(consumer)

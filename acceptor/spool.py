@@ -21,7 +21,10 @@ log = get_logger()
 
 
 class Spool:
-    """`held` is how many octets it has; contents go there once more than `memory` octets are parked beside them."""
+    """`held` is how many octets it has; contents go there once more than `memory` octets are parked beside them.
+
+    `refuses` while it takes nothing: the disk does not, or it is at its limit.
+    """
 
     def __init__(self, directory: Path, memory: int, limit: int) -> None:
         self.memory = memory
@@ -31,11 +34,15 @@ class Spool:
         self._file: int | None = None
         self._end = 0
         self._free: list[tuple[int, int]] = []
-        self._works = True
+        self.refuses = False
+        self._warned = False
 
-    def parked(self, run: ParkedRun, octets: int) -> ParkedRun:
-        """A run as it is to be parked beside so many octets of others: with its contents here, if they are to be."""
-        if octets - self.held <= self.memory or isinstance(run, SpooledRun):
+    def parked(self, run: ParkedRun, octets: int, early: bool = False) -> ParkedRun:
+        """A run as it is to be parked beside so many octets of others: with its contents here, if they are to be.
+
+        `early`: whatever is free in memory.
+        """
+        if (octets - self.held <= self.memory and not early) or isinstance(run, SpooledRun):
             return run
         rows, contents = run.batch.slices(run.first, run.count)
         extent = self.put(rows, contents)
@@ -46,6 +53,7 @@ class Spool:
         size = len(rows) + len(contents)
         start = self._take(size)
         if start is None:
+            self.refuses = True
             return None
         try:
             written = os.pwritev(self._open(), [rows, contents], start)
@@ -55,11 +63,11 @@ class Spool:
             problem = "No space left on device"
         if written < size:
             self._give(start, size)
-            if self._works:
+            if not self._warned:
                 log.warning("parked contents stay in memory", problem=problem)
-            self._works = False
+            self._warned = self.refuses = True
             return None
-        self._works = True
+        self._warned = self.refuses = False
         self.held += size
         return Extent(self, start, len(rows), size)
 

@@ -22,7 +22,9 @@ from acceptor.due import Due
 from acceptor.episodes import Episodes
 from acceptor.escalation import Escalations
 from acceptor.inlet import Gate
+from acceptor.last_resort import LastResort
 from acceptor.ledger import Ledger
+from acceptor.quotas import SETTLING_BUDGETS
 from acceptor.terms import UserTerms
 from penstock.logs import FewLines, get_logger
 from penstock.means import Means
@@ -30,11 +32,14 @@ from penstock.means import Means
 if TYPE_CHECKING:
     from acceptor.channel import Channel
     from acceptor.connection import Connection
+    from acceptor.parked import ParkedRun
+    from acceptor.spool import Spool
 
 log = get_logger()
 
-# A client that is not known to need the drip gets it until so many times the parking budget is parked.
-DRIPS_AT_MOST = 4
+# A paused connection is read on, quickly, until so many times the parking budget is parked: a close that comes behind
+# no more publishes is answered, and so are other channels.
+DRIPS_AT_MOST = 8
 # An overfilled receive buffer is relieved until so many times the parking budget is parked, and by so much at once:
 # it may hold a segment (64 KiB on loopback) too much, and its window opens again for no less than another.
 RELIEVED_AT_MOST = 8
@@ -43,8 +48,6 @@ RELIEF_OCTETS = 192 * 1024
 TOLD_AGAIN_SECONDS = 5.0
 # Who is still told of the same cause hears how it stands now.
 UPDATED_SECONDS = 30.0
-# Parking budgets of a connection that consumes as well.
-SETTLING_BUDGETS = 16
 # Of one that is not to be paused: there has to be an end.
 UNPAUSED_BUDGETS = 16
 # What is read at once from a paused connection that consumes as well.
@@ -63,10 +66,15 @@ def budgets_of(means: Means) -> int:
 class Throttle:
     """Who is held, and whose socket is paused, in one acceptor. Times are seconds of the caller's clock."""
 
-    def __init__(self, parking_octets: int, terms: UserTerms, escalations: Escalations, episodes: Episodes) -> None:
+    def __init__(
+        self, parking_octets: int, terms: UserTerms, escalations: Escalations, episodes: Episodes,
+        last_resort: LastResort,
+    ) -> None:  # fmt: skip
         self.terms = terms
         self.escalations = escalations
         self.episodes = episodes
+        self.last_resort = last_resort
+        self.quotas = last_resort.quotas
         self.lines = FewLines(log)
         self.ledger = Ledger()
         self.parking_octets = parking_octets
@@ -233,16 +241,25 @@ class Throttle:
 
     def parked(self, channel: Channel, octets: int) -> None:
         """Parked contents came (or went, where `octets` is negative)."""
+        connection = channel.connection
         self.parked_octets += octets
+        self.quotas.charge(connection.user, octets)
         if channel.detached:
             self.orphan_octets += octets
             return
-        connection = channel.connection
         connection.parked_octets += octets
         self.pause_or_resume(connection)
 
+    def spooled(self, channel: Channel, run: ParkedRun, spool: Spool) -> ParkedRun:
+        """A run that is to be parked, on disk if many are parked already: for all, or for its connection."""
+        early = channel.connection.parked_octets >= self.most_relieved
+        return spool.parked(run, self.parked_octets + run.octets, early)
+
     def pause_or_resume(self, connection: Connection) -> None:
+        if connection in self.last_resort.closing:
+            return
         if connection in self.paused:
+            self.last_resort.is_spent(connection)
             if connection.parked_octets <= min(self.parking_octets // 2, self.budget(connection)):
                 self.stop_drip(connection)
                 self.episodes.unpaused(connection)
@@ -260,7 +277,9 @@ class Throttle:
         if connection.ignores_flow:
             return 0
         budgets = min((channel.budgets for channel in connection.channels.values()), default=1)
-        return self.parking_octets * (max(budgets, SETTLING_BUDGETS) if budgets and connection.settles() else budgets)
+        if budgets and connection.settles():
+            budgets = max(budgets, SETTLING_BUDGETS)
+        return min(self.parking_octets * budgets, self.quotas.allowance(connection))
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone; its channels have been ended."""
@@ -269,6 +288,7 @@ class Throttle:
         self.ledger.forget(connection.id)
         self.hung_up.discard(connection)
         self.ignoring.discard(connection)
+        self.last_resort.forget(connection)
 
     # The drip
 
@@ -277,6 +297,7 @@ class Throttle:
         self.to_read.pop(connection, None)
         self.drips.discard(connection)
         self.filled.pop(connection, None)
+        self.last_resort.end(connection)
 
     def look_for_acks(self, connection: Connection) -> None:
         """Of a paused connection something was read and more may follow, or it begins to have what it can ack."""
@@ -286,11 +307,13 @@ class Throttle:
     def arrived(self, connection: Connection) -> None:
         """Octets have come to a socket that is paused."""
         if connection in self.paused:
-            self.filled[connection] = None
+            self.filled[connection] = self.to_read[connection] = None
 
     def hangs_up(self, connection: Connection) -> None:
         """The peer has closed its side of a paused socket."""
-        if connection in self.paused:
+        if connection in self.last_resort.closing:
+            connection.hang_up()
+        elif connection in self.paused:
             self.hung_up.add(connection)
             self.to_read[connection] = None
 
@@ -302,24 +325,29 @@ class Throttle:
         has closed its side is read to the end as well. What is to be read once need not be asked for again before
         something came.
         """
+        to_read, self.to_read = self.to_read, {}
+        for connection in to_read:
+            if connection in self.hung_up or self.is_read_on(connection):
+                connection.drip(SETTLING_OCTETS)
         self.relieve()
         for connection in self.drips.take(now):
             self.drips.put(connection, now + connection.drip_seconds())
             self.filled[connection] = None  # what comes out of order fills it as well, and is not told
-            if connection.traits.impatient or connection.parked_octets < self.most_parked:
+            if connection.traits.impatient and self.last_resort.may_read(connection):
                 connection.drip(connection.traits.drip_octets)
-            if connection.settles():
-                self.to_read[connection] = None
-        to_read, self.to_read = self.to_read, {}
-        for connection in to_read:
-            if connection in self.hung_up or connection.settles():
-                connection.drip(SETTLING_OCTETS)
+        self.last_resort.look(now)
+
+    def is_read_on(self, connection: Connection) -> bool:
+        """Whether a paused connection is read at each look: at first, and for acks that may be awaited."""
+        if connection.parked_octets >= self.most_parked and not connection.has_in_hand():
+            return False
+        return self.last_resort.may_read(connection)
 
     def relieve(self) -> None:
         """Of the sockets to which something came, read those that are overfull."""
         for connection in list(islice(self.filled, VISITED_AT_ONCE)):
             del self.filled[connection]
-            if connection.parked_octets >= self.most_relieved:
+            if connection.parked_octets >= self.most_relieved or not self.last_resort.may_read(connection):
                 self.filled[connection] = None
             elif connection.transport.is_overfull():
                 self.filled[connection] = None

@@ -24,6 +24,8 @@ from router.policy_keys import (
     GUARANTEE,
     IGNORED,
     KEYS,
+    LAST_RESORT,
+    LAST_RESORTS,
     LIMITS,
     NAMES,
     OF_THE_NODE,
@@ -137,6 +139,10 @@ def _no_overtaking(_key: str, value: object) -> str | None:
     return None if value == BY_DESTINATION else f"expected '{BY_DESTINATION}'"
 
 
+def _no_last_resort(_key: str, value: object) -> str | None:
+    return None if value in LAST_RESORTS else f"expected one of {', '.join(LAST_RESORTS)}"
+
+
 def _too_much(_key: str, value: object) -> str | None:
     """Nobody looks at the value, but it has to be kept."""
     words = value if isinstance(value, list) else [value]
@@ -153,6 +159,7 @@ _PROBLEMS: dict[str, Callable[[str, object], str | None]] = {
     **dict.fromkeys((FLOW_SHARE, GUARANTEE), _no_percentage),
     WEIGHT: _no_weight,
     OVERTAKING: _no_overtaking,
+    LAST_RESORT: _no_last_resort,
     **dict.fromkeys(IGNORED, _too_much),
 }
 

@@ -79,6 +79,8 @@ FLOW_SHARE = "flow-share"
 """How many of the queues that a publish goes to must lag before they hold its producer, in percent; 0: any."""
 OVERTAKING, BY_DESTINATION = "overtaking", "destination"
 """Whether what a user publishes for free queues passes what is parked on its channel, and what passes."""
+LAST_RESORT, LAST_RESORTS = "last-resort", ("close", "pause", "nack")
+"""What becomes of a user's connections of whose publishes no more can be kept."""
 GUARANTEE = "guarantee"
 """What a vhost may hold of what the node does before it is stopped ahead of others, in percent."""
 SHARED = ("sum", "deepest")
@@ -115,6 +117,7 @@ KEYS: dict[str, Key] = {
         for key, argument in RATES.items()
     },
     OVERTAKING: Key("", APPLY_TO["users"], from_rabbitmq=False),
+    LAST_RESORT: Key("", APPLY_TO["users"], from_rabbitmq=False),
     WEIGHT: Key("", APPLY_TO["users"], from_rabbitmq=False),
     "pace-depth": Key("x-pace-depth", _QUEUES, smaller=True, from_rabbitmq=False),
     "pace-wait": Key("x-pace-wait", _QUEUES, from_rabbitmq=False),

@@ -74,6 +74,7 @@ class Socket:
         self.pauses = 0
         self.receive_buffer = 0
         self.overfull = False
+        self.filled = False
         self.closed = False
 
     def pause_reading(self) -> None:
@@ -92,6 +93,9 @@ class Socket:
 
     def is_overfull(self) -> bool:
         return self.overfull
+
+    def is_filled(self) -> bool:
+        return self.filled
 
     def close(self) -> None:
         self.closed = True

@@ -22,7 +22,7 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
     channel.delivers = arguments["active"]
     for shard in {consumer.shard for consumer in channel.consumers.values()} - {channel.core.moves.nowhere}:
         ids = [consumer.id for consumer in channel.consumers.values() if consumer.shard == shard]
-        yield from ask_shard(shard, bus.ACTIVE, ids, channel.delivers)
+        yield from ask_shard(shard, bus.ACTIVE, ids, channel.delivers and not channel.connection.deliveries_withheld)
     channel.send("channel_flow_ok", active=channel.delivers)
 
 

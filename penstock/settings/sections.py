@@ -118,10 +118,23 @@ class FlowSettings(BaseModel):
         ge=0,
         description="contents of held publishes kept for a connection before it is read slowly, in bytes",
     )
-    orphan_bytes: Bytes = Field(
+    held_bytes: Bytes = Field(
         default=64 * MIB,
-        ge=0,
-        description="contents of held publishes kept for closed connections, in bytes an acceptor",
+        ge=64 * KIB,
+        description="held publishes kept for a connection, in memory and on disk, in bytes; then last_resort",
+    )
+    user_percent: int = Field(
+        default=50,
+        ge=1,
+        le=100,
+        description="held publishes kept for a user, those of connections that are gone included, in percent of "
+        "parked_memory and spool_limit together; then last_resort",
+    )
+    last_resort: Literal["close", "pause", "nack"] = Field(
+        default="close",
+        description="what becomes of a connection of whose publishes no more can be kept: close, with 506; pause, it "
+        "is not read until there is room, which many clients do not survive; nack, what it publishes with confirms is "
+        "nacked until there is room, without confirms it is closed",
     )
     parked_memory: Bytes = Field(
         default=64 * MIB,
@@ -131,7 +144,7 @@ class FlowSettings(BaseModel):
     spool_limit: Bytes = Field(
         default=1024 * MIB,
         ge=0,
-        description="contents of held publishes an acceptor keeps on disk, in bytes; what is beyond stays in memory",
+        description="contents of held publishes an acceptor keeps on disk, in bytes",
     )
     pair_bytes: Bytes = Field(
         default=1 * MIB,

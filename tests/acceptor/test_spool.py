@@ -95,19 +95,25 @@ def test_parked_publishes_come_back_from_disk_in_order(tmp_path: Path) -> None:
 
 
 def test_orphans_keep_what_is_on_disk_and_who_is_dropped_gives_it_back(tmp_path: Path) -> None:
-    with Node(flow={"parking_bytes": 1 << 20, "orphan_bytes": 150 * KIB}) as node:
+    """What one read brings beyond all that a user may have parked goes with its connection."""
+    with Node(flow={"parking_bytes": 1 << 20, "parked_memory": 20 * KIB, "spool_limit": 220 * KIB}) as node:
         spool = spooling(node, tmp_path)
         node.declare("full", **{"qpid.flow_stop_count": 10, "qpid.flow_resume_count": 5})
         first, second, taker = open_channel(node), open_channel(node), open_channel(node)
-        bodies = flood(first, 100)
+        bodies = flood(first, 90)
         first.lose()
         node.settle()
         assert spool.held > 50 * KIB
         held = spool.held
-        flood(second, 100)
-        assert spool.held > held
-        second.lose()
+        for _ in range(100):
+            second.publish(1, bytes(KIB), routing_key="full")
+        second.read()
         node.settle()
+        assert spool.held > held
+        with capture_logs() as lines:
+            second.lose()
+        node.settle()
+        assert [line["messages"] for line in lines if line["event"].startswith("parked publishes dropped")] == [100]
         assert spool.held == held
         taken: list[bytes] = []
         while len(taken) < len(bodies):

@@ -34,7 +34,7 @@ def paused(node: Node, parked: int, product: str, heartbeat: int = 0) -> Client:
 @pytest.mark.usefixtures("without_collector")
 def test_what_a_connection_had_sent_goes_with_it() -> None:
     """Parked publishes, and one that has come by half."""
-    with Node(flow={"parking_bytes": PARKING, "orphan_bytes": 0}) as node:
+    with Node(flow={"parking_bytes": PARKING, "parked_memory": 0, "spool_limit": 0}) as node:
         client = paused(node, 2 * PARKING, PIKA)
         client.socket.reads = True
         client.publish(1, bytes(PARKING), routing_key="full")
@@ -58,7 +58,7 @@ def test_what_is_held_leaves_the_arena_to_what_passes() -> None:
 
 @pytest.mark.parametrize(
     ("parked", "overfull", "octets"),
-    [(2 * PARKING, False, 0), (2 * PARKING, True, RELIEF_OCTETS), (9 * PARKING, True, 0)],
+    [(9 * PARKING, False, 0), (2 * PARKING, True, RELIEF_OCTETS), (9 * PARKING, True, 0)],
 )
 def test_a_receive_buffer_that_is_overfull_is_relieved_within_a_bound(parked: int, overfull: bool, octets: int) -> None:
     with Node(flow={"parking_bytes": PARKING}) as node:

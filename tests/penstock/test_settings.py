@@ -79,7 +79,7 @@ def test_counts_of_zero_are_resolved() -> None:
     ("text", "size"), [("4096", 4096), ("64KiB", 65536), ("1 MiB", MIB), ("2MB", 2_000_000), ("1.5 GiB", 1536 * MIB)]
 )
 def test_sizes_may_have_a_unit(text: str, size: int) -> None:
-    assert load_settings(assignments=[f"flow.orphan_bytes={text}"]).flow.orphan_bytes == size
+    assert load_settings(assignments=[f"flow.parked_memory={text}"]).flow.parked_memory == size
 
 
 @pytest.mark.parametrize(("text", "names"), [("guest, bob", ("guest", "bob")), ("bob", ("bob",)), ("", ())])

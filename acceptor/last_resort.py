@@ -1,0 +1,199 @@
+"""What becomes of a held connection for which all is kept that may be kept (`acceptor.quotas`).
+
+      held within its allowance ──▶ spent: its consumers get nothing more; it is read on for the acks of what it has
+      spent ──(it has nothing in hand, or brings no acks)──▶ the last resort, if it does not just wait
+      spent ──(part of what it has parked has left)──▶ held within its allowance
+
+A client that waits for its socket to be read just waits, unless it consumes and gets nothing for that. One that would
+give up its connection meets the last resort once it has sent more than the kernel takes: the connection is closed, or
+(`pause`) not read, or (`nack`) what it has published with confirms is nacked, and what comes, until there is room. What
+was parked for a connection that is closed is kept.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from acceptor.due import Due
+from acceptor.inlet import Inlet
+from acceptor.parked import ParkedRun
+from acceptor.pools import itself
+from acceptor.quotas import OVERDRAFT, Quotas
+from acceptor.sessions import whose
+from penstock import bus
+from penstock.amqp.errors import amqp_error
+from penstock.ladder import CLOSE_CONNECTION, PAUSE
+from router.policies import policy_for
+from router.policy_keys import LAST_RESORT, LAST_RESORTS, USER
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.connection import Connection
+    from acceptor.core import AcceptorCore
+    from acceptor.inlet import Gate
+
+# How long a client that is not impatient consumes nothing, for what it has parked, before the last resort.
+SECONDS = 10.0
+# How many of its drips an impatient client goes without.
+DRIPS = 2
+# Of connections that are closed so many are read at each look, and so much: what they go on sending is not for anybody,
+# and must not keep others waiting.
+READ_AT_ONCE = 16
+READ_OCTETS = 64 * 1024
+
+
+class LastResort:
+    """The spent connections of an acceptor.
+
+    `resorted` are those that have met the last resort, `closing` those of them that were closed and are still there.
+    """
+
+    def __init__(self, core: AcceptorCore, quotas: Quotas) -> None:
+        self.core = core
+        self.quotas = quotas
+        self.spent: dict[Connection, None] = {}
+        self.due: Due[Connection] = Due()
+        self.resorted: set[Connection] = set()
+        self.closing: dict[Connection, None] = {}
+
+    # Who is spent
+
+    def is_spent(self, connection: Connection) -> bool:
+        """Whether no more may be kept for a connection, by now."""
+        if connection in self.spent:
+            self.look_again(connection)
+            return connection in self.spent
+        if connection.parked_octets and connection.parked_octets >= self.quotas.allowance(connection):
+            self.begin(connection)
+            return True
+        return False
+
+    def may_read(self, connection: Connection) -> bool:
+        """Whether a paused connection may be read: there is room for it, or acks are awaited."""
+        if not self.is_spent(connection):
+            return True
+        allowance = self.quotas.allowance(connection)
+        return connection.parked_octets < allowance * OVERDRAFT and connection.has_in_hand()
+
+    def begin(self, connection: Connection) -> None:
+        self.spent[connection] = None
+        self.due.put(connection, self.core.now + self.patience(connection))
+        self.withhold(connection, True)
+
+    def end(self, connection: Connection) -> None:
+        """Something of it was let in, or it is gone."""
+        if connection not in self.spent:
+            return
+        del self.spent[connection]
+        self.due.discard(connection)
+        self.resorted.discard(connection)
+        self.withhold(connection, False)
+
+    def forget(self, connection: Connection) -> None:
+        self.spent.pop(connection, None)
+        self.due.discard(connection)
+        self.resorted.discard(connection)
+        self.closing.pop(connection, None)
+
+    def look_again(self, connection: Connection) -> None:
+        """Something of a spent connection may have left, or of others of its user."""
+        if connection.parked_octets * 2 <= self.quotas.allowance(connection):
+            self.end(connection)
+
+    def withhold(self, connection: Connection, withheld: bool) -> None:
+        """Have its consumers get nothing, or get what there is again."""
+        connection.deliveries_withheld = withheld
+        moves = self.core.moves
+        for channel in connection.channels.values():
+            if channel.delivers:
+                for shard in {consumer.shard for consumer in channel.consumers.values()} - {moves.nowhere}:
+                    ids = [consumer.id for consumer in channel.consumers.values() if consumer.shard == shard]
+                    self.core.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], lambda answer: None)
+
+    def patience(self, connection: Connection) -> float:
+        return DRIPS * connection.drip_seconds() if connection.traits.impatient else SECONDS
+
+    # The last resort
+
+    def look(self, now: float) -> None:
+        """Often: who has been spent for long enough."""
+        for connection in self.due.take(now):
+            if connection in self.spent:
+                self.due.put(connection, now + self.patience(connection))
+                if not self.may_read(connection) and connection not in self.resorted and self.cannot_wait(connection):
+                    self.resort(connection)
+        for connection in list(islice(self.closing, READ_AT_ONCE)):
+            del self.closing[connection]
+            self.closing[connection] = None
+            connection.drip(READ_OCTETS)
+
+    def cannot_wait(self, connection: Connection) -> bool:
+        """Whether a connection would be lost, or consumes and gets nothing."""
+        if any(channel.consumers for channel in connection.channels.values()):
+            return True
+        return connection.traits.impatient and connection.transport.is_filled()
+
+    def resort(self, connection: Connection) -> None:
+        channel = next((one for one in connection.channels.values() if one.cause() is not None), None)
+        gate = channel.cause() if channel is not None else None
+        if channel is None or gate is None:
+            return
+        self.resorted.add(connection)
+        way = self.way(connection)
+        self.tell(channel, gate, way)
+        if way == "nack":
+            self.nack(connection)
+        elif way == "pause":
+            self.count(channel, gate, PAUSE)
+        else:
+            self.count(channel, gate, CLOSE_CONNECTION)
+            self.close(connection, gate)
+
+    def way(self, connection: Connection) -> str:
+        """The last resort of a connection: its own wish, that of a policy for its user, or the node's."""
+        wish = connection.properties.get(LAST_RESORT)
+        policy = policy_for(self.core.topology, connection.vhost, USER, connection.user)
+        if policy is not None:
+            wish = policy.definition.get(LAST_RESORT, wish)
+        way = wish if wish in LAST_RESORTS else self.core.settings.flow.last_resort
+        if way == "nack" and not all(map(may_be_nacked, connection.channels.values())):
+            return "close"
+        return str(way)
+
+    def nack(self, connection: Connection) -> None:
+        for channel in list(connection.channels.values()):
+            gate = channel.cause()
+            full = itself(gate) if gate is not None else None
+            if channel.inbox and isinstance(full, Inlet):
+                self.core.escalations.refuse(channel, full)
+
+    def close(self, connection: Connection, gate: Gate) -> None:
+        text = f"{gate}; {connection.parked_octets} bytes are parked for this connection, and no more can be"
+        self.closing[connection] = None
+        self.core.throttle.stop_drip(connection)
+        connection.fail(amqp_error(506, text), keep_parked=True)
+
+    def count(self, channel: Channel, gate: Gate, rung: str) -> None:
+        """Among the rungs of ladders: it does the same."""
+        self.core.escalations.counts[rung] += 1
+        self.core.throttle.ledger.acted(channel, rung)
+        self.core.episodes.escalated(channel, itself(gate), rung)
+
+    def tell(self, channel: Channel, gate: Gate, way: str) -> None:
+        core, connection = self.core, channel.connection
+        messages = sum(
+            item.count for one in connection.channels.values() for item in one.inbox if isinstance(item, ParkedRun)
+        )
+        core.throttle.lines.info(
+            core.now, "last resort", way=way, reason=str(gate), messages=messages,
+            octets=connection.parked_octets, **whose(channel),
+        )  # fmt: skip
+
+
+def may_be_nacked(channel: Channel) -> bool:
+    """Whether all that waits in a channel can be nacked, if anything does."""
+    gate = channel.cause()
+    if gate is None or not channel.inbox:
+        return True
+    return channel.confirms is not None and isinstance(itself(gate), Inlet) and not channel.runs_at_gates

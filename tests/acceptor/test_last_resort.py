@@ -1,0 +1,285 @@
+"""What is kept for a held connection is bounded, and what becomes of it then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from acceptor.quotas import OVERDRAFT
+from acceptor.spool import Spool
+from tests.joined import Client, Node
+from tests.shard.steps import drain
+
+KIB = 1024
+HELD = 64 * KIB
+FLOW = {"parking_bytes": KIB, "held_bytes": HELD}
+MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
+PY_AMQP, PHP = {"product": "py-amqp"}, {"product": "AMQPLib", "platform": "PHP"}
+GO, PIKA = {"product": "AMQP 0.9.1 Client", "platform": "golang"}, {"product": "Pika Python Client Library"}
+JAVA = {"product": "RabbitMQ", "platform": "Java"}
+READ = 8 * KIB
+"""What of a connection is read at once in these tests, at most."""
+
+
+def producer(node: Node, properties: dict[str, Any], *, confirms: bool = False) -> Client:
+    """One that has a channel, and as much to say as the kernel takes."""
+    client = node.connect(properties=properties)
+    client.socket.filled = True
+    client.call("channel.open", 1)
+    if confirms:
+        client.call("confirm.select", 1)
+    return client
+
+
+def flood(client: Client, count: int, queue: str = "full") -> list[bytes]:
+    """Publishes of 1 KiB that the client has written and nobody has read."""
+    name = client.connection.id.encode()
+    bodies = [b"%s %d " % (name, number) + bytes(KIB) for number in range(count)]
+    for body in bodies:
+        client.publish(1, body, routing_key=queue)
+    return bodies
+
+
+def pass_time(node: Node, seconds: float) -> None:
+    """Sockets are read in small pieces meanwhile."""
+    for _ in range(round(seconds / node.settings.flow.recheck_seconds)):
+        node.now += node.settings.flow.recheck_seconds
+        for client in list(node.clients.values()):
+            client.read(READ)
+        for index, _ in node.running_acceptors():
+            node.finish(index)
+            node.recheck(index)
+        settle_shards(node)
+
+
+def settle_shards(node: Node) -> None:
+    """Turns go to and fro, but no client is read."""
+    for _ in range(8):
+        for shard in range(len(node.shards)):
+            for acceptor in range(len(node.acceptors)):
+                while node.send_up(acceptor, shard):
+                    pass
+            node.finish_shard(shard)
+            for acceptor in range(len(node.acceptors)):
+                while node.send_down(shard, acceptor):
+                    pass
+                node.finish(acceptor)
+
+
+def taken(node: Node, count: int) -> list[bytes]:
+    """So many bodies of what comes out of the queue."""
+    taker = node.connect()
+    taker.call("channel.open", 1)
+    bodies: list[bytes] = []
+    for _ in range(10 * count):
+        bodies += drain(taker, "full")
+        pass_time(node, 0.1)
+        if len(bodies) >= count:
+            break
+    return bodies
+
+
+def closed(client: Client) -> bool:
+    return "connection.close" in client.names()
+
+
+@pytest.mark.parametrize("properties", [PY_AMQP, PHP, GO])
+def test_a_client_that_would_give_up_is_closed_with_a_reason_and_what_was_read_is_delivered(
+    properties: dict[str, Any],
+) -> None:
+    with Node(flow=FLOW) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, properties)
+        bodies = flood(client, 1000)
+        with capture_logs() as lines:
+            pass_time(node, 60)
+        method = client.take("connection.close")
+        assert method.code == 506
+        assert method.text.startswith("RESOURCE_ERROR - queue 'full' in vhost '/': 3 of 2 messages, resume at 0; ")
+        assert [line["way"] for line in lines if line["event"] == "last resort"] == ["close"]
+        throttle = node.core(0).throttle
+        assert HELD <= throttle.parked_octets <= HELD + READ + KIB
+        assert throttle.orphan_octets == throttle.parked_octets and not throttle.paused
+        assert node.core(0).escalations.counts["close-connection"] == 1
+        kept = taken(node, throttle.parked_octets // (KIB + 200))
+        assert kept == bodies[: len(kept)] and len(kept) > 40
+        assert throttle.parked_octets == 0 and node.core(0).quotas.users == {}
+
+
+@pytest.mark.parametrize("properties", [PIKA, JAVA, {}])
+def test_a_client_that_waits_is_left_waiting(properties: dict[str, Any]) -> None:
+    with Node(flow=FLOW) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, properties)
+        bodies = flood(client, 100)
+        pass_time(node, 200)
+        assert not closed(client)
+        parked = client.connection.parked_octets
+        assert parked < 8 * KIB + 2 * READ
+        assert taken(node, len(bodies)) == bodies
+
+
+def test_a_client_that_would_give_up_but_sends_no_more_is_left_waiting() -> None:
+    with Node(flow=FLOW | {"held_bytes": HELD}) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, PY_AMQP)
+        flood(client, 70)
+        client.socket.filled = False
+        pass_time(node, 60)
+        assert not closed(client) and client.connection in node.core(0).last_resort.spent
+
+
+def consuming(node: Node, properties: dict[str, Any] = PIKA) -> Client:
+    """A client that consumes what it does not publish to."""
+    node.declare("in")
+    node.declare("full", **MARKS)
+    client = producer(node, properties)
+    client.call("channel.open", 2)
+    client.call("basic.qos", 2, prefetch_count=1)
+    client.call("basic.consume", 2, queue="in")
+    return client
+
+
+def test_who_consumes_and_has_nothing_in_hand_is_not_read_on() -> None:
+    with Node(flow=FLOW) as node:
+        client = consuming(node)
+        flood(client, 1000)
+        pass_time(node, 60)
+        assert client.connection.parked_octets < 16 * KIB + 2 * READ
+        assert not closed(client)
+
+
+def feed(node: Node, count: int) -> None:
+    other = node.connect()
+    other.call("channel.open", 1)
+    for number in range(count):
+        other.publish(1, b"%d" % number, routing_key="in")
+    other.read()
+    settle_shards(node)
+
+
+def test_acks_behind_publishes_are_read_and_nothing_new_is_delivered_beyond_the_budget() -> None:
+    with Node(flow=FLOW) as node:
+        client = consuming(node)
+        feed(node, 3)
+        flood(client, 64)
+        client.send("basic.ack", 2, delivery_tag=1)
+        flood(client, 1000)
+        pass_time(node, 8)
+        assert client.names(2).count("basic.deliver") == 1
+        assert not client.connection.has_in_hand()
+        assert HELD <= client.connection.parked_octets < HELD * OVERDRAFT
+        pass_time(node, 12)
+        assert closed(client)
+        assert node.state("in").depth == 2
+
+
+def test_who_never_acks_is_closed_all_the_same() -> None:
+    with Node(flow=FLOW) as node:
+        client = consuming(node)
+        feed(node, 2)
+        flood(client, 1000)
+        pass_time(node, 60)
+        assert closed(client)
+        assert node.core(0).throttle.parked_octets < HELD * OVERDRAFT + READ + 4 * KIB
+        assert node.state("in").contents.ready == 2
+
+
+def test_deliveries_go_on_once_what_was_parked_has_left() -> None:
+    with Node(flow=FLOW) as node:
+        client = consuming(node)
+        feed(node, 3)
+        bodies = flood(client, 62)
+        client.send("basic.ack", 2, delivery_tag=1)
+        pass_time(node, 5)
+        assert client.names(2).count("basic.deliver") == 1 and client.connection.deliveries_withheld
+        assert taken(node, len(bodies)) == bodies
+        settle_shards(node)
+        assert client.names(2).count("basic.deliver") == 2 and not client.connection.deliveries_withheld
+
+
+def test_who_comes_again_and_again_keeps_within_what_its_user_may_have_parked(tmp_path: Path) -> None:
+    quota = 400 * KIB
+    with Node(flow={**FLOW, "parked_memory": 40 * KIB, "spool_limit": 2 * quota - 40 * KIB}) as node:
+        node.core(0).spool = Spool(tmp_path, 40 * KIB, 2 * quota - 40 * KIB)
+        node.declare("full", **MARKS)
+        core, sent = node.core(0), {}
+        for _ in range(30):
+            client = producer(node, PY_AMQP)
+            sent[client.connection.id.encode()] = flood(client, 100)
+            pass_time(node, 10)
+            assert closed(client)
+            client.lose()
+            assert core.quotas.kept <= quota * OVERDRAFT
+            assert core.parked_in_memory() < 150 * KIB
+        others = node.connect(properties=PIKA)
+        others.call("channel.open", 1)
+        flood(others, 100)
+        pass_time(node, 100)
+        assert not closed(others) and others.connection.parked_octets <= READ + KIB
+        others.lose()
+        kept = taken(node, 250)
+        assert len(kept) > 250
+        for name, bodies in sent.items():
+            mine = [body for body in kept if body.split()[0] == name]
+            assert mine == bodies[: len(mine)]
+        assert core.quotas.kept == 0
+
+
+def nacked(client: Client) -> int:
+    return client.names(1).count("basic.nack")
+
+
+@pytest.mark.parametrize("asked", ["setting", "property", "policy"])
+def test_confirmed_publishes_are_nacked_where_that_is_asked_for(asked: str) -> None:
+    with Node(flow={**FLOW, "last_resort": "nack" if asked == "setting" else "close"}) as node:
+        if asked == "policy":
+            node.policy("p", "^guest$", {"last-resort": "nack"}, apply_to="users")
+        node.declare("full", **MARKS)
+        client = producer(node, PY_AMQP | ({"last-resort": "nack"} if asked == "property" else {}), confirms=True)
+        bodies = flood(client, 300)
+        pass_time(node, 20)
+        assert not closed(client) and nacked(client)
+        assert node.core(0).throttle.parked_octets == 0
+        assert taken(node, 3) == bodies[:3]
+        pass_time(node, 1)
+        client.publish(1, b"more", routing_key="full")
+        pass_time(node, 1)
+        assert taken(node, 1) == [b"more"]
+
+
+def test_without_confirms_there_is_nothing_to_nack() -> None:
+    with Node(flow={**FLOW, "last_resort": "nack"}) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, PY_AMQP)
+        flood(client, 300)
+        pass_time(node, 20)
+        assert closed(client)
+
+
+def test_paused_for_good_if_that_is_what_is_set() -> None:
+    with Node(flow={**FLOW, "last_resort": "pause"}) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, PY_AMQP)
+        bodies = flood(client, 300)
+        with capture_logs() as lines:
+            pass_time(node, 60)
+        assert not closed(client)
+        assert client.connection.parked_octets <= HELD + READ + KIB
+        assert [line["way"] for line in lines if line["event"] == "last resort"] == ["pause"]
+        assert taken(node, len(bodies)) == bodies
+
+
+def test_what_a_closed_connection_sends_on_is_read_slowly_and_its_close_ok_ends_it() -> None:
+    with Node(flow=FLOW) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, PY_AMQP)
+        flood(client, 100)
+        client.send("connection.close-ok")
+        pass_time(node, 10)
+        assert closed(client) and client.socket.closed and not client.unread
+        client.lose()
+        assert not node.core(0).last_resort.closing
