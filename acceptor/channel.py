@@ -310,7 +310,7 @@ class Channel:
             if self.held_by is not None and gate is not self.held_by:
                 self.core.throttle.look_at_cause(self)
         if gate.opens_with_time:
-            self.core.gates.metered.waits(gate, self, self.core.now)
+            self.core.gates.waits_for_time(gate, self)
         if gate.is_saturated():
             self.held_at(gate)
 

@@ -312,8 +312,8 @@ class AcceptorCore:
                 link.replied(operation[1], operation[2], operation[3], parts)
             elif kind == bus.FLOW:
                 self.gates.hear(operation[1], operation[3])
-            elif kind == bus.MOST_WAITERS:
-                self.gates.parts.hear(operation[1], operation[2])
+            elif kind in (bus.MOST_WAITERS, bus.ROOM):
+                self.gates.parts.take(*operation)
             elif kind == bus.REJECTED:
                 link.rejected(*operation[1:])
             elif kind == bus.ANSWERS:

@@ -75,7 +75,7 @@ class Gates:
         limits, inlet = QueueLimits.from_wire(queue.limits), self.inlets.get(queue.queue_id)
         features = QueueFeatures.from_wire(queue.features)
         terms = terms_of(features.throttle, features.hold)
-        pace = paced(features, inlet.pace if inlet else None, self.clock, self.metered)
+        pace = paced(features, inlet.pace if inlet else None, self.clock, self.metered, self.parts)
         if not limits.marks and pace is None:
             self.close_inlet(queue.queue_id)
             return
@@ -173,6 +173,12 @@ class Gates:
         if self.pools.by_limit:
             self.look_at_pools()
 
+    def waits_for_time(self, gate: Gate, session: Session) -> None:
+        """A session begins to wait at a gate that opens with time."""
+        self.metered.waits(gate, session, self.clock())
+        if isinstance(gate, Inlet) and gate.pace is not None:
+            gate.pace.ask(gate)
+
     # Looking
 
     def look_at(self, gate: Inlet | ShardLink) -> None:
@@ -196,6 +202,8 @@ class Gates:
         self.away.is_home(id)
         inlet = self.inlets.get(id)
         if inlet is not None:
+            if inlet.pace is not None:
+                inlet.pace.forget()
             self.changed.append(inlet)
 
     def look_at_pools(self) -> None:

@@ -246,9 +246,15 @@ class Inlet:
 
     def serve(self) -> None:
         """Let waiting sessions in, in turn, each its share of the room there is."""
-        if self.pace is not None:
-            self.pace.observe(self)
-        line, counts = self.waiting, self.limits.marks.stop_count > 0 or self.pace is not None
+        pace = self.pace
+        if pace is None:
+            self.serve_line(self.limits.marks.stop_count > 0)
+        else:
+            pace.serve(self)
+
+    def serve_line(self, counts: bool) -> None:
+        """Its shares are counted in messages (`counts`), or in octets."""
+        line = self.waiting
         turns = len(line)
         if turns and min(self.room()) > 0:
             room, octets = self.room()

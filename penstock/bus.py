@@ -82,6 +82,10 @@ HOLD = 18
 LEFT = 19  # [LEFT, queue id]: publishes to several queues go on though this one is saturated, until it has room
 EXCUSED = 24  # [EXCUSED, [queue id, ...], messages, octets]: so much of what is published comes whatever the marks
 WAITERS = 23  # [WAITERS, queue id, weight]: of the sessions that wait for its room here
+# [PACED, queue id, weight, target, used]: of the sessions that wait here for a paced queue's room, and how many
+# messages it is to hold as seen here; so many of those given by ROOM have gone, in this turn, or are given back. -1:
+# there are none in hand, and what was given before is void.
+PACED = 25
 # Of a queue that moves (docs/rebalancing.md), each with its id and the epoch of the move:
 FENCE = 20  # [FENCE, queue id, epoch]: nothing more is published to it from here; answered by FENCED
 PARTED = 21  # [PARTED, queue id, epoch]: nor is anything settled from here; from a shard: no dead letters come
@@ -103,6 +107,7 @@ ANSWERS = 9  # [ANSWERS, name of a reply consumer, part, count]
 FENCED = 11
 OPENED = 12  # [OPENED, queue id, epoch]: all acceptors have said HOMED, or died
 MOST_WAITERS = 13  # [MOST_WAITERS, queue id, weight]: the largest that any acceptor has told by WAITERS
+ROOM = 14  # [ROOM, queue id, messages]: so many more may be sent to a paced queue
 REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
 
 # The turn that an acceptor or a shard greets each life of another shard with.

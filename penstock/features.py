@@ -98,6 +98,11 @@ class QueueFeatures:
         )
 
     @property
+    def paced(self) -> bool:
+        """Whether it lets in one message for each that leaves."""
+        return bool(self.pace_depth or self.pace_wait)
+
+    @property
     def reserve(self) -> int:
         """How many messages its priority lane lets in beyond the stop mark; 0 without a lane."""
         if self.lane_priority is None and not self.lane_key:

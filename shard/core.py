@@ -33,6 +33,7 @@ from shard.journal import Journal
 from shard.leases import first_held
 from shard.link import Link, life_of, safe_record, safe_turn
 from shard.moving import Moving
+from shard.paces import Paces
 from shard.paging import Paging
 from shard.peers import Peers
 from shard.queue_cy import NEVER
@@ -94,6 +95,7 @@ class ShardCore:
         self.requests = Requests(self)
         self.moving = Moving(self)
         self.waiters = Waiters(self)
+        self.paces = Paces(self)
         self.consuming = Consuming(self, settings.flow.consumer_window_bytes)
         self.operations: dict[int, Callable[..., None]] = {
             bus.REPLIES: reply_consumer,
@@ -102,6 +104,7 @@ class ShardCore:
             bus.LEFT: self.leave_behind,
             bus.EXCUSED: self.excuse_events,
             bus.WAITERS: self.waiters.hear,
+            bus.PACED: self.paces.hear,
             bus.FENCE: self.moving.fence,
             bus.PARTED: self.moving.has_parted,
             bus.HOMED: self.moving.is_homed,
@@ -216,6 +219,7 @@ class ShardCore:
         """It is not here any more, nor is what it has."""
         del self.queues[queue.id]
         self.waiters.forget_queue(queue.id)
+        self.paces.forget_queue(queue.id)
         self.touched.pop(queue.id, None)
         self.stalls.forget(queue.id)
         self.flow.forget(queue.id)
@@ -319,6 +323,8 @@ class ShardCore:
                 self.paging.watch(queue)
             self.weigh(queue, queue.weight)
             self.flow.decide(queue, self.now)
+            if self.paces.asked:
+                self.paces.hand_out(queue)
             if queue.contents.expiring or queue.features.expires is not None or queue.auto_delete or queue.leases:
                 gone = queue.is_left() or queue.is_forgotten(self.now)
                 if gone and not queue.fenced and not queue.frozen and self.recovery is None:
@@ -472,6 +478,7 @@ class ShardCore:
                 if self.journal is not None:
                     self.journal.link(identity, None)
                 self.waiters.forget_link(link)
+                self.paces.forget_link(link)
                 for group in list(link.reserved):
                     release(link, group)
                 consumers = list(link.consumers.values())

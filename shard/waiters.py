@@ -36,6 +36,9 @@ class Waiters:
         if not weights:
             del self.weights[id]
 
+    def weight(self, link: Link, id: int) -> int:
+        return self.weights.get(id, {}).get(link, 0)
+
     def most(self, id: int) -> int:
         """The largest weight that waits for a queue at any acceptor."""
         return max(self.weights.get(id, {}).values(), default=0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from penstock.watermarks import overshoot_of
 from tests.joined import Client, Node, fill_beside
+from tests.outcomes import jain
 from tests.raw import JAVA
 
 
@@ -124,3 +126,75 @@ def test_who_is_held_by_the_pace_is_an_event() -> None:
         get(node, opened(node), 30)
         node.settle(rechecks=10)
         assert [each["event"] for each in node.core(0).events.records] == ["limited", "unlimited"]
+
+
+def flood(node: Node, acceptor: int, who: int, count: int) -> Client:
+    """A client that publishes so many messages, each of which says whose it is."""
+    client = opened(node, acceptor)
+    for _ in range(count):
+        client.publish(1, bytes([who]), routing_key="q")
+    return client
+
+
+def taken(node: Node, reader: Client, rounds: int, every: int) -> Counter[int]:
+    """Whose messages come in while so many at a time are taken off the queue; no time passes."""
+    before = node.state("q").contents.ready
+    for _ in range(before):
+        reader.send("basic.get", 1, queue="q", no_ack=True)
+    node.settle()
+    reader.events[1].clear()
+    for _ in range(rounds):
+        for _ in range(every):
+            reader.send("basic.get", 1, queue="q", no_ack=True)
+        node.settle()
+    return Counter(event.body[0] for event in reader.events[1] if event.name == "basic.get-ok")
+
+
+@pytest.mark.parametrize("every", [1, 7, 50])
+def test_acceptors_share_it_by_those_who_wait_though_only_one_hears_of_the_queue(every: int) -> None:
+    """The reader's acceptor hears from the shard with each get; the other one has nothing to ask it."""
+    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
+        node.declare("q", **{"x-pace-depth": 200})
+        for who in range(8):
+            flood(node, int(who < 6), who, 2000)
+        node.settle(rechecks=3)
+        found = taken(node, opened(node, 0), 1400 // every, every)
+        assert len(found) == 8 and jain(found.values()) >= 0.95
+        first = sum(found[who] for who in range(6))
+        assert first == pytest.approx(6 * (found[6] + found[7]) / 2, rel=0.05)
+        assert 200 - every <= node.state("q").depth <= 201
+
+
+def test_room_that_an_acceptor_cannot_use_is_for_the_other() -> None:
+    """Its channel publishes to a full queue as well."""
+    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
+        node.declare("q", **{"x-pace-depth": 100})
+        node.declare("full", **{"x-flow-stop-count": 10, "x-essential": True})
+        node.bind("both", "q", "full")
+        stuck = opened(node, 0)
+        for _ in range(300):
+            stuck.publish(1, b"\0", exchange="both")
+        flood(node, 1, 1, 1000)
+        node.settle(rechecks=3)
+        reader = opened(node, 0)
+        found = taken(node, reader, 30, 10)
+        assert found[1] >= 250
+        node.settle(rechecks=3)
+        assert node.state("q").depth >= 95
+
+
+def test_a_new_life_of_the_shard_grants_anew() -> None:
+    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
+        node.declare("q", **{"x-pace-depth": 50})
+        clients = [flood(node, acceptor, acceptor, 500) for acceptor in (0, 1)]
+        node.settle(rechecks=1)
+        node.kill_shard(0)
+        node.settle(rechecks=1)
+        node.start_shard(0)
+        node.settle(rechecks=4)
+        assert 50 <= node.state("q").depth <= 51
+        node.kill_acceptor(0)
+        node.settle(rechecks=2)
+        found = taken(node, opened(node, 1), 40, 5)
+        assert found[1] >= 150
+        assert clients[1].connection.channels[1].gates
