@@ -83,7 +83,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.stalled = False
         if self.connection is None or self.connection.closed:
             return
-        if self.connection.reads:
+        if not self.connection.pauses:
             self.transport.resume_reading()
         octets = memoryview(bytearray(self.rest))
         self.take(octets, len(octets))

@@ -15,6 +15,7 @@ from acceptor import handshake
 from acceptor.arrivals import Stay
 from acceptor.channel import Channel
 from acceptor.clients import Traits, traits_of
+from acceptor.pauses import HELD, LOGIN
 from penstock.amqp import methods
 from penstock.amqp.encode_cy import Output
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
@@ -82,7 +83,7 @@ class Connection:
         self.deliveries_withheld = False
         self.stay = Stay()
         self.closed_at: dict[Inlet, float] = {}
-        self.reads = True
+        self.pauses = 0
         self.read_since = core.now
         self.writable = True
         self.last_received = core.now
@@ -117,7 +118,7 @@ class Connection:
             except Exception:
                 log.exception("internal error", connection=self.id, peer=self.peer)
                 self.fail(amqp_error(541, "internal error"))
-        if not self.reads:
+        if self.pauses & HELD:
             self.core.throttle.look_for_acks(self)
         return used
 
@@ -223,8 +224,7 @@ class Connection:
             self.held = None
             if self.closed or self.closing:
                 return
-            if not self.reads:
-                self.resume_reading()
+            self.resume_reading(LOGIN)
             if not reason:
                 self.user = user
                 handshake.tune(self)
@@ -241,7 +241,7 @@ class Connection:
         self.held = held
         self.core.logins.check(user, password, self.peer_host, asked, decided)
         if self.held is not None:
-            self.pause_reading()
+            self.pause_reading(LOGIN)
 
     def refuse_login(self, mechanism: str) -> None:
         if self.closed:
@@ -318,23 +318,34 @@ class Connection:
             if now - self.last_sent >= self.heartbeat / 2:
                 self.output.write(HEARTBEAT)
                 self.core.dirty[self] = None
-            if self.reads and now - self.last_received > 2 * self.heartbeat + 1:
+            if not self.pauses and now - self.last_received > 2 * self.heartbeat + 1:
                 log.info("missed heartbeats", connection=self.id, peer=self.peer, seconds=2 * self.heartbeat)
                 self.stay.ends(self, "missed heartbeats")
                 self.hang_up()
 
-    def pause_reading(self) -> None:
-        self.reads = False
-        self.transport.pause_reading()
+    @property
+    def reads(self) -> bool:
+        """Whether its socket is read (but for the drip)."""
+        return not self.pauses
 
-    def resume_reading(self) -> None:
-        self.reads = True
-        self.read_since = self.last_received = self.core.now
-        self.transport.resume_reading()
+    def pause_reading(self, why: int) -> None:
+        """Read its socket no more, as long as there is that reason (`acceptor.pauses`) or another one."""
+        if not self.pauses:
+            self.transport.pause_reading()
+        self.pauses |= why
+
+    def resume_reading(self, why: int) -> None:
+        """A reason is gone. With the last one its socket is read again."""
+        if self.pauses & why:
+            self.pauses &= ~why
+            if not self.pauses:
+                self.read_since = self.last_received = self.core.now
+                self.transport.resume_reading()
 
     def drip(self, octets: int) -> None:
-        """Read a little though paused."""
-        self.transport.drip(octets)
+        """Read a little though paused, if it is for nothing but what is parked."""
+        if self.closing or not self.pauses & ~HELD:
+            self.transport.drip(octets)
 
     def drip_seconds(self) -> float:
         """How often its socket is to be read a little while it is paused."""
@@ -372,8 +383,8 @@ class Connection:
         self.closing = True
         # After a frame error what follows cannot be read, and so neither can its close-ok.
         self.deadline = self.core.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
-        if not self.reads and self not in self.core.throttle.last_resort.closing:
-            self.resume_reading()
+        if self not in self.core.throttle.last_resort.closing:
+            self.resume_reading(self.pauses)
         self.core.delete_exclusive(self, lambda: None)
 
     def close_asked(self, arguments: dict[str, Any]) -> None:

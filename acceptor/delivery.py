@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acceptor.consumers import Consumer
+from acceptor.pauses import HELD
 from acceptor.prefetch import SharedPrefetch
 from acceptor.shard_link import Reply
 from acceptor.unacked_cy import GETS, Settlements
@@ -73,7 +74,7 @@ class Delivery:
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
         consumer.written += batch.body_bytes(0, count) + bus.MESSAGE_WEIGHT * count
         self.delivered_total += count
-        if not connection.reads:
+        if connection.pauses & HELD:
             self.core.throttle.look_for_acks(connection)
         if consumer.written * WINDOW_SHARE > self.window:
             if connection.writable:

@@ -24,6 +24,7 @@ from acceptor.escalation import Escalations
 from acceptor.inlet import Gate
 from acceptor.last_resort import LastResort
 from acceptor.ledger import Ledger
+from acceptor.pauses import HELD
 from acceptor.quotas import SETTLING_BUDGETS
 from acceptor.terms import UserTerms
 from penstock.logs import FewLines, get_logger
@@ -263,14 +264,14 @@ class Throttle:
             if connection.parked_octets <= min(self.parking_octets // 2, self.budget(connection)):
                 self.stop_drip(connection)
                 self.episodes.unpaused(connection)
-                connection.resume_reading()
-        elif connection.parked_octets > self.budget(connection) and connection.reads:
+                connection.resume_reading(HELD)
+        elif connection.parked_octets > self.budget(connection) and not connection.closing:
             self.paused[connection] = self.to_read[connection] = None
             self.drips.put(connection, connection.core.now + connection.drip_seconds())
             for channel in connection.channels.values():
                 self.ledger.acted(channel, "paused")
             self.episodes.paused(connection)
-            connection.pause_reading()
+            connection.pause_reading(HELD)
 
     def budget(self, connection: Connection) -> int:
         """Octets that may be parked before the socket is paused: more for those whose acks are still to come."""
