@@ -77,29 +77,25 @@ class Wire:
     __slots__ = ("_received", "socket")
 
     def __init__(
-        self, target: Target, channels: int = 1, timeout: float = 30.0, capabilities: Sequence[str] = ()
-    ) -> None:
+        self, target: Target, channels: int = 1, timeout: float = 30.0, capabilities: Sequence[str] = (),
+        properties: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
         """Connect and open. OSError if there is no broker, `Refused` if it does not let us in."""
         self._received = b""
         self.socket = socket.create_connection((target.host, target.port), timeout)
         try:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open(target, channels, capabilities)
+            self._open(target, channels, table(properties or CLIENT_PROPERTIES, capabilities))
         except BaseException:
             self.socket.close()
             raise
 
-    def _open(self, target: Target, channels: int, capabilities: Sequence[str]) -> None:
+    def _open(self, target: Target, channels: int, properties: bytes) -> None:
         send: Callable[[bytes], None] = self.socket.sendall
         send(PROTOCOL_HEADER)
         self._expect(CONNECTION_START)
         response = b"\0" + target.user.encode() + b"\0" + target.password.encode()
-        start_ok = (
-            table(CLIENT_PROPERTIES, capabilities)
-            + short_string("PLAIN")
-            + long_string(response)
-            + short_string("en_US")
-        )
+        start_ok = properties + short_string("PLAIN") + long_string(response) + short_string("en_US")
         send(method_frame(0, CONNECTION_START_OK, start_ok))
         offered = self._expect(CONNECTION_TUNE)  # taken as offered, the heartbeat too
         send(

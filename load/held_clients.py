@@ -1,0 +1,246 @@
+"""Producers that publish flat out whatever they are told, as client libraries take being held; one thread has them all.
+
+Each is a bare socket that says of itself what a library says, and gives up its connection when that would: py-amqp when
+its kernel does (TCP_USER_TIMEOUT), php-amqplib and the Go client when a write has waited for so long, the others never.
+Java's stops for Channel.Flow. One that consumes acks each delivery behind what it publishes. Who has lost its
+connection, or was told to close it, comes back after a second, as another producer.
+
+A body begins with the number of the producer and of its message. Publishes are confirmed, and no confirm is waited for.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from load.confirms import ConfirmWindow
+from load.frames import (
+    BASIC_ACK,
+    BASIC_CONSUME,
+    BASIC_CONSUME_OK,
+    BASIC_QOS,
+    BASIC_QOS_OK,
+    CONFIRM_SELECT,
+    CONFIRM_SELECT_OK,
+    ack_up_to,
+    consume,
+    publish,
+    qos,
+)
+from load.target import Target
+from load.wire import CONNECTION_CLOSE, CONNECTION_CLOSE_OK, FRAME_OVERHEAD, METHOD_FRAME, Wire, method_frame
+
+STAMP: Final = struct.Struct("!II")
+BASIC_NACK, BASIC_DELIVER, CHANNEL_FLOW, CHANNEL_FLOW_OK = (60, 120), (60, 60), (20, 20), (20, 21)
+AGAIN_SECONDS = 1.0
+LOGINS_AT_ONCE = 8
+BATCH = 8
+READ_OCTETS = 65536
+PREFETCH = 4
+CAPABILITIES = ("publisher_confirms", "basic.nack", "connection.blocked")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a client takes being held. `user_timeout`: of its kernel, milliseconds; `write_seconds`: of a write."""
+
+    name: str
+    properties: dict[str, str]
+    user_timeout: int = 0
+    write_seconds: float = 0.0
+    honours_flow: bool = False
+    consumes: bool = False
+
+
+KINDS: Final = (
+    Kind("celery", {"product": "py-amqp", "version": "5.4.2"}, user_timeout=1000),
+    Kind("php", {"product": "AMQPLib", "platform": "PHP", "version": "3.7"}, write_seconds=3.0),
+    Kind("go", {"product": "AMQP 0.9.1 Client", "platform": "golang", "version": "1.16"}, write_seconds=15.0),
+    Kind("java", {"product": "RabbitMQ", "platform": "Java", "version": "5.20.0"}, honours_flow=True),
+    Kind("consuming", {"product": "anyone"}, consumes=True),
+)
+
+
+@dataclass
+class Record:
+    """What became of the producers: `confirmed` are counts of the first messages of each, by its number; `ends` are
+    counts of how connections ended, by kind and reason.
+    """
+
+    confirmed: dict[int, set[int]] = field(default_factory=dict)
+    written: int = 0
+    connections: int = 0
+    ends: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+class Producer:
+    """One connection."""
+
+    def __init__(self, kind: Kind, number: int, wire: Wire, queue: str, size: int) -> None:
+        self.kind = kind
+        self.number = number
+        self.socket = wire.socket
+        self.socket.setblocking(False)
+        self.received = bytearray(wire.received)
+        self.message = publish(queue, bytes(size))
+        self.stamp_at = len(self.message) - 1 - size
+        self.pending = memoryview(b"")
+        self.answers = b""
+        self.window = ConfirmWindow()
+        self.confirmed: set[int] = set()
+        self.count = 0
+        self.stopped = False
+        self.progress = time.monotonic()
+
+    def write(self) -> int:
+        """Hand the socket what it takes; how many octets. OSError when the connection is lost."""
+        if not self.pending:
+            self.pending = memoryview(self.batch())
+        try:
+            sent = self.socket.send(self.pending)
+        except BlockingIOError:
+            return 0
+        self.pending = self.pending[sent:]
+        self.progress = time.monotonic()
+        return sent
+
+    def batch(self) -> bytes:
+        answers, self.answers = self.answers, b""
+        if self.stopped:
+            return answers
+        octets = bytearray(self.message * BATCH)
+        for at in range(BATCH):
+            STAMP.pack_into(octets, at * len(self.message) + self.stamp_at, self.number, self.count + at)
+            self.window.publish()
+        self.count += BATCH
+        return answers + octets
+
+    def read(self) -> str:
+        """Take in what the broker says; why the connection is to end, if it says so. OSError when it is lost."""
+        try:
+            octets = self.socket.recv(READ_OCTETS)
+        except BlockingIOError:
+            return ""
+        if not octets:
+            raise ConnectionResetError("hung up")
+        self.received += octets
+        at, end = 0, ""
+        while len(self.received) - at >= FRAME_OVERHEAD and not end:
+            kind, _, size = struct.unpack_from("!BHI", self.received, at)
+            if len(self.received) - at < size + FRAME_OVERHEAD:
+                break
+            if kind == METHOD_FRAME:
+                end = self.take(bytes(self.received[at + 7 : at + 7 + size]))
+            at += size + FRAME_OVERHEAD
+        del self.received[:at]
+        return end
+
+    def take(self, payload: bytes) -> str:
+        method, arguments = struct.unpack_from("!HH", payload), payload[4:]
+        if method == CONNECTION_CLOSE:
+            with suppress(OSError):
+                self.socket.send(method_frame(0, CONNECTION_CLOSE_OK))
+            return f"closed with {int.from_bytes(arguments[:2], 'big')}"
+        if method in (BASIC_ACK, BASIC_NACK):
+            settled = self.window.settle(int.from_bytes(arguments[:8], "big"), bool(arguments[8] & 1))
+            if method == BASIC_ACK:
+                self.confirmed.update(tag - 1 for first, end in settled for tag in range(first, end))
+        elif method == CHANNEL_FLOW and self.kind.honours_flow:
+            self.stopped = not arguments[0]
+            self.answers += method_frame(1, CHANNEL_FLOW_OK, arguments[:1])
+        elif method == BASIC_DELIVER:
+            at = 1 + arguments[0]
+            self.answers += ack_up_to(int.from_bytes(arguments[at : at + 8], "big"))
+        return ""
+
+    def gives_up(self, now: float) -> bool:
+        return bool(self.kind.write_seconds and self.pending and now - self.progress > self.kind.write_seconds)
+
+
+class HeldClients:
+    """So many producers of each kind in turn, from `with` to its end."""
+
+    def __init__(self, target: Target, count: int, queue: str, consumed: str, size: int) -> None:
+        self.target, self.queue, self.consumed, self.size = target, queue, consumed, size
+        self.record = Record()
+        self.kinds = [KINDS[at % len(KINDS)] for at in range(count)]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="producers")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _open(self, kind: Kind) -> tuple[Kind, Wire]:
+        wire = Wire(self.target, capabilities=CAPABILITIES, properties=kind.properties)
+        if kind.user_timeout:
+            wire.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, kind.user_timeout)
+        wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
+        if kind.consumes:
+            wire.call(BASIC_QOS, qos(PREFETCH), BASIC_QOS_OK)
+            wire.call(BASIC_CONSUME, consume(self.consumed, True), BASIC_CONSUME_OK)
+        return kind, wire
+
+    def _run(self) -> None:
+        due = [(0.0, kind) for kind in self.kinds]
+        opening: list[tuple[Kind, Future[tuple[Kind, Wire]]]] = []
+        with ThreadPoolExecutor(LOGINS_AT_ONCE) as pool, selectors.DefaultSelector() as selector:
+            while not self._stop.is_set():
+                now = time.monotonic()
+                opening += [(kind, pool.submit(self._open, kind)) for at, kind in due if at <= now]
+                due = [(at, kind) for at, kind in due if at > now]
+                for kind, future in [each for each in opening if each[1].done()]:
+                    opening.remove((kind, future))
+                    if future.exception() is None:
+                        self._begin(selector, *future.result())
+                    else:
+                        self.record.ends[kind.name, f"not let in: {future.exception()}"] += 1
+                        due.append((now + AGAIN_SECONDS, kind))
+                for key, events in selector.select(0.05):
+                    end = self._go_on(key.data, events)
+                    if end:
+                        self._end(selector, key.data, end)
+                        due.append((now + AGAIN_SECONDS, key.data.kind))
+                for key in list(selector.get_map().values()):
+                    if key.data.gives_up(now):
+                        self._end(selector, key.data, "gave up")
+                        due.append((now + AGAIN_SECONDS, key.data.kind))
+            for key in list(selector.get_map().values()):
+                self._end(selector, key.data, "connected to the end")
+            for _, future in opening:
+                if future.exception() is None:
+                    future.result()[1].socket.close()
+
+    def _begin(self, selector: selectors.BaseSelector, kind: Kind, wire: Wire) -> None:
+        self.record.connections += 1
+        producer = Producer(kind, self.record.connections, wire, self.queue, self.size)
+        self.record.confirmed[producer.number] = producer.confirmed
+        selector.register(producer.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, producer)
+
+    def _go_on(self, producer: Producer, events: int) -> str:
+        """Read and write; why the connection ends, if it does."""
+        try:
+            if events & selectors.EVENT_READ and (end := producer.read()):
+                return end
+            if events & selectors.EVENT_WRITE:
+                self.record.written += producer.write()
+        except OSError as error:
+            return f"lost: {error.strerror or error}"
+        return ""
+
+    def _end(self, selector: selectors.BaseSelector, producer: Producer, reason: str) -> None:
+        selector.unregister(producer.socket)
+        producer.socket.close()
+        self.record.ends[producer.kind.name, reason] += 1
