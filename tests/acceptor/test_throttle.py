@@ -80,6 +80,22 @@ def test_a_client_that_cannot_send_its_heartbeats_is_read_as_often(heartbeat: in
         assert client.socket.drips == 256 * 1024
 
 
+@pytest.mark.parametrize(("heartbeat", "seconds"), [(0, 10), (6, 3)])
+def test_a_paused_client_is_sent_heartbeats_though_none_was_agreed(heartbeat: int, seconds: int) -> None:
+    """One that was killed is noticed only by the answer of its kernel."""
+    with Node(flow={"parking_bytes": PARKING}) as node:
+        client = paused(node, 9 * PARKING, PIKA, heartbeat)
+        free = node.connect()
+        before = client.heartbeats
+        for passed, beats in ((seconds - 1, 0), (1, 1)):
+            node.now += passed
+            node.core(0).now = node.now
+            node.core(0).tick()
+            node.settle()
+            assert client.heartbeats - before == beats
+        assert free.heartbeats == 0
+
+
 @pytest.mark.parametrize("taken_by", ["get", "consumer"])
 def test_acks_of_a_transaction_may_make_room_so_its_commit_is_read(taken_by: str) -> None:
     """All that the client was sent is acked, and it consumes no more: the queue stays full until the commit."""

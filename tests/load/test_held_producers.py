@@ -43,6 +43,7 @@ def test_confirms_settle_what_they_name() -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_one_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_producers, "QUIET_SECONDS", 2.0)
     settings = (f"flow.held_bytes={HELD}", f"flow.spool_limit={SPOOL}", f"flow.parked_memory={MEMORY}")

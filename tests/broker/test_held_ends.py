@@ -1,0 +1,71 @@
+"""How a connection that is held ends: by its client's close, by its death; and what other channels of it get."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker import Broker
+from tests.broker.flow import MARKS, STOP
+from tests.frames import publish_frames
+from tests.raw import Channel, Client
+from tests.waiting import settled, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("broker")]
+
+SIZE = 4096
+
+
+def fill(client: Client, queue: str) -> None:
+    """Publish until the socket has taken nothing for some time."""
+    octets = publish_frames(1, bytes(SIZE), routing_key=queue)
+    pending = memoryview(b"")
+    written = 0
+
+    def push() -> int:
+        nonlocal pending, written
+        client.poll()
+        while client.ready(select.POLLOUT, 0):
+            pending = pending or memoryview(octets)
+            sent = client.socket.send(pending, socket.MSG_DONTWAIT)
+            pending, written = pending[sent:], written + sent
+        return written
+
+    settled(push, quiet=2.0)
+
+
+def is_held(broker: Broker, queue: str) -> bool:
+    return any(cause.get("name") == queue for held in broker.held() for cause in held["causes"])
+
+
+@pytest.mark.long
+def test_a_producer_that_dies_while_its_socket_is_full_is_noticed(
+    broker: Broker, connect: Callable[..., Client], channel: Channel, queue: str
+) -> None:
+    """It says nothing: what it has not sent stands before its end."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect(heartbeat=0)
+    client.channel()
+    fill(client, queue)
+    assert is_held(broker, queue)
+    client.socket.close()
+    wait_for(lambda: not is_held(broker, queue), what="nobody held any more")
+
+
+@pytest.mark.parametrize("octets", [200_000, 400_000, 800_000])
+def test_a_close_and_other_channels_are_answered_behind_what_is_held(
+    connect: Callable[..., Client], channel: Channel, queue: str, octets: int
+) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    client = connect()
+    publisher, other = client.channel(), client.channel()
+    count = STOP + octets // SIZE
+    for _ in range(count):
+        publisher.publish(bytes(SIZE), queue)
+    other.call("queue.declare", exclusive=True)
+    client.close()
+    channel.call("queue.purge", queue=queue)
+    wait_for(lambda: channel.depth(queue) + STOP > octets // SIZE, what="what was parked")
