@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
 
-.PHONY: help setup serve test test-slow search conformance lint check demo bench docs clean
+.PHONY: help setup serve test test-slow shake search conformance lint check demo bench docs clean
 .DELETE_ON_ERROR:
 
 setup: .venv/.dev .venv/.compiled                  ## everything for users and developers, in .venv
@@ -20,6 +20,9 @@ test: setup .venv/.clients                         ## all tests but the slow one
 
 test-slow: setup .venv/.clients                    ## the slow ones
 	$(BIN)/pytest -n auto --dist loadgroup -m slow $(ARGS)
+
+shake: setup .venv/.clients                        ## tests that this branch changes, and TESTS=, 30 times on busy cores
+	$(BIN)/python -m tests.shake $(if $(BASE),--base $(BASE)) $(if $(TIMES),--times $(TIMES)) $(TESTS)
 
 search: setup                                      ## property tests with other cases than the last time
 	$(BIN)/pytest -q -n auto --dist loadgroup -m 'not broker and not slow and not spark' --hypothesis-profile=search $(ARGS)

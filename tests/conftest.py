@@ -21,6 +21,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from tests.broker import Broker
 from tests.raw import Address, Channel, Client, Closed
 
+pytest_plugins = ["tests.unsteady"]
+
 Names = Callable[[str], str]
 
 # There is little for Spark to do in a test: what the JVM would compile better costs more than it gains.

@@ -1,0 +1,166 @@
+"""A plugin for pytest: `--unsteady` tells a test that failed for once from one that fails.
+
+Where at most `MOST` tests fail, each is run again `TIMES` times when all others have ended, alone in a process of its
+own. One that passes every time is printed as `unsteady: NAME` with its first failure, and the run counts as passed.
+All else stays failed, and so do, without a second run,
+
+- tests that look for what is rare: property tests, the model of flow control, faults, and differential tests;
+- tests during which a worker crashed or that ran into their timeout;
+- runs in which something could not be collected, or that were interrupted.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+MOST = 3
+TIMES = 3
+SECONDS = 900
+"""How long one test may take by itself, with all that it starts and ends. Its own timeout is much shorter."""
+
+NEVER = {
+    "tests/flow/": "model test",
+    "tests/faults/": "fault test",
+    "tests/differential/": "differential test",
+}
+PROPERTY = "hypothesis"
+"""The marker that Hypothesis gives to property tests."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--unsteady",
+        action="store_true",
+        help=f"run up to {MOST} failed tests again, {TIMES} times each, and let pass those that pass every time",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--unsteady") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Unsteady(config), "unsteady tests")
+
+
+class Unsteady:
+    """What failed in a run, in the process that the user has started.
+
+    `failed` has the first report of each failed test by its name, `unsteady` those that passed when run again.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.failed: dict[str, pytest.TestReport] = {}
+        self.not_collected = False
+        self.unsteady: dict[str, pytest.TestReport] = {}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.not_collected |= report.failed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.setdefault(name_of(report.nodeid), report)
+
+    # Last: workers have ended, and the terminal's own hook, which prints the summary, goes on after all others.
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        ended_early = session.shouldfail or session.shouldstop
+        if exitstatus != pytest.ExitCode.TESTS_FAILED or ended_early or self.not_collected or not self.failed:
+            return
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        assert isinstance(terminal, TerminalReporter)
+        terminal.line("")
+        if not self.may_run_again(terminal):
+            return
+        for name in self.failed:
+            if failure := first_failure(self.config.rootpath, name):
+                terminal.write_line(f"failed again: {name}\n{failure}")
+                return
+            terminal.write_line(f"passed {TIMES} times when run again: {name}")
+        self.unsteady = self.failed
+        reclassify(terminal, self.unsteady.values())
+        session.exitstatus = pytest.ExitCode.OK
+
+    def may_run_again(self, terminal: TerminalReporter) -> bool:
+        """Whether there are few enough, and none of a kind that is not run again; says why not."""
+        if len(self.failed) > MOST:
+            terminal.write_line(f"{len(self.failed)} tests failed, none is run again: that is done for up to {MOST}")
+            return False
+        reasons = {name: reason for name, report in self.failed.items() if (reason := why_not(report))}
+        for name, reason in reasons.items():
+            terminal.write_line(f"not run again: {name} ({reason})")
+        return not reasons
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if self.unsteady:
+            terminalreporter.write_sep("=", "UNSTEADY")
+        for name, report in self.unsteady.items():
+            terminalreporter.write_line(f"unsteady: {name}", yellow=True)
+            report.toterminal(terminalreporter._tw)
+
+
+def why_not(report: pytest.TestReport) -> str:
+    """Why a failed test is not to be run again; "" if it may be."""
+    if PROPERTY in report.keywords:
+        return "property test"
+    for folder, kind in NEVER.items():
+        if report.nodeid.startswith(folder):
+            return kind
+    if report.when not in ("setup", "call", "teardown"):
+        return "its worker crashed"
+    if "Failed: Timeout (>" in report.longreprtext:
+        return "timeout"
+    return ""
+
+
+def name_of(nodeid: str) -> str:
+    """A test as the command line takes it: without the group that pytest-xdist has put behind it."""
+    at = nodeid.rfind("@")
+    return nodeid[:at] if at > nodeid.rfind("]") and at > nodeid.rfind("::") else nodeid
+
+
+def first_failure(root: Path, name: str) -> str:
+    """Run a test alone until it has failed, at most `TIMES` times; its output, or "" if it never did."""
+    for _ in range(TIMES):
+        if failure := failure_of(root, name):
+            return failure
+    return ""
+
+
+def failure_of(root: Path, name: str) -> str:
+    """Run a test alone; the output unless it, and nothing else, was run and passed."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.xml"
+        # Whatever its markers, it was chosen.
+        asked = [sys.executable, "-m", "pytest", "-q", "-n0", "-m", "", f"--junit-xml={results}", name]
+        try:
+            done = subprocess.run(
+                asked, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as late:
+            return f"{(late.stdout or b'').decode(errors='replace')}\nnot ended after {SECONDS} s"
+        if done.returncode == 0 and outcomes(results) == ["passed"]:
+            return ""
+        return done.stdout.decode(errors="replace") or f"exit status {done.returncode}"
+
+
+def outcomes(results: Path) -> list[str]:
+    """What became of each test, by a file of results in JUnit's format: passed, failure, error or skipped."""
+    cases = ElementTree.parse(results).iter("testcase")
+    return [
+        next((each.tag for each in case if each.tag in ("failure", "error", "skipped")), "passed") for case in cases
+    ]
+
+
+def reclassify(terminal: TerminalReporter, unsteady: Iterable[pytest.TestReport]) -> None:
+    """Have the summary count tests as unsteady, by the first report of each; no other has failed."""
+    for category in ("failed", "error"):
+        terminal.stats.pop(category, None)
+    terminal.stats["unsteady"] = list(unsteady)
+    terminal._set_main_color()
