@@ -91,6 +91,8 @@ class Pace:
         """Tell the shard what waits, where it is otherwise than was told, and what of its room has been used."""
         if inlet.acceptors == 1 or self.serving:
             return
+        if inlet.waiting:  # who is idle for now is asked for again, and a shard may have died
+            self.metered.closed[inlet] = None
         weight = inlet.waiting.weight if self.clock() >= self.idle_until else 0
         told, target = self.told, self.pacing.target
         if told is None:
