@@ -130,15 +130,18 @@ def test_what_looks_for_rare_faults_is_not_run_again(run: Run, folder: str, kind
     assert (ROOT / "tests" / folder).is_dir()
 
 
-def test_a_crash_and_a_timeout_are_not_run_again(run: Run) -> None:
+def test_a_crash_is_not_run_again(run: Run) -> None:
     run.args += WORKERS
     result = run("def test_crash():\n    import os\n    os._exit(1)\n")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["not run again: tests/test_some.py::test_crash (its worker crashed)"])
+
+
+def test_what_runs_into_its_timeout_every_time_fails(run: Run) -> None:
     hangs = "@pytest.mark.timeout(0.1)\ndef test_hangs():\n    import threading\n    threading.Event().wait()\n"
     result = run(hangs)
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["not run again: tests/test_some.py::test_hangs (timeout)"])
+    result.stdout.fnmatch_lines(["failed again: tests/test_some.py::test_hangs"])
 
 
 def test_what_could_not_be_collected_fails_the_run(run: Run) -> None:

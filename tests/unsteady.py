@@ -5,7 +5,7 @@ own. One that passes every time is printed as `unsteady: NAME` with its first fa
 All else stays failed, and so do, without a second run,
 
 - tests that look for what is rare: property tests, the model of flow control, faults, and differential tests;
-- tests during which a worker crashed or that ran into their timeout;
+- tests during which a worker crashed;
 - runs in which something could not be collected, or that were interrupted.
 """
 
@@ -114,8 +114,6 @@ def why_not(report: pytest.TestReport) -> str:
             return kind
     if report.when not in ("setup", "call", "teardown"):
         return "its worker crashed"
-    if "Failed: Timeout (>" in report.longreprtext:
-        return "timeout"
     return ""
 
 
