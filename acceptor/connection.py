@@ -82,6 +82,7 @@ class Connection:
         self.told_blocked = 0.0
         self.told_reason = ""
         self.parked_octets = 0
+        self.kept_octets = 0
         self.ignores_flow = False
         self.deliveries_withheld = False
         self.stay = Stay()

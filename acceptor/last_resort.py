@@ -64,7 +64,7 @@ class LastResort:
         if connection in self.spent:
             self.look_again(connection)
             return connection in self.spent
-        if connection.parked_octets and connection.parked_octets >= self.quotas.allowance(connection):
+        if connection.kept_octets and connection.kept_octets >= self.quotas.allowance(connection):
             self.begin(connection)
             return True
         return False
@@ -74,7 +74,7 @@ class LastResort:
         if not self.is_spent(connection):
             return True
         allowance = self.quotas.allowance(connection)
-        return connection.parked_octets < allowance * OVERDRAFT and connection.has_in_hand()
+        return connection.kept_octets < allowance * OVERDRAFT and connection.has_in_hand()
 
     def begin(self, connection: Connection) -> None:
         self.spent[connection] = None
@@ -98,7 +98,7 @@ class LastResort:
 
     def look_again(self, connection: Connection) -> None:
         """Something of a spent connection may have left, or of others of its user."""
-        if connection.parked_octets * 2 <= self.quotas.allowance(connection):
+        if connection.kept_octets * 2 <= self.quotas.allowance(connection):
             self.end(connection)
 
     def withhold(self, connection: Connection, withheld: bool) -> None:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 OVERDRAFT = 1.25
 # Parking budgets of a connection that may bring acks, though its user's share is used up.
 SETTLING_BUDGETS = 16
-# What an orphaned channel weighs beside its publishes.
+# What a run of publishes weighs beside what it has parked, wherever that is; and an orphaned channel beside its runs.
+RUN_OCTETS = 1024
 ORPHAN_OCTETS = 4096
 
 

@@ -19,6 +19,9 @@ from penstock.logs import get_logger
 
 log = get_logger()
 
+# Smaller runs are packed.
+PACKED_OCTETS = 1024
+
 
 class Spool:
     """`held` is how many octets it has; contents go there once more than `memory` octets are parked beside them.
@@ -42,11 +45,12 @@ class Spool:
 
         `early`: whatever is free in memory.
         """
-        if (octets - self.held <= self.memory and not early) or isinstance(run, SpooledRun):
+        if isinstance(run, SpooledRun):
             return run
-        rows, contents = run.batch.slices(run.first, run.count)
-        extent = self.put(rows, contents)
-        return run if extent is None else SpooledRun(run, extent)
+        if octets - self.held <= self.memory and not early:
+            return packed(run)
+        extent = self.put(*run.batch.slices(run.first, run.count))
+        return packed(run) if extent is None else SpooledRun(run, extent)
 
     def put(self, rows: memoryview, contents: memoryview) -> Extent | None:
         """Write contents; where they are, None if there is no room."""
@@ -141,12 +145,30 @@ class Extent:
         return Batch(octets[: self.rows], octets[self.rows :])
 
 
+class Packed:
+    """Contents in memory, without all that a batch has beside them."""
+
+    __slots__ = ("octets", "rows")
+
+    def __init__(self, rows: memoryview, contents: memoryview) -> None:
+        self.octets = b"".join((rows, contents))
+        self.rows = len(rows)
+
+    def load(self) -> Batch:
+        return Batch(self.octets[: self.rows], self.octets[self.rows :])
+
+
+def packed(run: ParkedRun) -> ParkedRun:
+    """A run that stays in memory: one of few small messages would take many times what it has."""
+    return SpooledRun(run, Packed(*run.batch.slices(run.first, run.count))) if run.octets < PACKED_OCTETS else run
+
+
 class SpooledRun(ParkedRun):
     """A parked run whose contents are read when somebody asks for its batch; from then on they are in memory."""
 
     __slots__ = ("_extent",)
 
-    def __init__(self, run: ParkedRun, extent: Extent) -> None:
+    def __init__(self, run: ParkedRun, extent: Extent | Packed) -> None:
         self.address = run.address
         self.mandatory = run.mandatory
         self.first = 0
@@ -154,7 +176,7 @@ class SpooledRun(ParkedRun):
         self.tag = run.tag
         self.further = run.further
         self.octets = run.octets
-        self._extent: Extent | None = extent
+        self._extent: Extent | Packed | None = extent
 
     def __getattr__(self, name: str) -> Batch:
         """Called for what is not there yet."""

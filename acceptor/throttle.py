@@ -25,7 +25,7 @@ from acceptor.inlet import Gate
 from acceptor.last_resort import LastResort
 from acceptor.ledger import Ledger
 from acceptor.pauses import HELD
-from acceptor.quotas import SETTLING_BUDGETS
+from acceptor.quotas import RUN_OCTETS, SETTLING_BUDGETS
 from acceptor.terms import UserTerms
 from penstock.logs import FewLines, get_logger
 from penstock.means import Means
@@ -241,20 +241,22 @@ class Throttle:
         self.pause_or_resume(connection)
 
     def parked(self, channel: Channel, octets: int) -> None:
-        """Parked contents came (or went, where `octets` is negative)."""
+        """Something was parked (or is not any more, where `octets` is negative)."""
         connection = channel.connection
         self.parked_octets += octets
-        self.quotas.charge(connection.user, octets)
+        kept = octets + RUN_OCTETS if octets > 0 else octets - RUN_OCTETS
+        self.quotas.charge(connection.user, kept)
         if channel.detached:
             self.orphan_octets += octets
             return
+        connection.kept_octets += kept
         connection.parked_octets += octets
         self.pause_or_resume(connection)
 
     def spooled(self, channel: Channel, run: ParkedRun, spool: Spool) -> ParkedRun:
         """A run that is to be parked, on disk if many are parked already: for all, or for its connection."""
         early = channel.connection.parked_octets >= self.most_relieved
-        return spool.parked(run, self.parked_octets + run.octets, early)
+        return spool.parked(run, self.quotas.kept + run.octets, early)
 
     def pause_or_resume(self, connection: Connection) -> None:
         if connection in self.last_resort.closing:

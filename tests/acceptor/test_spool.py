@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import tracemalloc
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -138,3 +140,30 @@ def test_contents_that_cannot_be_read_end_the_connection_and_nothing_else(tmp_pa
         assert [line["event"] for line in lines if line["log_level"] == "error"] == ["parked contents are lost"]
         producer.send("connection.close-ok")
         assert (spool.held, drain(consumer, "full")) == (0, [])
+
+
+def test_runs_of_single_small_messages_take_little_more_than_they_have(tmp_path: Path) -> None:
+    """A client that publishes to two full queues in turn: each message is a run of its own."""
+    count = 4000
+    with Node(flow={"parking_bytes": 1 << 30}) as node:
+        node.core(0).spool = Spool(tmp_path, 1 << 30, 0)
+        for queue in ("full", "other"):
+            node.declare(queue, **{"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0})
+        client = open_channel(node)
+        for number in range(count):
+            client.publish(1, b"%d" % number, routing_key=("full", "other")[number % 2])
+        gc.collect()
+        tracemalloc.start()
+        while client.read(4096):
+            pass
+        gc.collect()
+        took, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(client.connection.channels[1].inbox) > count - 10
+        assert took < count * 700 < node.core(0).quotas.kept
+        taker = open_channel(node)
+        taken: dict[str, list[bytes]] = {"full": [], "other": []}
+        while sum(map(len, taken.values())) < count:
+            for queue, bodies in taken.items():
+                bodies += drain(taker, queue)
+        assert [list(map(int, bodies)) for bodies in taken.values()] == [[*range(0, count, 2)], [*range(1, count, 2)]]
