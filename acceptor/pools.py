@@ -1,7 +1,8 @@
 """Gates before several queues: for limits over the queues of an exchange, a routing key, a user, a vhost or the node.
 
-Nobody decides for all acceptors when such a limit is reached: each adds up the gauges of the queues. Without policies
-that ask for it there are no such gates, and publishes do not come by here.
+Nobody decides for all acceptors when such a limit is reached: each adds up the gauges of the queues. Those of a user
+are the ones that its publishes go to; each acceptor writes down in the gauges what it sees of that before it lets any
+of them go. Without policies that ask for it there are no such gates, and publishes do not come by here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import structlog
 
 from acceptor.inlet import Gate, Inlet, Session, told
 from acceptor.move_depths import MoveDepths
@@ -22,6 +25,8 @@ from router.topology import Queue, Topology
 if TYPE_CHECKING:
     from acceptor.permissions import Access
 
+log = structlog.get_logger(__name__)
+
 NO_QUEUE = 0
 """Ids of queues count from 1."""
 
@@ -29,13 +34,16 @@ Depths = tuple[int, int, int, int]
 
 
 class Pool(Inlet):
-    """The gate of one limit. `queues` finds those that it is over when the topology has changed; `ids` are a user's;
-    `moving` those that are `away` then, on their way to another shard.
+    """The gate of one limit. `queues` finds those that it is over when the topology has changed; `moving` are those
+    that are `away` then, on their way to another shard.
+
+    `ids` are a user's that have been seen here, `user` its key in the gauges, 0 where it is not about one, and `heard`
+    the state of those when they were last looked at.
     """
 
     __slots__ = (
-        "away", "epoch", "ids", "limit", "members", "moving", "queues", "read", "saturated", "slots", "stale", "turn",
-        "turns",
+        "away", "epoch", "heard", "ids", "limit", "members", "moving", "queues", "read", "saturated", "slots", "stale",
+        "turn", "turns", "user",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +66,8 @@ class Pool(Inlet):
         self.members: frozenset[int] = frozenset()
         self.stale = True
         self.ids: set[int] = set()
+        self.user = limit.user if limit.sort == USER else 0
+        self.heard = -1
         self.saturated = False
         self.epoch = 0
         self.turn = -1
@@ -91,6 +101,8 @@ class Pool(Inlet):
         """Have the places of its queues in the gauges as the topology is now: `members` of all, `slots` of those that
         do not move.
         """
+        if self.user and self.heard != (changed := self.gauges.users_changed()):
+            self.heard, self.stale = changed, True
         if self.stale:
             self.stale = False
             queues = list(self.queues(self))
@@ -184,6 +196,7 @@ class Pools:
         self.turns = turns
         self.away = away
         self.active = False
+        self.told_full = False
         self.by_limit: dict[tuple[str, ...], Pool] = {}
 
     def of(self, access: Access, exchanges: Iterable[str], key: str, queues: Sequence[Queue]) -> list[Pool]:
@@ -195,17 +208,36 @@ class Pools:
                 pool = self.by_limit[limit.key] = Pool(
                     self.gauges, self.acceptors, limit, self.queues_of, self.turns, self.away
                 )
-            if limit.sort == USER and not pool.ids.issuperset(ids := [queue.queue_id for queue in queues]):
-                pool.ids.update(ids)
-                pool.follow(limit)
+            if pool.user:
+                self.note(pool, queues)
             found.append(pool)
         return found
+
+    def note(self, pool: Pool, queues: Sequence[Queue]) -> None:
+        """Publishes of a user go to these queues."""
+        new = {queue.queue_id for queue in queues} - pool.ids
+        if not new:
+            return
+        pool.ids |= new
+        pool.turn, pool.stale = -1, True
+        for id in new:
+            if not self.gauges.user_queue_add(pool.user, id) and not self.told_full:
+                self.told_full = True
+                log.warning("no place for more queues of users: acceptors count what is beyond for themselves")
 
     def queues_of(self, pool: Pool) -> list[Queue]:
         if pool.limit.sort != USER:
             return queues_of(pool.limit, self.topology)
-        queues = [queue for id in pool.ids if (queue := self.topology.queue_by_id(id)) is not None]
-        pool.ids = {queue.queue_id for queue in queues}
+        heard = self.gauges.user_queues(pool.user)
+        ids = pool.ids.union(heard)
+        queues = [queue for id in ids if (queue := self.topology.queue_by_id(id)) is not None]
+        known = {queue.queue_id for queue in queues}
+        pool.ids &= known
+        if len(known) < len(ids):
+            newest = max(self.topology.queues(), key=_id, default=None)
+            for id in ids.intersection(heard) - known:
+                if newest is not None and id < newest.queue_id:  # it is gone, not to come
+                    self.gauges.user_queue_remove(pool.user, id)
         return queues
 
     def closed(self) -> list[Pool]:
@@ -229,6 +261,10 @@ class Pools:
             if pool.follow(limit):
                 changed.append(pool)
         return changed
+
+
+def _id(queue: Queue) -> int:
+    return queue.queue_id
 
 
 def _limits(limit: SharedLimit) -> QueueLimits:

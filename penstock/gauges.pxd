@@ -7,7 +7,7 @@ cdef enum:
     SEQUENCE = 0
 
     H_MAGIC = 0, H_VERSION, H_EPOCH, H_PID, H_ACCEPTORS, H_SHARDS, H_QUEUES
-    H_TOPOLOGY = 8  # a cache line of its own: it changes, its neighbours do not
+    H_TOPOLOGY = 8, H_USERS  # a cache line of their own: they change, their neighbours do not
 
     P_PID = 1, P_INCARNATION, P_STATE, P_STARTED, P_RESTARTS, P_WORDS
 
@@ -38,6 +38,8 @@ cdef enum:
     BUCKETS = 1024
     BUCKET_SIZE = 32  # key, then for messages and for octets when it is full again
     PROBES = 16
+    USERS = 8192
+    USER_SIZE = 16  # key of a user, id of a queue that its publishes go to
     NAME_MAX = 255  # octets: both are AMQP short strings
 
 @final
@@ -58,6 +60,7 @@ cdef class Gauges:
     cdef readonly Py_ssize_t taken_at
     cdef readonly Py_ssize_t safe_at
     cdef readonly Py_ssize_t buckets_at
+    cdef readonly Py_ssize_t users_at
     cdef readonly Py_ssize_t queues_at
     cdef readonly Py_ssize_t names_at
     cdef readonly Py_ssize_t size

@@ -47,7 +47,7 @@ cdef extern from *:
     const unsigned char* empty_slot
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 9
+LAYOUT_VERSION = 10
 """Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
 penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
 a node makes its file anew at every start."""
@@ -92,7 +92,7 @@ def _offsets(**words):
 LAYOUT = {
     "header": _offsets(
         magic=H_MAGIC, version=H_VERSION, epoch=H_EPOCH, pid=H_PID, acceptors=H_ACCEPTORS, shards=H_SHARDS,
-        queues=H_QUEUES, topology_version=H_TOPOLOGY),
+        queues=H_QUEUES, topology_version=H_TOPOLOGY, users_changed=H_USERS),
     "process": _offsets(
         sequence=SEQUENCE, pid=P_PID, incarnation=P_INCARNATION, state=P_STATE, started_us=P_STARTED,
         restarts=P_RESTARTS),
@@ -320,6 +320,64 @@ cdef class Gauges:
             spend(bucket, 1, now, count // rate * SECOND + count % rate * SECOND // rate)
         if octets_rate:
             spend(bucket, 2, now, octets // octets_rate * SECOND + octets % octets_rate * SECOND // octets_rate)
+
+    def user_queue_add(self, uint64_t key, uint64_t queue_id):
+        """Any acceptor: publishes of a user (a key above 0) go to a queue. False if there is no place for more."""
+        cdef unsigned char* users = to_write(self) + self.users_at
+        cdef unsigned char* place
+        cdef uint64_t seen
+        cdef int i
+        if not load_word(self.base, H_USERS):
+            try:
+                reserve(self, self.users_at, USERS * USER_SIZE)
+            except OSError:
+                return False
+        for i in range(USERS):
+            place = users + i * USER_SIZE
+            if load_word(place, 0) == key and load_word(place, 1) == queue_id:
+                return True
+        for i in range(USERS):
+            place = users + (key + i) % USERS * USER_SIZE
+            seen = load_word(place, 1)
+            if seen == 0 and exchange_word(place, 1, &seen, queue_id):
+                store_word(place, 0, key)
+                users_change(self)
+                return True
+        return False
+
+    def user_queue_remove(self, uint64_t key, uint64_t queue_id):
+        """Any acceptor: a queue that publishes of a user went to is gone. It had been found there."""
+        cdef unsigned char* users = to_write(self) + self.users_at
+        cdef unsigned char* place
+        cdef uint64_t seen
+        cdef int i
+        for i in range(USERS):
+            place = users + i * USER_SIZE
+            seen = load_word(place, 1)
+            if seen == queue_id and load_word(place, 0) == key:
+                exchange_word(place, 1, &seen, 0)
+        users_change(self)
+
+    def user_queues(self, uint64_t key):
+        """The ids of the queues that publishes of a user go to, as all acceptors know them."""
+        cdef const unsigned char* users = to_read(self) + self.users_at
+        cdef const unsigned char* place
+        cdef uint64_t id
+        cdef int i
+        found = set()
+        if not load_word(self.base, H_USERS):
+            return []  # there is no memory behind it
+        for i in range(USERS):
+            place = users + i * USER_SIZE
+            if load_word(place, 0) == key:
+                id = load_word(place, 1)
+                if id:
+                    found.add(id)
+        return sorted(found)
+
+    def users_changed(self):
+        """Another number whenever some acceptor has added or removed a queue of a user."""
+        return load_word(to_read(self), H_USERS)
 
     def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us):
         """The owning shard: begin a queue's record, all numbers 0, also over one that is open.
@@ -574,7 +632,7 @@ cdef Gauges build(int fd, path, epoch, acceptors, shards, queues, pid):
         os.close(fd)
         raise
     gauges = mapped(fd, path, True, epoch, acceptors, shards, queues, pid)
-    reserve(gauges, 0, gauges.queues_at)
+    reserve(gauges, 0, gauges.users_at)
     store_word(gauges.base, H_VERSION, LAYOUT_VERSION)
     store_word(gauges.base, H_EPOCH, epoch)
     store_word(gauges.base, H_PID, pid)
@@ -601,7 +659,7 @@ def aligned(size, to):
 
 
 def areas(acceptors, shards, queues):
-    """Where processes, sent, taken, safe, buckets, queue slots and names begin, and the end. Rows of pairs are whole
+    """Where processes, sent, taken, safe, buckets, users, queue slots and names begin, and the end. Rows of pairs are whole
     lines.
     """
     processes = HEADER_SIZE
@@ -609,9 +667,11 @@ def areas(acceptors, shards, queues):
     taken = sent + acceptors * aligned(shards * WORD, LINE)
     safe = taken + shards * aligned(acceptors * WORD, LINE)
     buckets = safe + shards * aligned(acceptors * WORD, LINE)
-    slots = aligned(buckets + BUCKETS * BUCKET_SIZE, CHUNK)
+    users = aligned(buckets + BUCKETS * BUCKET_SIZE, CHUNK)
+    slots = aligned(users + USERS * USER_SIZE, CHUNK)
     names = aligned(slots + (shards + queues) * SLOT_SIZE, CHUNK)
-    return processes, sent, taken, safe, buckets, slots, names, aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
+    end = aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
+    return processes, sent, taken, safe, buckets, users, slots, names, end
 
 
 cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues, pid):
@@ -622,8 +682,8 @@ cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues
     gauges.writable = writable
     gauges.epoch, gauges.pid = epoch, pid
     gauges.acceptors, gauges.shards, gauges.queues, gauges.slots = acceptors, shards, queues, shards + queues
-    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.buckets_at, gauges.queues_at,
-     gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
+    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.buckets_at, gauges.users_at,
+     gauges.queues_at, gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
     if os.fstat(fd).st_size != gauges.size:
         raise ValueError(f"{path} has {os.fstat(fd).st_size} octets, its header says {gauges.size}")
     gauges.present = <unsigned char*> calloc((gauges.slots + SLOTS_A_CHUNK - 1) // SLOTS_A_CHUNK, 1)
@@ -721,6 +781,12 @@ cdef unsigned char* bucket_of(Gauges gauges, uint64_t key, uint64_t now) except 
 cdef inline void spend(unsigned char* bucket, int word, uint64_t now, uint64_t cost) noexcept:
     cdef uint64_t seen = load_word(bucket, word)
     while not exchange_word(bucket, word, &seen, max(seen, now) + cost):
+        pass
+
+
+cdef inline void users_change(Gauges gauges) noexcept:
+    cdef uint64_t seen = load_word(gauges.base, H_USERS)
+    while not exchange_word(gauges.base, H_USERS, &seen, seen + 1):
         pass
 
 

@@ -3,13 +3,14 @@
 A policy may say, of an exchange, of a routing key on it, of a user, a vhost or the node, what its queues may hold
 together (`sum-…`), or the deepest of them (`deepest-…`). Its queues are: of an exchange, those that it routes to, by
 way of others or not; of a pattern of routing keys, those that bindings with such keys lead to; of vhost and node, all;
-of a user, those that its publishes go to, which is for the acceptor to see. Publishes that have the exchange, the
+of a user, those that its publishes go to, which is for the acceptors to see. Publishes that have the exchange, the
 key, … in common are held while the limit is reached, whichever of the queues they go to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
 from penstock.asked import OVERFLOW, asked_limits
@@ -45,6 +46,12 @@ class SharedLimit(NamedTuple):
     def key(self) -> tuple[str, ...]:
         """What stays the same as long as it is the same limit, perhaps with other marks."""
         return self.sort, self.vhost, self.name, self.shared, self.policy
+
+    @property
+    def user(self) -> int:
+        """The key of its user's queues in the gauges, not 0: the same for all processes, and all limits of the user."""
+        whose = repr((self.vhost, self.name)).encode("utf-8", "surrogateescape")
+        return int.from_bytes(blake2b(whose, digest_size=8).digest(), "little") | 1
 
     def __str__(self) -> str:
         return owner(self.sort, self.vhost, self.name, self.routing_key)

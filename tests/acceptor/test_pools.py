@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from acceptor import told
+from penstock.watermarks import overshoot_of
 from tests.joined import Client, Node
 from tests.raw import JAVA
 
@@ -237,3 +238,52 @@ def test_a_queue_counts_on_its_way_to_another_shard(node: Node, client: Client, 
         assert depths(node) == (at_a, at_b)
     drain(node, client, "a", at_a)
     assert depths(node)[0] > 0
+
+
+def test_the_queues_of_a_user_whatever_acceptor_its_clients_are_at() -> None:
+    """Each connection has a queue of its own, so no acceptor publishes to a queue of the other's."""
+    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
+        limit(node, "users", "^guest$", sum_stop_count=100, sum_resume_count=50)
+        clients = []
+        for number in range(8):
+            node.declare(f"q{number}")
+            clients.append(node.connect(number % 2))
+            clients[-1].call("channel.open", 1)
+        for number, one in enumerate(clients):
+            for _ in range(100):
+                one.publish(1, b"", routing_key=f"q{number}")
+        node.settle(rechecks=3)
+        assert 100 < depth_of_all(node) <= 100 + 2 * overshoot_of(100)
+        reader = node.connect(1)
+        reader.call("channel.open", 2)
+        drain(node, reader, "q0", node.state("q0").depth)
+        drain(node, reader, "q1", node.state("q1").depth)
+        node.ask("queue_delete", queue_id=node.queue("q2").queue_id)
+        node.settle(rechecks=3)
+        assert 50 < depth_of_all(node) <= 100 + 2 * overshoot_of(100)
+
+
+def depth_of_all(node: Node) -> int:
+    return sum(node.state(queue.name).depth for queue in node.router.topology.queues())
+
+
+def test_an_acceptor_that_is_started_again_knows_the_queues_of_users() -> None:
+    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
+        limit(node, "users", "^guest$", sum_stop_count=100, sum_resume_count=50)
+        node.declare("a")
+        node.declare("b")
+        first, second = node.connect(0), node.connect(1)
+        for one in (first, second):
+            one.call("channel.open", 1)
+        publish(first, 300, "a", exchange="")
+        assert node.state("a").depth > 100
+        node.kill_acceptor(0)
+        node.settle(rechecks=1)
+        publish(second, 50, "b", exchange="")
+        assert node.state("b").depth == 0 and held(second).startswith("user 'guest' in vhost '/', all of 2 queues: ")
+        node.ask("queue_delete", queue_id=node.queue("a").queue_id)
+        node.declare("c")
+        node.settle(rechecks=2)
+        assert node.state("b").depth == 50 and not held(second)
+        (pool,) = node.core(1).gates.pools.by_limit.values()
+        assert node.gauges.user_queues(pool.user) == [node.queue("b").queue_id], "none of what is gone is kept"

@@ -139,7 +139,8 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
         assert made.sent_at + acceptors * shards * 8 <= made.taken_at
         assert made.taken_at + acceptors * shards * 8 <= made.safe_at
         assert made.safe_at + acceptors * shards * 8 <= made.buckets_at
-        assert made.buckets_at + 1024 * 32 <= made.queues_at
+        assert made.buckets_at + 1024 * 32 <= made.users_at
+        assert made.users_at + 8192 * 16 <= made.queues_at
         assert made.queues_at + slots * SLOT_SIZE <= made.names_at
         assert made.names_at + slots * NAMES_SIZE <= made.size == path.stat().st_size
         assert (
@@ -237,7 +238,7 @@ def test_open_shares_what_was_created(gauges: Gauges, path: Path) -> None:
         (b"", "is not a gauges file"),
         (b"PENSTOCK", "is not a gauges file"),
         (b"NOTPENST" + bytes(200), "is not a gauges file"),
-        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 9"),
+        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 10"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 1), "has 56 octets, its header says"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 2**60, 2**60, 2**60), "no node has"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 0), "no node has"),
@@ -414,6 +415,27 @@ def test_whether_a_bucket_is_full_soon(gauges: Gauges) -> None:
 def test_what_is_spent_is_rounded_down_once(gauges: Gauges, octets: int, rate: int) -> None:
     gauges.bucket_spend(7, 100, count=0, rate=0, octets=octets, octets_rate=rate)
     assert gauges.bucket_full_at(7, 100) == (0, 100 + octets * SECOND // rate)
+
+
+def test_queues_of_users(gauges: Gauges) -> None:
+    before = gauges.users_changed()
+    assert gauges.user_queues(7) == []
+    assert all(gauges.user_queue_add(7, id) for id in (3, 9, 3)) and gauges.user_queue_add(8, 9)
+    changed = gauges.users_changed()
+    assert changed == before + 3, "what is there already is no change"
+    with Gauges.open(gauges.path) as other:
+        assert (other.user_queues(7), other.user_queues(8)) == ([3, 9], [9])
+        other.user_queue_remove(7, 9)
+    assert (gauges.user_queues(7), gauges.user_queues(8)) == ([3], [9])
+    assert gauges.users_changed() > changed
+
+
+def test_there_are_places_for_so_many_queues_of_users(gauges: Gauges) -> None:
+    assert all(gauges.user_queue_add(7, id) for id in range(1, 8193))
+    assert not gauges.user_queue_add(8, 1) and gauges.user_queue_add(7, 1)
+    gauges.user_queue_remove(7, 4000)
+    assert gauges.user_queue_add(8, 1) and gauges.user_queues(8) == [1]
+    assert len(gauges.user_queues(7)) == 8191
 
 
 def test_full_buckets_are_taken_over(gauges: Gauges) -> None:
