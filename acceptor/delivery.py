@@ -72,7 +72,7 @@ class Delivery:
             else channel.unacked.deliver(id, sequence, count, int(self.core.now))
         )
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
-        consumer.written += batch.body_bytes(0, count) + bus.MESSAGE_WEIGHT * count
+        consumer.written += batch.whole(0, count)
         self.delivered_total += count
         if connection.pauses & HELD:
             self.core.throttle.look_for_acks(connection)

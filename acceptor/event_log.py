@@ -36,7 +36,7 @@ class EventLog:
         for shard, ids in by_shard(targets).items():
             link = self.links[shard]
             if min(link.room()) > 0:
-                link.tell(bus.EXCUSED, ids, 1, batch.body_bytes(0, 1))
+                link.tell(bus.EXCUSED, ids, 1, batch.whole(0, 1))
                 link.publish(ids, batch, 0, 1, None)
 
     def take(self) -> list[dict[str, Any]]:

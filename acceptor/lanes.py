@@ -94,7 +94,7 @@ def passing(channel: Channel, run: ParkedRun, route: Route) -> int:
         room, octets = _room(gate)
         count = min(count, room)
         if octets < UNLIMITED and count:
-            fit = run.batch.fit(run.first, count, octets)
+            fit = run.batch.fit_whole(run.first, count, octets)
             count = fit if fit or octets == 0 else 1
     return count
 

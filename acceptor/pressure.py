@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from acceptor.inlet import Session
 from acceptor.shut_gate import ShutGate
-from penstock.bus import MESSAGE_WEIGHT
 from penstock.gauges import Gauges
 from router.policies import policy_for
 from router.policy_keys import GUARANTEE, VHOST
@@ -100,8 +99,7 @@ class Pressure:
 
     def held(self, vhost: str) -> int:
         slots = array("q", [queue.slot for queue in self.topology.queues_in(vhost)])
-        count, octets, _, _ = self.gauges.depths(slots)
-        return octets + MESSAGE_WEIGHT * count
+        return self.gauges.depths(slots)[1]
 
     def guarantee(self, vhost: str) -> int | None:
         policy = policy_for(self.topology, "", VHOST, vhost)

@@ -22,6 +22,7 @@ from penstock.amqp.properties import PROPERTIES_AT, headers
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.spec import BY_NAME
 from penstock.batch_cy import HAS_HEADERS
+from penstock.bus import MESSAGE_WEIGHT
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -142,8 +143,8 @@ def fitting(run: ParkedRun, gates: Sequence[Gate], count: int, fresh: bool) -> i
         room, octets = gate.some_room()
         if room < count:
             count = room
-        if count and octets < len(run.batch.contents):
-            fit = run.batch.fit(run.first, count, octets)
+        if count and octets < len(run.batch.contents) + MESSAGE_WEIGHT * count:
+            fit = run.batch.fit_whole(run.first, count, octets)
             count = fit if fit or octets == 0 else 1
         if count == 0:
             return 0
@@ -164,14 +165,16 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
     if channel.confirms is not None and run.tag:
         span = Span(channel.confirms, run.tag, count, len(route.targets), () if in_lane else route.inlets, channel,
                     None if in_lane else route.fan)  # fmt: skip
-    octets = run.batch.body_bytes(run.first, count) if route.inlets or route.meters else 0
-    for meter in route.meters:
-        meter.spend(count, octets, channel)
+    if route.meters:
+        octets = run.batch.body_bytes(run.first, count)
+        for meter in route.meters:
+            meter.spend(count, octets, channel)
+    whole = run.batch.whole(run.first, count) if route.inlets else 0
     returns = Returns(channel, route.returning) if run.mandatory and route.returning else None
     for target in route.targets:
         target.link.publish(target.queues, run.batch, run.first, count, span, returns, target.slots)
         for inlet in target.inlets:
-            target.link.enter(inlet, count, octets)
+            target.link.enter(inlet, count, whole)
     channel.core.published_total += count
     run.advance(count)
 

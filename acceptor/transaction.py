@@ -96,18 +96,19 @@ class Transaction:
         """The gates that have no room for all of it, beside what its own settlements make."""
         needs: dict[Gate, list[int]] = {}
         for run, route in pieces:
-            rows, contents = run.batch.slices(run.first, run.count)
-            sizes = len(rows) + len(contents), run.batch.body_bytes(run.first, run.count)
+            batch, first, count = run.batch, run.first, run.count
+            bodies, whole = batch.body_bytes(first, count), batch.whole(first, count)
             for barrier in route.barriers_for(channel.connection.id):
                 needs[barrier] = [0, 0]
-            gates: list[Gate] = [*route.rates]
+            gates: list[tuple[Gate, int]] = [(rate, bodies) for rate in route.rates]
             left = route.fan.leavers() if route.fan is not None else ()
             for target in route.targets:
-                gates += (target.link, *(inlet for inlet in target.inlets if inlet not in left))
-            for gate in gates:
+                gates.append((target.link, batch.octets(first, count)))
+                gates += [(inlet, whole) for inlet in target.inlets if inlet not in left]
+            for gate, octets in gates:
                 need = needs.setdefault(gate, [0, 0])
-                need[0] += run.count
-                need[1] += sizes[not isinstance(gate, ShardLink)]
+                need[0] += count
+                need[1] += octets
         if self.settlements[-1]:
             needs |= {gate: [0, 0] for gate in self.core.moves.gates()}
         freed = self.freed(channel) if self.journal else {}
@@ -190,13 +191,14 @@ class Committing:
             if not route.targets:
                 publishing.unroutable(self.channel, run)
                 continue
-            octets = run.batch.body_bytes(run.first, run.count)
+            octets = run.batch.body_bytes(run.first, run.count) if route.meters else 0
             for meter in route.meters:
                 meter.spend(run.count, octets, self.channel)
+            whole = run.batch.whole(run.first, run.count)
             for target in route.targets:
                 self.commit(target.link).add(target.queues, run.batch, run.first, run.count)
                 for inlet in target.inlets:
-                    target.link.enter(inlet, run.count, octets)
+                    target.link.enter(inlet, run.count, whole)
             core.published_total += run.count
         for link, settlements in zip(core.links, self.settlements[:-1], strict=True):
             if settlements:

@@ -32,7 +32,7 @@ def _seconds(messages: float | None, rate: float) -> float | None:
 
 def _sizes(queue: QueueGauge) -> tuple[int, int, float]:
     """Messages, octets, and octets of a message."""
-    count, octets = queue.ready + queue.unacked, queue.ready_bytes + queue.unacked_bytes
+    count, octets = queue.ready + queue.unacked, queue.whole_bytes
     return count, octets, octets / count if count else 0.0
 
 

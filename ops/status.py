@@ -235,13 +235,25 @@ def _process_table(processes: list[Facts]) -> Table:
 
 def _queue_table(queues: list[Facts]) -> Table:
     table = Table("vhost", "queue", title="Queues", title_justify="left")
-    for name in ("ready", "unacked", "bytes", "consumers", "in/s", "out/s", "stop at", "resume at", "over of bound"):
+    for name in (
+        "ready",
+        "unacked",
+        "bytes",
+        "bodies",
+        "consumers",
+        "in/s",
+        "out/s",
+        "stop at",
+        "resume at",
+        "over of bound",
+    ):
         table.add_column(name, justify="right")
     table.add_column("flow")
     for facts in queues:
         table.add_row(
             *(escape(facts["vhost"]), escape(facts["name"]), f"{facts['ready']:,}", f"{facts['unacked']:,}"),
-            *(_size(facts["ready_bytes"] + facts["unacked_bytes"]), f"{facts['consumers']:,}"),
+            *(_size(facts["whole_bytes"]), _size(facts["ready_bytes"] + facts["unacked_bytes"])),
+            f"{facts['consumers']:,}",
             *(f"{facts['published_per_second']:,.0f}", f"{facts['drained_per_second']:,.0f}"),
             *(_mark(facts["stop_count"], facts["stop_bytes"]), _mark(facts["resume_count"], facts["resume_bytes"])),
             *(_over(facts), _flow(facts)),

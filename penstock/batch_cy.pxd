@@ -4,6 +4,8 @@ from penstock.octets cimport (address, address_of_bytearray, address_readonly, c
 
 cdef enum:
     ENTRY_SIZE = 16
+    # What a message counts beside its octets.
+    MESSAGE_WEIGHT = 64
     C_PERSISTENT = 1
     C_HAS_HEADERS = 2
     C_HAS_EXPIRATION = 4
@@ -38,6 +40,9 @@ cdef class Batch:
     cpdef Py_ssize_t octets(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(i=Py_ssize_t, total=int64_t)
     cpdef Py_ssize_t fit(self, Py_ssize_t first, Py_ssize_t count, int64_t limit)
+    cpdef int64_t whole(self, Py_ssize_t first, Py_ssize_t count)
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    cpdef Py_ssize_t fit_whole(self, Py_ssize_t first, Py_ssize_t count, int64_t limit)
     @cython.locals(i=Py_ssize_t, flags=uint32_t)
     cpdef uint32_t all_flags(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(i=Py_ssize_t, flags=uint32_t)

@@ -38,6 +38,7 @@ if not cython.compiled:
     )
 
     ENTRY_SIZE = 16
+    MESSAGE_WEIGHT = 64
 
 # Flags of a row: what a queue needs to know without reading the properties.
 PERSISTENT = 1
@@ -92,6 +93,14 @@ class Batch:
             total += get32(self.entry, i * ENTRY_SIZE + 12)
         return total
 
+    def whole(self, first: int, count: int) -> int:
+        """What `count` messages from row `first` count whole: address, header and body of each, and MESSAGE_WEIGHT for
+        its row and what else is kept of it. The parts of a range count together what the range does.
+        """
+        if count <= 0:
+            return 0
+        return self.end(first + count - 1) - get32(self.entry, first * ENTRY_SIZE) + MESSAGE_WEIGHT * count
+
     def all_flags(self, first: int, count: int) -> int:
         """The flags that any of the messages has."""
         flags = 0
@@ -131,6 +140,18 @@ class Batch:
             if total > limit:
                 return i - first
         return count
+
+    def fit_whole(self, first: int, count: int, limit: int) -> int:
+        """How many messages from row `first` count at most `limit` octets together, whole."""
+        low = 0
+        high = count
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if self.whole(first, middle) <= limit:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def slices(self, first: int, count: int) -> tuple[memoryview, memoryview]:
         """Rows and contents of `count` messages (at least one) from row `first`, nothing copied."""

@@ -48,7 +48,7 @@ from penstock.batch_cy import Batch
 # life of the shard may have taken it in, and delivered it.
 PUBLISH = 1
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
-WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, each message counting MESSAGE_WEIGHT more}]
+WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, of messages as they count whole}]
 # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,
 #  elected] -> age, and [id of a lease, microseconds that it outlives its consumer, "ack" or "requeue" to end it, or
 #  nothing] behind that if what the consumer has in hand is leased (shard/leases.py). The age is 0 for a new consumer;

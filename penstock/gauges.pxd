@@ -21,7 +21,8 @@ cdef enum:
     Q_OPEN = 1, Q_ID, Q_SINCE, Q_EPOCH, Q_SATURATED, Q_DEPTH_COUNT, Q_DEPTH_BYTES
     Q_READY, Q_UNACKED, Q_READY_BYTES, Q_UNACKED_BYTES, Q_PUBLISHED, Q_DELIVERED, Q_ACKED, Q_REDELIVERED
     Q_DROPPED, Q_CONSUMERS, Q_SATURATED_SINCE, Q_STOP_COUNT, Q_RESUME_COUNT, Q_STOP_BYTES, Q_RESUME_BYTES, Q_ASIDE
-    Q_OVER_COUNT, Q_OVER_BYTES, Q_PUBLISHED_BYTES, Q_DELIVERED_BYTES, Q_PEAK_COUNT, Q_PEAK_BYTES, Q_WORDS
+    Q_OVER_COUNT, Q_OVER_BYTES, Q_PUBLISHED_BYTES, Q_DELIVERED_BYTES, Q_PEAK_COUNT, Q_PEAK_BYTES
+    Q_WHOLE_BYTES, Q_WORDS
 
 cdef enum:
     WORD = 8
@@ -79,7 +80,8 @@ cdef class Gauges:
         uint64_t published, uint64_t delivered, uint64_t acked, uint64_t redelivered, uint64_t dropped,
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
         uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=*,
-        uint64_t unburied=*, uint64_t unburied_bytes=*, uint64_t published_bytes=*, uint64_t delivered_bytes=*)
+        uint64_t unburied=*, uint64_t unburied_bytes=*, uint64_t published_bytes=*, uint64_t delivered_bytes=*,
+        int64_t whole_bytes=*)
     cpdef bint saturated(self, Py_ssize_t slot) except -1
     cpdef bint aside(self, Py_ssize_t slot) except -1
     cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF

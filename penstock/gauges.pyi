@@ -85,6 +85,7 @@ class QueueGauge(NamedTuple):
     delivered_bytes: int
     peak_count: int
     peak_bytes: int
+    whole_bytes: int
     since_us: int
     torn: bool
     @property
@@ -217,6 +218,7 @@ class Gauges:
         unburied_bytes: int = 0,
         published_bytes: int = 0,
         delivered_bytes: int = 0,
+        whole_bytes: int = -1,
     ) -> None: ...
     def queue_note_over(self, slot: int, count: int, octets: int) -> None: ...
     def queue_note_peak(self, slot: int, count: int, octets: int) -> None: ...

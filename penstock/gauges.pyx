@@ -72,7 +72,7 @@ _QueueFields = namedtuple(
     "QueueGauge",
     "queue_id vhost name ready unacked ready_bytes unacked_bytes published delivered acked redelivered dropped consumers"
     " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes aside over_count over_bytes"
-    " published_bytes delivered_bytes peak_count peak_bytes since_us torn",
+    " published_bytes delivered_bytes peak_count peak_bytes whole_bytes since_us torn",
 )
 
 
@@ -114,7 +114,7 @@ LAYOUT = {
         saturated_since_us=Q_SATURATED_SINCE, stop_count=Q_STOP_COUNT, resume_count=Q_RESUME_COUNT,
         stop_bytes=Q_STOP_BYTES, resume_bytes=Q_RESUME_BYTES, aside=Q_ASIDE, over_count=Q_OVER_COUNT,
         over_bytes=Q_OVER_BYTES, published_bytes=Q_PUBLISHED_BYTES, delivered_bytes=Q_DELIVERED_BYTES,
-        peak_count=Q_PEAK_COUNT, peak_bytes=Q_PEAK_BYTES),
+        peak_count=Q_PEAK_COUNT, peak_bytes=Q_PEAK_BYTES, whole_bytes=Q_WHOLE_BYTES),
 }
 """Offset in octets of each field in its block; the blocks are described in `docs/gauges.md`."""
 
@@ -431,11 +431,13 @@ cdef class Gauges:
         uint64_t published, uint64_t delivered, uint64_t acked, uint64_t redelivered, uint64_t dropped,
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
         uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=0,
-        uint64_t unburied=0, uint64_t unburied_bytes=0, uint64_t published_bytes=0, uint64_t delivered_bytes=0):
+        uint64_t unburied=0, uint64_t unburied_bytes=0, uint64_t published_bytes=0, uint64_t delivered_bytes=0,
+        int64_t whole_bytes=-1):
         """The owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open.
 
-        What is unburied counts in the depth.
+        What is unburied counts in the depth, whose bytes are of whole messages: without `whole_bytes` of bodies alone.
         """
+        cdef uint64_t whole = ready_bytes + unacked_bytes if whole_bytes < 0 else whole_bytes
         cdef unsigned char* block = open_slot(self, slot)
         begin_block(block)
         store_plain(block, Q_READY, ready)
@@ -455,10 +457,11 @@ cdef class Gauges:
         store_plain(block, Q_RESUME_BYTES, resume_bytes)
         store_plain(block, Q_PUBLISHED_BYTES, published_bytes)
         store_plain(block, Q_DELIVERED_BYTES, delivered_bytes)
+        store_plain(block, Q_WHOLE_BYTES, whole)
         store_word(block, Q_ASIDE, aside != 0)
         # Read one by one on the publish path: who sees the flag must find an epoch and depths at least as new.
         store_word(block, Q_DEPTH_COUNT, ready + unacked + unburied)
-        store_word(block, Q_DEPTH_BYTES, ready_bytes + unacked_bytes + unburied_bytes)
+        store_word(block, Q_DEPTH_BYTES, whole + unburied_bytes)
         store_word(block, Q_EPOCH, flow_epoch)
         store_word(block, Q_SATURATED, saturated != 0)
         end_block(block)
@@ -489,7 +492,7 @@ cdef class Gauges:
                           copy[Q_SATURATED] != 0, copy[Q_SATURATED_SINCE], copy[Q_STOP_COUNT], copy[Q_RESUME_COUNT],
                           copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES], copy[Q_ASIDE] != 0, copy[Q_OVER_COUNT],
                           copy[Q_OVER_BYTES], copy[Q_PUBLISHED_BYTES], copy[Q_DELIVERED_BYTES], copy[Q_PEAK_COUNT],
-                          copy[Q_PEAK_BYTES], copy[Q_SINCE], not whole)
+                          copy[Q_PEAK_BYTES], copy[Q_WHOLE_BYTES], copy[Q_SINCE], not whole)
 
     def queue_slots(self):
         """The open slots in ascending order, the shards' own among them; costs what is open, not what is possible."""
@@ -544,7 +547,7 @@ cdef class Gauges:
         return load_word(readable_slot(self, slot), Q_DEPTH_COUNT)
 
     cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
-        """Bytes of messages ready and unacked."""
+        """Bytes of messages ready and unacked, whole."""
         return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
 
     def flow(self, Py_ssize_t slot):

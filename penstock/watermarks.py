@@ -1,6 +1,7 @@
 """Watermarks: when a queue stops its producers, when it lets them go, and what it may hold.
 
-A queue has up to two dimensions, the count of its messages and the bytes of their contents. In each it may have a
+A queue has up to two dimensions, the count of its messages and their bytes. Marks in bytes are of whole messages
+(`Batch.whole`), limits under which messages are dropped or refused of their bodies. In each it may have a
 *limit*, and under flow control a *stop mark*, above which producers are stopped, and a *resume mark*, down to which it
 must drain before they go on. All are value types that cannot be built wrong: 0 <= resume <= stop < 2**63, and a stop
 mark is never above its limit.
@@ -23,7 +24,6 @@ NUMBER_MAX = 2**63 - 1
 
 OVERSHOOT_SHARE = 16
 OVERSHOOT_COUNT_MAX = 1024
-OVERSHOOT_BYTES_MIN = 64 * 1024
 OVERSHOOT_BYTES_MAX = 1024 * 1024
 RESERVE_SHARE = 10
 RESERVE_BYTES_MIN = 64 * 1024
@@ -99,7 +99,7 @@ class Marks:
     def overshoot_bytes(self) -> int:
         """How many bytes the depth may be above the stop mark, because they were under way when it was reached."""
         share = self.stop_bytes // OVERSHOOT_SHARE
-        return min(max(share, OVERSHOOT_BYTES_MIN), OVERSHOOT_BYTES_MAX) if self.stop_bytes else 0
+        return min(max(share, 1), OVERSHOOT_BYTES_MAX) if self.stop_bytes else 0
 
     @property
     def reserve_bytes(self) -> int:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from penstock.amqp.tables_cy import decode_table
 from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
-from penstock.bus import MESSAGE_WEIGHT
 from penstock.logs import get_logger
 from router.placement import by_shard
 from router.records import Queue
@@ -73,19 +72,20 @@ class Grave:
 
 
 class Lane:
-    """What died in one queue, in order; `done` of the first item are buried. `count` and `octets` are what waits.
+    """What died in one queue, in order; `done` of the first item are buried. `count`, `octets` of bodies and `whole` is
+    what waits.
 
-    `behind` is the queue that has no room for the next letter, of so many octets (`size`).
+    `behind` is the queue that has no room for the next letter, which counts so much (`size`).
     """
 
-    __slots__ = ("behind", "count", "done", "items", "octets", "queue", "since", "size")
+    __slots__ = ("behind", "count", "done", "items", "octets", "queue", "since", "size", "whole")
 
     def __init__(self, queue: QueueState) -> None:
         self.queue = queue
         self.items: deque[tuple[int, Range]] = deque()
         self.done = 0
         self.count = 0
-        self.octets = 0
+        self.octets = self.whole = 0
         self.behind: Queue | None = None
         self.size = 0
         self.since = 0
@@ -117,7 +117,8 @@ class Burial:
             lane.items.append(item)
             lane.count += item[1].count
             lane.octets += item[1].body_bytes
-            self.weight += _weight(item[1])
+            lane.whole += item[1].whole
+            self.weight += item[1].whole
         if lane.behind is not None:
             self.count_blocked(lane)
 
@@ -140,7 +141,8 @@ class Burial:
             if lane.done == item.count:
                 lane.items.popleft()
                 lane.octets -= item.body_bytes
-                self.weight -= _weight(item)
+                lane.whole -= item.whole
+                self.weight -= item.whole
                 lane.done = 0
             if lane.behind is not None:
                 self.block(lane)
@@ -161,8 +163,10 @@ class Burial:
     def count_blocked(self, lane: Lane) -> None:
         """What waits counts where it died."""
         queue = lane.queue
-        queue.unburied, queue.unburied_bytes = (lane.count, lane.octets) if lane.behind is not None else (0, 0)
-        queue.keeps_back = queue.unburied_bytes + MESSAGE_WEIGHT * queue.unburied > KEPT_BACK
+        waits = lane.behind is not None
+        queue.unburied, queue.unburied_bytes = (lane.count, lane.octets) if waits else (0, 0)
+        queue.unburied_whole = lane.whole if waits else 0
+        queue.keeps_back = queue.unburied_whole > KEPT_BACK
         if queue.id in self.core.queues:
             self.core.touch(queue)
 
@@ -199,7 +203,7 @@ class Burial:
         for row in range(start, start + grave.count):
             letter = dead_letter(item.batch.record(row), death)
             targets = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
-            size = len(letter.record[2])
+            size = letter.whole
             lane.behind = next((target for target in targets if not self.room.is_for(target, size)), None)
             if lane.behind is not None:
                 lane.size, grave.count = size, row - start
@@ -234,7 +238,7 @@ class Burial:
                 self.peers[shard].publish(ids, batch, partial(_safe, grave, arrived))
                 continue
             for id in ids:
-                self.core.excuse(id, len(batch), batch.body_bytes(0, len(batch)))
+                self.core.excuse(id, len(batch), batch.whole(0, len(batch)))
                 self.core.enqueue(id, batch, 0, len(batch))
             arrived()
 
@@ -243,10 +247,6 @@ def _safe(grave: Grave, arrived: Callable[[], None]) -> None:
     """Another shard has letters."""
     arrived()
     grave.one_safe()
-
-
-def _weight(item: Range) -> int:
-    return item.body_bytes + MESSAGE_WEIGHT * item.count
 
 
 def _octets(name: str) -> bytes:

@@ -10,7 +10,6 @@ cdef enum:
     C_REQUEUE = 1
     C_REJECT = 2
     SETTLED_ROW = 24
-    MESSAGE_WEIGHT = 64
 
 cdef class Group:
     cdef readonly int64_t id

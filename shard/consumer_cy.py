@@ -17,7 +17,6 @@ if not cython.compiled:
 
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
     SETTLED_ROW = 24
-    MESSAGE_WEIGHT = 64
 
 
 class Group:
@@ -41,8 +40,8 @@ class Group:
 class Consumer:
     """Who takes from a queue: a consumer, or the gets of a channel.
 
-    `window` is how many octets of bodies may still be sent before its acceptor reports that some were written to the
-    socket (each message counts MESSAGE_WEIGHT more); `prefetch` 0 is no limit; `link` is its acceptor's. A `cancelled`
+    `window` is how many octets, of messages as they count whole, may still be sent before its acceptor reports that
+    some were written to the socket; `prefetch` 0 is no limit; `link` is its acceptor's. A `cancelled`
     one gets nothing more but may have deliveries in hand; the gets of a channel are one from the start. `channel` is
     the group it belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` are the
     dispatch's. `age` counts consumers from the first that the shard had, over all of its lives; one that came `again`
@@ -97,9 +96,9 @@ class Consumer:
 
     def take(self, count: int) -> list[Range]:
         """Take from the queue within the window."""
-        taken = self.queue.take(min(count, self.window // MESSAGE_WEIGHT + 1), self.window, self.no_ack)
+        taken = self.queue.take(count, self.window, self.no_ack)
         for item in taken:
-            self.window -= item.body_bytes + MESSAGE_WEIGHT * item.count
+            self.window -= item.whole
             if not self.no_ack:
                 self.hold(item)
         return taken

@@ -379,7 +379,10 @@ class ShardCore:
             contents.expire(self.now)
         if contents.ready and queue.ring.consumers:
             for consumer, item in queue.ring.deliver(contents):
-                consumer.link.deliver(consumer, queue.as_sent(item))
+                sent = queue.as_sent(item)
+                if sent is not item:
+                    consumer.window -= sent.whole - item.whole
+                consumer.link.deliver(consumer, sent)
             if queue.ring.starved and contents.ready:
                 self.consuming.tell_hungry(queue)
         if contents.expiring:
@@ -413,7 +416,7 @@ class ShardCore:
                 pass_on(self, id, batch, first, count)
                 continue
             if firm or not link.is_acceptor:
-                self.excuse(id, count, batch.body_bytes(first, count))
+                self.excuse(id, count, batch.whole(first, count))
             for refused, size in self.enqueue(id, batch, first, count, firm):
                 if link.is_acceptor:
                     link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])

@@ -22,6 +22,7 @@ from penstock.amqp.splice import (
     text_of,
     timestamp,
 )
+from penstock.bus import MESSAGE_WEIGHT
 
 REASONS = (b"expired", b"rejected", b"maxlen", b"delivery_limit")
 """By the numbers of `shard.queue_cy`."""
@@ -48,6 +49,11 @@ class DeadLetter(NamedTuple):
     keys: list[bytes]
     headers: bytes
     deaths: list[tuple[bytes | None, bytes | None]]
+
+    @property
+    def whole(self) -> int:
+        """What it counts whole (`Batch.whole`)."""
+        return sum(map(len, self.record)) + MESSAGE_WEIGHT
 
     def would_cycle(self, queue: bytes) -> bool:
         """Whether it would come to a queue where it died before without anybody having rejected it since."""

@@ -96,7 +96,7 @@ class Events:
         for shard, ids in by_shard(targets).items():
             if shard == self.core.index:
                 for id in ids:
-                    self.core.excuse(id, 1, batch.body_bytes(0, 1))
+                    self.core.excuse(id, 1, batch.whole(0, 1))
                     self.core.enqueue(id, batch, 0, 1)
             elif not self.core.peers.full():
                 self.core.peers[shard].publish(ids, batch, lambda: None)

@@ -182,7 +182,8 @@ class Flow:
             contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
             consumers, state.epoch, state.saturated, state.since,
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
-            queue.unburied, queue.unburied_bytes, contents.published_bytes, contents.delivered_bytes,
+            queue.unburied, queue.unburied_whole, contents.published_bytes, contents.delivered_bytes,
+            contents.ready_whole + contents.unacked_whole,
         )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ class LetterRoom:
         self.under_way: dict[int, list[int]] = {}
 
     def is_for(self, target: Queue, octets: int) -> bool:
-        """Whether a queue has room for a letter with so many octets; an empty one has for any."""
+        """Whether a queue has room for a letter that counts so many octets; an empty one has for any."""
         if target.queue_id in self.core.topology.moves:
             return False  # it is on its way to another shard
         marks, count, held = self.state(target)
@@ -41,12 +41,12 @@ class LetterRoom:
         if queue is not None:
             contents = queue.contents
             marks = Marks.NONE if queue.stands_aside else queue.limits.marks
-            return marks, contents.ready + contents.unacked, contents.ready_bytes + contents.unacked_bytes
+            return marks, contents.ready + contents.unacked, contents.ready_whole + contents.unacked_whole
         marks = QueueLimits.from_wire(target.limits).marks
         gauge = gauges.queue_read(slot) if marks and not gauges.aside(slot) else None
         if gauge is None:
             return Marks.NONE, 0, 0
-        return marks, gauge.ready + gauge.unacked, gauge.ready_bytes + gauge.unacked_bytes
+        return marks, gauge.ready + gauge.unacked, gauge.whole_bytes
 
     def taken(self, target: Queue, octets: int) -> None:
         """A letter is on its way there."""

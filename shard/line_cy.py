@@ -17,7 +17,7 @@ if not cython.compiled:
     from penstock.batch_cy import Batch, BatchBuilder
     from shard.segment_cy import Range, Segment
 
-    MESSAGE_WEIGHT = 64
+    SEGMENT_WEIGHT = 640
     MERGED = 65536
     SMALL = 4096
 
@@ -25,8 +25,8 @@ if not cython.compiled:
 class Line:
     """`segments` from `head` on, each with higher numbers than the one before. Those settled are let go of in time.
 
-    Where it `merges`, small ones are made one when they are paged out. `paged` is what contents that are not in memory
-    would weigh there: octets of bodies, and MESSAGE_WEIGHT a message.
+    Where it `merges`, small ones are made one when they are paged out. `paged` is what segments whose contents are not
+    in memory would weigh there, `overhead` what all that are not settled weigh beside their messages.
     """
 
     def __init__(self, id: int, journal: Any) -> None:
@@ -38,6 +38,13 @@ class Line:
         self.cursor_segment = 0
         self.merges = True
         self.paged = 0
+        self.overhead = 0
+
+    def put(self, segment: Segment) -> int:
+        """A segment more."""
+        self.segments.append(segment)
+        self.overhead += SEGMENT_WEIGHT
+        return 0
 
     def find(self, sequence: int) -> int:
         """Index of the segment that holds a sequence number."""
@@ -76,16 +83,28 @@ class Line:
             body_bytes = segment.batch.body_bytes(segment.first + offset, count)
         return body_bytes
 
-    def range_bytes(self, sequence: int, count: int) -> int:
+    def segment_whole(self, segment: Segment, offset: int, count: int) -> int:
+        """What some messages of a segment count whole; about so much if they cannot be read."""
+        whole: int = segment.whole
+        if count < segment.count:
+            if segment.batch is None and not self.fetched(segment):
+                return whole * count // segment.count
+            whole = segment.batch.whole(segment.first + offset, count)
+        return whole
+
+    def range_sizes(self, sequence: int, count: int) -> tuple[int, int]:
+        """Octets of the bodies of some messages, and what they count whole."""
         total = 0
+        whole = 0
         while count > 0:
             segment: Segment = self.segments[self.find(sequence)]
             offset = sequence - segment.sequence
             part = min(count, segment.count - offset)
             total += self.segment_bytes(segment, offset, part)
+            whole += self.segment_whole(segment, offset, part)
             sequence += part
             count -= part
-        return total
+        return total, whole
 
     def batch_of(self, sequence: int) -> Batch:
         """The batch that a message of the queue is of."""
@@ -122,7 +141,7 @@ class Line:
         """Let go of all segments at once."""
         self.segments = []
         self.head = self.settled_segments = self.cursor_segment = 0
-        self.paged = 0
+        self.paged = self.overhead = 0
         return 0
 
     # The store
@@ -167,12 +186,12 @@ class Line:
             segment.first = 0
             self.paged -= segment.weight()
 
-    def lessen(self, segment: Segment, count: int, octets: int) -> int:
-        """So many of its messages, with so many octets, are settled."""
+    def lessen(self, segment: Segment, count: int, whole: int) -> int:
+        """So many of its messages, which count so much, are settled."""
         segment.live -= count
-        segment.live_bytes -= octets
+        segment.live_whole -= whole
         if segment.batch is None:
-            self.paged -= octets + MESSAGE_WEIGHT * count
+            self.paged -= whole
         return 0
 
     def let_go(self, segment: Segment) -> int:
@@ -180,6 +199,7 @@ class Line:
         if segment.batch is None:
             self.paged -= segment.weight()
         segment.batch = None
+        self.overhead -= SEGMENT_WEIGHT
         self.settled_segments += 1
         self.trim()
         return 0
@@ -221,13 +241,13 @@ class Line:
         """
         last = self.segments[index]
         first = index
-        octets = last.body_bytes
+        octets = last.whole
         stored = last.stored
         if stored and (last.spilled or last.weight() > SMALL):
             return index
         while self.merges and first > self.head:
             segment = self.segments[first - 1]
-            octets += segment.body_bytes
+            octets += segment.whole
             if (
                 octets > MERGED
                 or (stored and segment.weight() > SMALL)
@@ -239,22 +259,24 @@ class Line:
         if first == index:
             return index
         builder = BatchBuilder()
-        total = 0
+        total = whole = 0
         for i in range(first, index + 1):
             segment = self.segments[i]
             builder.extend(segment.batch, segment.first, segment.count)
             total += segment.body_bytes
+            whole += segment.whole
             if stored:
                 self.journal.remove(self.id, segment)
         segment = self.segments[first]
         merged = Segment(builder.finish(), 0, last.sequence + last.count - segment.sequence, segment.sequence)
-        merged.hold(total)
+        merged.hold(total, whole)
         merged.expiry = last.expiry
         merged.again = last.again
         if stored:
             merged.stored = True
             self.journal.add(self.id, merged)
         self.segments[first : index + 1] = [merged]
+        self.overhead -= SEGMENT_WEIGHT * (index - first)
         return first
 
     def drop_contents(self, segment: Segment) -> int:

@@ -65,7 +65,7 @@ cdef class PriorityQueue(Queue):
     cdef int64_t highest(self, Batch batch, Py_ssize_t row) except -1
     @cython.locals(sequence=int64_t)
     cdef int64_t append(self, Queue line, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now) except -1
-    @cython.locals(line=Queue, octets=int64_t, total_bytes=int64_t, before=Py_ssize_t, i=Py_ssize_t, item=Range)
+    @cython.locals(line=Queue, octets=int64_t, total_spent=int64_t, before=Py_ssize_t, i=Py_ssize_t, item=Range)
     cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     @cython.locals(line=Queue, dropped=int64_t, expiring=bint)
     cpdef int64_t expire(self, int64_t now)

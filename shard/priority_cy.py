@@ -52,8 +52,10 @@ class PriorityQueue(Queue):
         """Add a line to the sums, or take it off them."""
         self.ready += sign * line.ready
         self.ready_bytes += sign * line.ready_bytes
+        self.ready_whole += sign * line.ready_whole
         self.unacked += sign * line.unacked
         self.unacked_bytes += sign * line.unacked_bytes
+        self.unacked_whole += sign * line.unacked_whole
         self.published += sign * line.published
         self.published_bytes += sign * line.published_bytes
         self.delivered += sign * line.delivered
@@ -62,6 +64,7 @@ class PriorityQueue(Queue):
         self.redelivered += sign * line.redelivered
         self.dropped += sign * line.dropped
         self.paged += sign * line.paged
+        self.overhead += sign * line.overhead
         return 0
 
     def configure(self, ttl: int, keeps_dead: bool, delivery_limit: int) -> None:
@@ -122,7 +125,7 @@ class PriorityQueue(Queue):
         return sequence
 
     def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
-        total_bytes = 0
+        total_spent = 0
         for line in self.order:
             if line.ready == 0:
                 continue
@@ -137,10 +140,10 @@ class PriorityQueue(Queue):
                 item: Range = taken[i]
                 count -= item.count
             limit -= octets
-            total_bytes += octets
+            total_spent += octets
             if line.ready:
                 break
-        return total_bytes
+        return total_spent
 
     def expire(self, now: int) -> int:
         dropped = 0
@@ -286,7 +289,7 @@ class PriorityQueue(Queue):
             if count < 1 << 62:
                 count = max(count - line.ready, 0)
             if octets < 1 << 62:
-                octets = max(octets - line.ready_bytes, 0)
+                octets = max(octets - line.ready_whole, 0)
         return gone
 
     def ahead(self, sequence: int, octets: int) -> list[Segment]:
@@ -295,7 +298,7 @@ class PriorityQueue(Queue):
         for line in self.order:
             if line.ready and octets > 0:
                 wanted += line.ahead(line.first_ready(), octets)
-                octets -= line.ready_bytes
+                octets -= line.ready_whole
         return wanted
 
     def install(self, segment: Segment, batch: Batch) -> None:

@@ -5,7 +5,7 @@ from penstock.octets cimport address_of_bytearray, get64, put64
 from penstock.ranges_cy cimport RangeSet
 from shard.line_cy cimport Line
 from shard.properties_cy cimport expiration_ms
-from shard.segment_cy cimport MESSAGE_WEIGHT, Range, Segment
+from shard.segment_cy cimport Range, Segment
 
 cdef enum:
     C_EXPIRED = 0
@@ -39,8 +39,10 @@ cdef class Queue(Line):
     cdef readonly RangeSet requeued
     cdef readonly int64_t ready
     cdef readonly int64_t ready_bytes
+    cdef readonly int64_t ready_whole
     cdef readonly int64_t unacked
     cdef readonly int64_t unacked_bytes
+    cdef readonly int64_t unacked_whole
     cdef public int64_t published
     cdef public int64_t published_bytes
     cdef public int64_t delivered
@@ -63,21 +65,21 @@ cdef class Queue(Line):
     cpdef list take_dead(self)
     cpdef came_back(self, int64_t sequence, int64_t deliveries)
     cpdef int64_t delivery_count(self, int64_t sequence)
-    @cython.locals(segment=Segment, body_bytes=int64_t, flags=uint32_t)
+    @cython.locals(segment=Segment, body_bytes=int64_t, whole=int64_t, flags=uint32_t)
     cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*)
     @cython.locals(expiries=bytearray, p=cython.p_uchar, i=Py_ssize_t, own=int64_t)
     cdef int stamp(self, Segment segment, uint32_t flags, int64_t now) except -1
-    @cython.locals(segment=Segment, before=int64_t, body_bytes=int64_t, flags=uint32_t)
+    @cython.locals(segment=Segment, before=int64_t, whole=int64_t, body_bytes=int64_t, flags=uint32_t)
     cpdef bint replace(self, int64_t sequence, Batch batch, int64_t now)
     cpdef bint is_ready(self, int64_t sequence)
     cpdef int64_t first_ready(self) except -1
     @cython.locals(taken=list)
     cpdef list take(self, int64_t count, int64_t limit, bint settled)
-    @cython.locals(run=int64_t, picked=int64_t, octets=int64_t, total_bytes=int64_t)
+    @cython.locals(run=int64_t, picked=int64_t, octets=int64_t, total_spent=int64_t)
     cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     @cython.locals(requeued=bint, redelivered=bint, sequence=int64_t, high=int64_t, index=Py_ssize_t, segment=Segment,
-                   offset=Py_ssize_t, least=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, total=int64_t,
-                   total_bytes=int64_t, item=Range)
+                   offset=Py_ssize_t, least=Py_ssize_t, fitting=Py_ssize_t, body_bytes=int64_t, whole=int64_t, spent=int64_t,
+                   total=int64_t, total_spent=int64_t, item=Range)
     cdef (int64_t, int64_t) pick(self, list taken, int64_t count, int64_t limit, int fate)
     @cython.locals(fits=Py_ssize_t)
     cdef Py_ssize_t fitting(
@@ -86,7 +88,8 @@ cdef class Queue(Line):
     cdef int put_next(self, bint requeued, int64_t sequence, int64_t count) except -1
     cpdef int64_t position(self)
     cdef int extend_lease(self) except -1
-    @cython.locals(claimed=list, stored=bint, segment=Segment, low=int64_t, part=int64_t, body_bytes=int64_t)
+    @cython.locals(claimed=list, stored=bint, segment=Segment, low=int64_t, part=int64_t, body_bytes=int64_t,
+                   whole=int64_t)
     cpdef list claim(self, int64_t sequence, int64_t count)
     @cython.locals(rejected=list, offset=Py_ssize_t, count=Py_ssize_t)
     cdef int bury_again(self, Segment segment) except -1
@@ -96,7 +99,7 @@ cdef class Queue(Line):
     cpdef list survivors(self)
     cpdef list positions(self)
     cpdef list delivery_counts(self)
-    @cython.locals(segment=Segment, body_bytes=int64_t, flags=uint32_t)
+    @cython.locals(segment=Segment, body_bytes=int64_t, whole=int64_t, flags=uint32_t)
     cpdef adopt(self, int64_t sequence, Batch batch, bint again, int64_t expiry, bytearray expiries)
     cpdef go_on_from(self, int64_t priority, int64_t position, int64_t next_sequence, int64_t own_from)
     @cython.locals(found=list, segment=Segment, offset=int64_t, part=int64_t, body_bytes=int64_t)
@@ -106,13 +109,14 @@ cdef class Queue(Line):
     cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
     @cython.locals(first=int64_t, below=int64_t)
     cpdef int64_t page_out_beyond(self, int64_t count, int64_t octets, int64_t least) except -1
+    cpdef int64_t weight(self)
     @cython.locals(gone=int64_t, index=Py_ssize_t, below=int64_t, there=int64_t, segment=Segment)
     cpdef int64_t page_out_front(self, int64_t octets, int64_t keep) except -1
     @cython.locals(end=int64_t)
     cdef bint has_ready(self, Segment segment)
     @cython.locals(wanted=list, index=Py_ssize_t, segment=Segment)
     cpdef list ahead(self, int64_t sequence, int64_t octets)
-    @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t)
+    @cython.locals(segment=Segment, offset=Py_ssize_t, count=Py_ssize_t, body_bytes=int64_t, whole=int64_t)
     cpdef recover(self, list segments, dict delivered_to)
     cpdef note_position(self)
     cpdef close(self)
@@ -129,10 +133,10 @@ cdef class Queue(Line):
     @cython.locals(sequence=int64_t, count=int64_t)
     cdef tuple next_ready(self, int64_t limit)
     @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, octets=int64_t, total=int64_t,
-                   i=int64_t)
-    cdef int64_t forget(self, int64_t sequence, int64_t count, int fate) except -1
+                   total_whole=int64_t, i=int64_t)
+    cdef (int64_t, int64_t) forget(self, int64_t sequence, int64_t count, int fate)
     cpdef settle(self, int64_t sequence, int64_t count)
-    @cython.locals(body_bytes=int64_t)
+    @cython.locals(body_bytes=int64_t, whole=int64_t)
     cdef int end(self, int64_t sequence, int64_t count, int fate) except -1
     cpdef reject(self, int64_t sequence, int64_t count)
     @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, body_bytes=int64_t, item=Range, end=int64_t,
@@ -142,7 +146,7 @@ cdef class Queue(Line):
     cpdef requeue(self, int64_t sequence, int64_t count)
     @cython.locals(deliveries=int64_t)
     cdef int requeue_counted(self, int64_t sequence) except -1
-    @cython.locals(body_bytes=int64_t)
+    @cython.locals(body_bytes=int64_t, whole=int64_t)
     cdef int put_back(self, int64_t sequence, int64_t count) except -1
     @cython.locals(taken=list, dropped=int64_t, octets=int64_t, item=Range)
     cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)

@@ -28,7 +28,6 @@ if not cython.compiled:
     from shard.properties_cy import expiration_ms
     from shard.segment_cy import Range, Segment
 
-    MESSAGE_WEIGHT = 64
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
     C_SENT_AGAIN = 256
@@ -46,7 +45,8 @@ EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, PURGED = range(5)
 
 
 class Queue(Line):
-    """The contents of one queue. Counts are messages, `_bytes` octets of bodies, `published` to `dropped` totals.
+    """The contents of one queue. Counts are messages, `_bytes` octets of bodies, `_whole` what messages count whole
+    (`Batch.whole`), `published` to `dropped` totals.
 
     `dead` gathers (reason, Range) of what was dropped or rejected, in order, while `keeps_dead` is set; whoever set it
     takes it away, and says `buried` when the store may forget it.
@@ -73,8 +73,10 @@ class Queue(Line):
         self.requeued = RangeSet()
         self.ready = 0
         self.ready_bytes = 0
+        self.ready_whole = 0
         self.unacked = 0
         self.unacked_bytes = 0
+        self.unacked_whole = 0
         self.published = self.published_bytes = 0
         self.delivered = self.delivered_bytes = 0
         self.acked = 0
@@ -114,10 +116,11 @@ class Queue(Line):
     def enqueue(self, batch: Batch, first: int, count: int, now: int = 0) -> int:
         """Append messages; the sequence number of the first."""
         segment = Segment(batch, first, count, self.next_sequence)
-        self.segments.append(segment)
+        self.put(segment)
         self.next_sequence += count
         body_bytes, flags = batch.survey(first, count)
-        segment.hold(body_bytes)
+        whole = batch.whole(first, count)
+        segment.hold(body_bytes, whole)
         segment.again = flags & C_SENT_AGAIN > 0
         if self.durable and flags & C_PERSISTENT:
             segment.stored = True
@@ -126,6 +129,7 @@ class Queue(Line):
             self.stamp(segment, flags, now)
         self.ready += count
         self.ready_bytes += body_bytes
+        self.ready_whole += whole
         self.published += count
         self.published_bytes += body_bytes
         return segment.sequence
@@ -156,11 +160,12 @@ class Queue(Line):
             return False
         if segment.batch is None:
             self.paged -= segment.weight()
-        before = segment.body_bytes
+        self.ready_bytes -= segment.body_bytes
+        self.ready_whole -= segment.whole
         body_bytes, flags = batch.survey(0, 1)
         segment.batch = batch
         segment.first = 0
-        segment.hold(body_bytes)
+        segment.hold(body_bytes, batch.whole(0, 1))
         segment.again = flags & C_SENT_AGAIN > 0
         if segment.stored:
             self.journal.remove(self.id, segment)
@@ -172,7 +177,8 @@ class Queue(Line):
         segment.expiries = None
         if self.ttl >= 0 or flags & C_HAS_EXPIRATION:
             self.stamp(segment, flags, now)
-        self.ready_bytes += body_bytes - before
+        self.ready_bytes += body_bytes
+        self.ready_whole += segment.whole
         self.published += 1
         self.published_bytes += body_bytes
         self.dropped += 1
@@ -199,7 +205,7 @@ class Queue(Line):
         return sequence, count
 
     def take(self, count: int, limit: int, settled: bool) -> list[Range]:
-        """Take up to `count` ready messages of at most `limit` octets (but always one) from the head, in order.
+        """Take up to `count` ready messages that count at most `limit` whole (but always one) from the head, in order.
 
         With `settled` they are gone at once (no-ack); otherwise they are unacked until `settle` or `requeue`.
         """
@@ -208,10 +214,10 @@ class Queue(Line):
         return taken
 
     def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
-        """`take`, appending to what was taken before, which must leave room in the limit; octets of what it took."""
+        """`take`, appending to what was taken before, which must leave room in the limit; what that counts whole."""
         if not self.expiring:
             return self.pick(taken, count, limit, DONE if settled else KEPT)[1]
-        total_bytes = 0
+        total_spent = 0
         while count > 0:
             self.expire(self.now)
             if self.ready == 0:
@@ -220,19 +226,19 @@ class Queue(Line):
             picked, octets = self.pick(taken, run, limit, DONE if settled else KEPT)
             count -= picked
             limit -= octets
-            total_bytes += octets
+            total_spent += octets
             if picked < run:
                 break
-        return total_bytes
+        return total_spent
 
     def pick(self, taken: list[Range], count: int, limit: int, fate: int) -> tuple[int, int]:
-        """`take` without regard to expiry, appending to what was taken; how many messages and octets.
+        """`take` without regard to expiry, appending to what was taken; how many messages, and how much of the limit.
 
-        What is taken is kept until it is settled, or it is done with at once, or dead: to be buried. What is gone
-        nobody wants to have.
+        That is what they count whole, but for what dies or goes: of that, octets of bodies. What is taken is kept until
+        it is settled, or it is done with at once, or dead: to be buried. What is gone nobody wants to have.
         """
         total = 0
-        total_bytes = 0
+        total_spent = 0
         while count > 0 and self.ready > 0:
             requeued = self.requeued.total > 0
             sequence, high = self.next_ready(count)
@@ -258,17 +264,20 @@ class Queue(Line):
                 else:
                     redelivered = True
             body_bytes = self.segment_bytes(segment, offset, fitting)
+            whole = self.segment_whole(segment, offset, fitting)
+            spent = whole if fate < DEAD else body_bytes
             if fate != GONE:
                 item = Range(segment.batch, segment.first + offset, fitting, sequence, redelivered, body_bytes)
                 if segment.stored:
                     item.segment = segment
                 taken.append(item)
             count -= fitting
-            limit -= body_bytes
+            limit -= spent
             total += fitting
-            total_bytes += body_bytes
+            total_spent += spent
             self.ready -= fitting
             self.ready_bytes -= body_bytes
+            self.ready_whole -= whole
             self.delivered += fitting
             self.delivered_bytes += body_bytes
             if redelivered and fate < DEAD:
@@ -279,12 +288,13 @@ class Queue(Line):
             else:
                 self.unacked += fitting
                 self.unacked_bytes += body_bytes
+                self.unacked_whole += whole
             if segment.stored:
                 self.extend_lease()
-        return total, total_bytes
+        return total, total_spent
 
     def fitting(self, segment: Segment, offset: int, count: int, limit: int, least: int, fate: int) -> int:
-        """How many of so many messages of a segment have at most `limit` octets, but at least so many.
+        """How many of so many messages of a segment are within `limit`, as of `pick`, but at least so many.
 
         0 where they are being read. StoreError if they cannot be.
         """
@@ -294,7 +304,10 @@ class Queue(Line):
             if self.reading and fate == KEPT:
                 return 0
             self.fetch(segment)
-        fits: int = segment.batch.fit(segment.first + offset, count, limit)
+        if fate < DEAD:
+            fits: int = segment.batch.fit_whole(segment.first + offset, count, limit)
+        else:
+            fits = segment.batch.fit(segment.first + offset, count, limit)
         return max(fits, least)
 
     def put_next(self, requeued: bool, sequence: int, count: int) -> int:
@@ -344,6 +357,10 @@ class Queue(Line):
             below = max(below, self.reach(first, least))
         return self.page_out_above(max(below, self.cursor - 1), 1 << 62)
 
+    def weight(self) -> int:
+        """What its contents count in memory."""
+        return self.ready_whole + self.unacked_whole + self.overhead - self.paged
+
     def page_out_front(self, octets: int, keep: int) -> int:
         """Let so much go that is no end of the line: what consumers have in hand, what came back, what was read ahead;
         but keep so many octets of what is ready from the head on. How much went, or will.
@@ -351,7 +368,7 @@ class Queue(Line):
         gone = 0
         index = self.head
         below = self.reach(self.first_ready(), keep) if keep > 0 and self.ready > 0 else -1
-        there = self.ready_bytes + self.unacked_bytes + MESSAGE_WEIGHT * (self.ready + self.unacked) - self.paged
+        there = self.weight()
         while index < len(self.segments) and gone < octets and there > 0:
             segment = self.segments[index]
             index += 1
@@ -390,22 +407,24 @@ class Queue(Line):
         Those below `delivered_to` (by priority, here only 0) may have been delivered.
         """
         for segment in segments:
-            self.segments.append(segment)
+            self.put(segment)
             self.next_sequence = max(self.next_sequence, segment.sequence + segment.count)
             segment.live = segment.kept
-            segment.live_bytes = segment.body_bytes
+            segment.live_whole = segment.whole
             self.paged += segment.weight()
-            body_bytes = 0
+            body_bytes = whole = 0
             if segment.unwanted is not None:
                 self.bury_again(segment)
             for offset, count in segment.wanted():
                 self.requeued.add(segment.sequence + offset, count)
                 self.unseen_to = segment.sequence + offset + count
                 body_bytes += self.segment_bytes(segment, offset, count)
-            if segment.live_bytes != body_bytes:
-                self.lessen(segment, 0, segment.live_bytes - body_bytes)
+                whole += self.segment_whole(segment, offset, count)
+            if segment.live_whole != whole:
+                self.lessen(segment, 0, segment.live_whole - whole)
             self.ready += segment.live
             self.ready_bytes += body_bytes
+            self.ready_whole += whole
             if segment.expiries is not None or segment.expiry < NEVER:
                 self.expiring = True
         self.cursor = self.fresh = self.own_from = self.next_sequence
@@ -419,7 +438,7 @@ class Queue(Line):
             segment.unwanted = None
             return 0
         for offset, count in rejected:
-            self.lessen(segment, count, self.segment_bytes(segment, offset, count))
+            self.lessen(segment, count, self.segment_whole(segment, offset, count))
             if self.keeps_dead:
                 self.bury(segment.sequence + offset, count, C_REJECTED)
             else:
@@ -471,7 +490,7 @@ class Queue(Line):
         """Append messages that another shard has numbered. They are ready, and published there."""
         segment = Segment(batch, 0, batch.count, sequence)
         body_bytes, flags = batch.survey(0, batch.count)
-        segment.hold(body_bytes)
+        segment.hold(body_bytes, batch.whole(0, batch.count))
         segment.again = again
         segment.expiry = expiry
         segment.expiries = expiries
@@ -480,10 +499,11 @@ class Queue(Line):
         if self.durable and flags & C_PERSISTENT:
             segment.stored = True
             self.journal.add(self.id, segment)
-        self.segments.append(segment)
+        self.put(segment)
         self.requeued.add(sequence, segment.count)
         self.ready += segment.count
         self.ready_bytes += body_bytes
+        self.ready_whole += segment.whole
         self.unseen_to = sequence + segment.count
 
     def go_on_from(self, priority: int, position: int, next_sequence: int, own_from: int) -> None:
@@ -507,11 +527,13 @@ class Queue(Line):
         for low, part in claimed:
             segment: Segment = self.segments[self.find(low)]
             stored |= segment.stored
-            body_bytes = self.range_bytes(low, part)
+            body_bytes, whole = self.range_sizes(low, part)
             self.ready -= part
             self.ready_bytes -= body_bytes
+            self.ready_whole -= whole
             self.unacked += part
             self.unacked_bytes += body_bytes
+            self.unacked_whole += whole
             self.unseen_from = max(self.unseen_from, low + part)
         if stored:
             self.extend_lease()  # the life that delivered it may have died before it had
@@ -543,8 +565,8 @@ class Queue(Line):
         self.requeued.clear()
         self.deliveries.clear()
         self.cursor = self.next_sequence
-        self.ready = self.ready_bytes = 0
-        self.unacked = self.unacked_bytes = 0
+        self.ready = self.ready_bytes = self.ready_whole = 0
+        self.unacked = self.unacked_bytes = self.unacked_whole = 0
 
     def unstore_all(self) -> int:
         for segment in self.segments:
@@ -608,16 +630,17 @@ class Queue(Line):
 
     # Leaving
 
-    def forget(self, sequence: int, count: int, fate: int) -> int:
-        """Messages are settled for good: count them off their segments; octets of their bodies."""
-        total = 0
+    def forget(self, sequence: int, count: int, fate: int) -> tuple[int, int]:
+        """Messages are settled for good: count them off their segments. Octets of their bodies, and what they count."""
+        total = total_whole = 0
         while count > 0:
             index = self.find(sequence)
             segment = self.segments[index]
             offset = sequence - segment.sequence
             part = min(count, segment.count - offset)
-            octets = self.segment_bytes(segment, offset, part)
-            total += octets
+            total += self.segment_bytes(segment, offset, part)
+            octets = self.segment_whole(segment, offset, part)
+            total_whole += octets
             self.lessen(segment, part, octets)
             if segment.stored and fate != DEAD:
                 self.unstore(segment, offset, part)
@@ -629,16 +652,17 @@ class Queue(Line):
             count -= part
             if segment.live == 0:
                 self.let_go(segment)
-        return total
+        return total, total_whole
 
     def settle(self, sequence: int, count: int) -> None:
         """Unacked messages are done with."""
         self.end(sequence, count, DONE)
 
     def end(self, sequence: int, count: int, fate: int) -> int:
-        body_bytes = self.forget(sequence, count, fate)
+        body_bytes, whole = self.forget(sequence, count, fate)
         self.unacked -= count
         self.unacked_bytes -= body_bytes
+        self.unacked_whole -= whole
         self.acked += count
         return 0
 
@@ -700,16 +724,18 @@ class Queue(Line):
         return 0
 
     def put_back(self, sequence: int, count: int) -> int:
-        body_bytes = self.range_bytes(sequence, count)
+        body_bytes, whole = self.range_sizes(sequence, count)
         self.unacked -= count
         self.unacked_bytes -= body_bytes
+        self.unacked_whole -= whole
         self.ready += count
         self.ready_bytes += body_bytes
+        self.ready_whole += whole
         self.requeued.add(sequence, count)
         return 0
 
     def drop(self, count: int, limit: int, reason: int) -> int:
-        """Drop up to `count` ready messages of at most `limit` octets (but always one) from the head; how many."""
+        """Drop up to `count` ready messages, at most `limit` octets of bodies (but always one); how many."""
         taken: list[Range] = []
         dropped, octets = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
         self.delivered -= dropped
@@ -721,7 +747,9 @@ class Queue(Line):
         return dropped
 
     def drop_head(self, max_count: int, max_bytes: int) -> int:
-        """Drop ready messages from the head until at most that many, and that many octets, are left; how many went."""
+        """Drop ready messages from the head until at most that many, and that many octets of bodies, are left; how many
+        went.
+        """
         dropped = 0
         while self.ready > max_count or (self.ready_bytes > max_bytes and self.ready > 0):
             excess = max(self.ready - max_count, 1)

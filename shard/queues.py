@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
-from penstock.bus import MESSAGE_WEIGHT
 from penstock.features import UNCONSUMED, QueueFeatures
 from penstock.logs import get_logger
 from penstock.watermarks import REJECTING, QueueLimits
@@ -49,8 +48,8 @@ class QueueState:
         "auto_delete", "bereft", "burying", "consumed", "contents", "counted_since", "deleters", "drops",
         "exclusive_consumer", "features", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
         "kept_weight", "last_values", "leases", "left", "limits", "name", "owner", "rejects", "reserved",
-        "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied", "unburied_bytes", "used", "vhost",
-        "weighed", "window", "yields",
+        "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied", "unburied_bytes", "unburied_whole",
+        "used", "vhost", "weighed", "window", "yields",
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
@@ -76,7 +75,7 @@ class QueueState:
         self.had_consumers = False
         self.consumed = False
         self.drops = self.told_drops = False
-        self.unburied = self.unburied_bytes = 0
+        self.unburied = self.unburied_bytes = self.unburied_whole = 0
         self.keeps_back = False
         self.left = False
         self.yields = False
@@ -182,28 +181,28 @@ class QueueState:
 
     @property
     def depth_bytes(self) -> int:
-        return self.contents.ready_bytes + self.contents.unacked_bytes + self.unburied_bytes
+        """What they count, whole."""
+        return self.contents.ready_whole + self.contents.unacked_whole + self.unburied_whole
 
     @property
     def weight(self) -> int:
         """What its contents count in memory; not what is dead."""
-        contents = self.contents
-        count = contents.ready + contents.unacked
-        return contents.ready_bytes + contents.unacked_bytes + MESSAGE_WEIGHT * count - contents.paged
+        return self.contents.weight()
 
     @property
     def lingers(self) -> bool:
         """Whether what comes now will wait: then it must not occupy an acceptor's arena."""
-        return not self.ring.consumers or self.contents.ready_bytes > LINGER_BYTES
+        return not self.ring.consumers or self.contents.ready_whole > LINGER_BYTES
 
     @property
     def counted(self) -> tuple[int, int]:
-        """Messages and octets that count against a limit: ready ones as in RabbitMQ, in a strict ring all.
+        """Messages and octets of bodies that count against a limit: ready ones as in RabbitMQ, in a strict ring all.
 
         Room that is kept for transactions is used already.
         """
         if self.limits.overflow == "ring-strict":
-            return self.depth + self.reserved, self.depth_bytes + self.reserved_bytes
+            octets = self.contents.ready_bytes + self.contents.unacked_bytes + self.unburied_bytes
+            return self.depth + self.reserved, octets + self.reserved_bytes
         return self.contents.ready + self.reserved, self.contents.ready_bytes + self.reserved_bytes
 
     def is_full(self) -> bool:
@@ -242,9 +241,9 @@ class QueueState:
             self.drop_oldest(stranger_limit)
 
     def drop_oldest(self, limit: int) -> None:
-        """Have it hold no more octets than that, MESSAGE_WEIGHT for each message among them."""
+        """Have it hold no more octets than that."""
         contents = self.contents
-        held = self.depth_bytes + MESSAGE_WEIGHT * self.depth
+        held = self.depth_bytes
         if held <= limit:
             if 2 * held < limit:
                 self.drops = self.told_drops = False
@@ -253,7 +252,7 @@ class QueueState:
         while held > limit and contents.ready:
             share = max((held - limit) * self.depth // held, 1)
             contents.drop_head(max(contents.ready - share, 0), UNLIMITED)
-            held = self.depth_bytes + MESSAGE_WEIGHT * self.depth
+            held = self.depth_bytes
 
 
 def window_of(limits: QueueLimits) -> tuple[int, int] | None:

@@ -1,10 +1,12 @@
 import cython
 from libc.stdint cimport int64_t
-from penstock.batch_cy cimport Batch
+from penstock.batch_cy cimport Batch, MESSAGE_WEIGHT
 from penstock.octets cimport address_of_bytearray
 
 cdef enum:
-    MESSAGE_WEIGHT = 64
+    # What a segment takes in memory beside its messages: the objects of the segment and its batch.
+    SEGMENT_WEIGHT = 640
+    ENTRY_SIZE = 16
 
 cdef class Segment:
     cdef public Batch batch
@@ -15,7 +17,8 @@ cdef class Segment:
     cdef public int64_t expiry
     cdef public bytearray expiries
     cdef public int64_t body_bytes
-    cdef public int64_t live_bytes
+    cdef public int64_t whole
+    cdef public int64_t live_whole
     cdef public bint stored
     cdef public Py_ssize_t kept
     cdef public bytearray done
@@ -25,7 +28,8 @@ cdef class Segment:
     cdef public bint again
     cdef public bytearray unwanted
     cpdef int64_t weight(self)
-    cdef int hold(self, int64_t octets) except -1
+    cdef int hold(self, int64_t body_bytes, int64_t whole) except -1
+    cpdef stored_whole(self)
     cdef bint joins(self, Segment other)
 
     cpdef bint finish(self, Py_ssize_t offset, Py_ssize_t count) except -1
@@ -46,4 +50,5 @@ cdef class Range:
     cdef readonly int64_t sequence
     cdef readonly bint redelivered
     cdef readonly int64_t body_bytes
+    cdef readonly int64_t whole
     cdef readonly Segment segment

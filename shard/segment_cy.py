@@ -12,13 +12,15 @@ if not cython.compiled:
     from penstock.octets import address_of_bytearray
 
     MESSAGE_WEIGHT = 64
+    SEGMENT_WEIGHT = 640
+    ENTRY_SIZE = 16
 
 
 class Segment:
     """Messages of one batch that entered a queue together, the first with the given sequence number.
 
-    `live` counts those not settled yet, `live_bytes` the octets of their bodies, of `body_bytes` of all; when nothing
-    is live the segment lets go of its batch (`batch` is None). All expire at
+    `live` counts those not settled yet, `live_whole` what they count whole (`Batch.whole`), of `whole` of all, whose
+    bodies have `body_bytes`; when nothing is live the segment lets go of its batch (`batch` is None). All expire at
     `expiry`, or each at its own of `expiries` (8 octets a message) if that is not None.
 
     A `stored` segment is in the store, or will be with the next commit, until `kept` is 0: it counts the messages that
@@ -38,7 +40,8 @@ class Segment:
         self.expiry = 1 << 62
         self.expiries: bytearray | None = None
         self.body_bytes = 0
-        self.live_bytes = 0
+        self.whole = 0
+        self.live_whole = 0
         self.stored = False
         self.kept = count
         self.done: bytearray | None = None
@@ -49,14 +52,19 @@ class Segment:
         self.unwanted: bytearray | None = None
 
     def weight(self) -> int:
-        """What its contents count in memory: those of messages that are not settled."""
-        return self.live_bytes + MESSAGE_WEIGHT * self.live
+        """What it counts in memory with its contents: those of messages that are not settled."""
+        return self.live_whole + SEGMENT_WEIGHT
 
-    def hold(self, octets: int) -> int:
-        """Bodies of so many octets, none of which is settled."""
-        self.body_bytes = octets
-        self.live_bytes = octets
+    def hold(self, body_bytes: int, whole: int) -> int:
+        """Messages that count so much, none of which is settled."""
+        self.body_bytes = body_bytes
+        self.whole = whole
+        self.live_whole = whole
         return 0
+
+    def stored_whole(self) -> None:
+        """It was read from a store, whole: `octets` are of its rows and contents."""
+        self.whole = self.octets + (MESSAGE_WEIGHT - ENTRY_SIZE) * self.count
 
     def joins(self, other: Segment) -> bool:
         """Whether it can be one with the next, the store having both, or neither."""
@@ -144,4 +152,5 @@ class Range:
         self.sequence = sequence
         self.redelivered = redelivered
         self.body_bytes = body_bytes
+        self.whole = batch.whole(first, count)
         self.segment = segment

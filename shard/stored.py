@@ -88,6 +88,7 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
     count, flags, body_bytes, octets, expiry = _INDEX.unpack_from(record)
     segment = Segment(None, 0, count, sequence)
     segment.body_bytes, segment.octets, segment.expiry = body_bytes, octets, expiry
+    segment.stored_whole()
     segment.stored, segment.mixed, segment.again = True, bool(flags & MIXED), bool(flags & AGAIN)
     bits, at = (count + 7) // 8, _INDEX.size
     size = at + bits * (bool(flags & DONE) + bool(flags & REJECTED)) + (8 * count if flags & EXPIRIES else 0)

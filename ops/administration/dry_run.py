@@ -55,7 +55,7 @@ def _queues(queues: list[Facts], gauges: Gauges) -> Iterator[Stop]:
         gauge, marks = gauges.queue_read(queue["slot"]), QueueLimits.from_wire(queue["limits"]).marks
         if gauge is None or gauge.queue_id != queue["queue_id"]:
             continue
-        count, octets = gauge.ready + gauge.unacked, gauge.ready_bytes + gauge.unacked_bytes
+        count, octets = gauge.ready + gauge.unacked, gauge.whole_bytes
         if marks.saturated(gauge.saturated, count, octets):
             reason = f"queue '{queue['name']}' in vhost '{queue['vhost']}': {_depth(marks, count, octets)}"
             yield reason, _along(_to_queue(queue["queue_id"]))

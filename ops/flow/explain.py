@@ -34,6 +34,7 @@ def explain(
             "vhost": vhost,
             "messages": gauges.depth_count(told["slot"]),
             "bytes": gauges.depth_bytes(told["slot"]),
+            "body_bytes": 0 if queue is None else queue.ready_bytes + queue.unacked_bytes,
             "saturated": queue is not None and queue.saturated,
             "settings": told["settings"],
             "shared": [_measured(limit, gauges) for limit in told["shared"]],
@@ -42,7 +43,8 @@ def explain(
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
         return
     state = "holds its producers" if facts["saturated"] else "open"
-    line = f"queue '{name}' in vhost '{vhost}': {facts['messages']} messages, {facts['bytes']} bytes, {state}"
+    sizes = f"{facts['bytes']} bytes ({facts['body_bytes']} of bodies)"
+    line = f"queue '{name}' in vhost '{vhost}': {facts['messages']} messages, {sizes}, {state}"
     Console(width=None).print(line, highlight=False, markup=False, soft_wrap=True)
     settings = [{**each, "value": "-" if each["value"] is None else each["value"]} for each in facts["settings"]]
     show(settings, COLUMNS, as_json=False)

@@ -114,7 +114,7 @@ class Run:
         if found.queue_id != move.queue_id:
             return Result("replaced", "it has been deleted and declared again")
         gate = self.node.gauges.queue_read(move.target)
-        octets = found.ready_bytes + found.unacked_bytes
+        octets = found.whole_bytes
         if gate is not None and gate.stop_bytes and gate.ready_bytes + octets > gate.stop_bytes:
             return Result("refused", f"shard {move.target} has no memory for its {octets} bytes")
         return None

@@ -46,7 +46,7 @@ class Samples:
             watched.looks += 1
             watched.stopped += record.saturated
             watched.peak_depth = max(watched.peak_depth, record.ready + record.unacked)
-            watched.peak_bytes = max(watched.peak_bytes, record.ready_bytes + record.unacked_bytes)
+            watched.peak_bytes = max(watched.peak_bytes, record.whole_bytes)
 
     def rows(self, homes: Sequence[Home]) -> list[QueueRow]:
         """Of the queues that were seen, where they live now."""
@@ -89,7 +89,7 @@ def _row(home: Home, watched: _Watched, intervals: int) -> QueueRow:
         watched.peak_bytes,
         watched.stopped / watched.looks,
         last.ready + last.unacked,
-        last.ready_bytes + last.unacked_bytes,
+        last.whole_bytes,
         min(len(rates) / intervals, 1.0) if intervals > 0 else 0.0,
     )
 
@@ -105,7 +105,7 @@ def present(rows: Sequence[QueueRow], records: Mapping[int, QueueGauge], homes: 
         now = records.get(home.queue_id)
         depth = (row.backlog, row.backlog_bytes)
         if now is not None:
-            depth = (now.ready + now.unacked, now.ready_bytes + now.unacked_bytes)
+            depth = (now.ready + now.unacked, now.whole_bytes)
         found.append(
             QueueRow(
                 *(row.vhost, row.queue, home.shard, row.p50_rate, row.p95_rate, row.p95_bytes_rate),

@@ -15,6 +15,8 @@ PIKA = {"product": "Pika Python Client Library"}
 PARKING = 1024
 MARKS = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}
 Row = dict[str, Any]
+BESIDE = 3 + 14 + 64
+"""What a message counts beside its body: address and header, and MESSAGE_WEIGHT."""
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_an_episode_is_told_from_its_beginning_to_its_end(node: Node) -> None:
     expected = {
         "vhost": "/", "queue": "q", "shard": queue.shard, "acceptor": 0, "connection": client.connection.id,
         "channel": 1, "user": "guest", "product": PIKA["product"], "cause": "count", "exchange": "", "depth": 5,
-        "bytes": 50, "mark": 4, "flow_epoch": 1, "outcome": None, "stopped_ms": None,
+        "bytes": 5 * (10 + BESIDE), "mark": 4, "flow_epoch": 1, "outcome": None, "stopped_ms": None,
     }  # fmt: skip
     assert {name: stop[name] for name in expected} == expected
     assert "5 of 4 messages" in stop["reason"]

@@ -50,7 +50,7 @@ def fill(node: Node, octets: int) -> None:
     client = open_channel(node)
     client.publish(1, bytes(octets), routing_key="q")
     node.settle()
-    assert node.gauges.depth_bytes(node.queue("q").slot) == octets
+    assert node.gauges.depth_bytes(node.queue("q").slot) > octets
 
 
 def test_large_contents_that_are_lent_count_a_share(node: Node) -> None:

@@ -91,7 +91,8 @@ def test_only_the_resume_mark_resumes(address: Address, channel: Channel, queue:
 
 def test_count_and_bytes_must_both_be_below_to_resume(address: Address, channel: Channel, queue: str) -> None:
     """Stopped by its messages, it resumes only when its bytes are low as well."""
-    arguments = MARKS | {"qpid.flow_stop_size": 1000 * SIZE, "qpid.flow_resume_size": 30 * SIZE}
+    whole = SIZE + len(f"..{queue}") + 14 + 64  # and address, header, and what each message counts
+    arguments = MARKS | {"qpid.flow_stop_size": 1000 * whole, "qpid.flow_resume_size": 30 * whole}
     channel.call("queue.declare", queue=queue, arguments=arguments)
     with Producers(address, [queue], size=SIZE, count=20_000) as producers:
         depth = wait_held(channel, queue, producers)

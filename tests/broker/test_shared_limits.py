@@ -136,7 +136,8 @@ def test_explain(place: Place) -> None:
         f"exchange 'x' in vhost '{place.name}'", "sum", 3, 7, 500,
     )  # fmt: skip
     text = place.broker.penstock("flow", "explain", "c", "--vhost", place.name).stdout
-    assert f"queue 'c' in vhost '{place.name}': 7 messages, 7 bytes, open\n" in text
+    assert told["body_bytes"] == 7 < 7 * 64 < told["bytes"]
+    assert f"queue 'c' in vhost '{place.name}': 7 messages, {told['bytes']} bytes (7 of bodies), open\n" in text
     assert "declaration: x-flow-resume-count" in text and "sum of 3" in text
     missing = place.broker.penstock("flow", "explain", "nobody", "--vhost", place.name)
     assert missing.stderr == f"penstock: there is no queue 'nobody' in vhost '{place.name}'\n"

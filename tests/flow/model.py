@@ -23,7 +23,7 @@ from tests.flow.metered import (
 )
 from tests.flow.rest import AtRest
 from tests.flow.served import within_limits
-from tests.flow.world import LARGEST, Kept, Session
+from tests.flow.world import BESIDE, LARGEST, Kept, Session
 
 # What may go a step on; a turn of a shard with its broadcasts, or without.
 STEPS = (
@@ -131,7 +131,8 @@ class Flow(AtRest):
                     late += queue.features.reserve
                     assert queue.depth <= max(marks.stop_count + late, before[0])
                 if marks.stop_bytes:
-                    late = overshoots * marks.overshoot_bytes + (acceptors + self.losses) * LARGEST + most_octets
+                    singles = (acceptors + self.losses) * (LARGEST + BESIDE)
+                    late = overshoots * marks.overshoot_bytes + singles + most_octets + most * BESIDE
                     late += marks.reserve_bytes if queue.features.reserve else 0
                     assert queue.depth_bytes <= max(marks.stop_bytes + late, before[1])
                 paced = most_paced(queue, acceptors)

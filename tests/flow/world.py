@@ -16,6 +16,8 @@ from tests.raw import JAVA
 
 SIZES = (0, 100, 9000, 20000)
 LARGEST = max(SIZES) + 32
+BESIDE = 256
+"""What a message counts at most beside its body: address, properties, and something for being one."""
 COUNT = {"qpid.flow_stop_count": 8, "qpid.flow_resume_count": 4}
 BYTES = {"qpid.flow_stop_size": 60_000, "qpid.flow_resume_size": 20_000}
 BOTH = {

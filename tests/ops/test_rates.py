@@ -7,11 +7,11 @@ import pytest
 from ops.rates import rates
 from penstock.gauges import QueueGauge
 
-OPEN = QueueGauge(1, "/", "q", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, 0, 100, 50, 0, 0, False, *[0] * 7, False)
+OPEN = QueueGauge(1, "/", "q", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, 0, 100, 50, 0, 0, False, *[0] * 8, False)
 
 
 def queue(depth: int, published: int, saturated: bool = False, size: int = 10) -> QueueGauge:
-    return OPEN._replace(ready=depth, ready_bytes=size * depth, published=published, saturated=saturated)
+    return OPEN._replace(ready=depth, whole_bytes=size * depth, published=published, saturated=saturated)
 
 
 @pytest.mark.parametrize(

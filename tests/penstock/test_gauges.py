@@ -161,7 +161,9 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
 def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     gauges.set_topology_version(4)
     gauges.queue_open(50, 9, "vhost", "queue", 33)
-    gauges.queue_write(50, *[*range(100, 111), 1, *range(112, 117)], published_bytes=119, delivered_bytes=120)
+    gauges.queue_write(
+        50, *[*range(100, 111), 1, *range(112, 117)], published_bytes=119, delivered_bytes=120, whole_bytes=205
+    )
     gauges.queue_note_over(50, 117, 118)
     gauges.queue_note_peak(50, 121, 122)
     gauges.process_write("acceptor", 1, pid=5, incarnation=6, state=READY, started_us=7, restarts=8)
@@ -184,7 +186,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     assert gauges.pair_read_safe(2, 1) == (3, 77)
     assert gauges.pair_read_safe(0, 0) == (0, 0)
     slot = gauges.queues_at + 50 * SLOT_SIZE
-    expected = [8, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117), 0, *range(117, 123)]
+    expected = [8, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117), 0, *range(117, 123), 205]
     assert [word(path, slot + at) for at in LAYOUT["queue"].values()] == expected
     at = gauges.names_at + 50 * NAMES_SIZE
     assert path.read_bytes()[at : at + 13] == b"\x05\x05vhostqueue\x00"
@@ -463,7 +465,15 @@ def pair(directory: Path) -> Iterator[tuple[Gauges, Gauges]]:
         yield one, other
 
 
-@given(vhost=names, name=names, id=words, since=words, depth=st.tuples(*[depths] * 4), rest=st.tuples(*[words] * 16))
+@given(
+    vhost=names,
+    name=names,
+    id=words,
+    since=words,
+    depth=st.tuples(*[depths] * 4),
+    rest=st.tuples(*[words] * 16),
+    whole=depths,
+)
 def test_queue_round_trip(
     pair: tuple[Gauges, Gauges],
     vhost: str,
@@ -472,15 +482,16 @@ def test_queue_round_trip(
     since: int,
     depth: tuple[int, ...],
     rest: tuple[int, ...],
+    whole: int,
 ) -> None:
     one, other = pair
     one.queue_open(40, id, vhost, name, since)
-    one.queue_write(40, *depth, *rest[:14], published_bytes=rest[14], delivered_bytes=rest[15])
+    one.queue_write(40, *depth, *rest[:14], published_bytes=rest[14], delivered_bytes=rest[15], whole_bytes=whole)
     flags = (*rest[:7], rest[7] != 0, *rest[8:13], rest[13] != 0)
-    assert other.queue_read(40) == (id, vhost, name, *depth, *flags, 0, 0, *rest[14:], 0, 0, since, False)
+    assert other.queue_read(40) == (id, vhost, name, *depth, *flags, 0, 0, *rest[14:], 0, 0, whole, since, False)
     assert (other.saturated(40), other.aside(40)) == (rest[7] != 0, rest[13] != 0)
     assert other.flow_epoch(40) == rest[6]
-    assert (other.depth_count(40), other.depth_bytes(40)) == (depth[0] + depth[1], depth[2] + depth[3])
+    assert (other.depth_count(40), other.depth_bytes(40)) == (depth[0] + depth[1], whole)
 
 
 @given(role=st.sampled_from(["supervisor", "router", "shard", "acceptor", "console"]), life=st.tuples(*[words] * 5))
@@ -580,7 +591,7 @@ def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     gauges.queue_write(5, *row(9))
     gauges.queue_note_peak(5, 9, 9)
     gauges.queue_open(5, 2, "v", "n", 2)
-    blank = [0] * 10 + [9, False] + [0] * 5 + [False, 0, 0, 0, 0, 0, 0]
+    blank = [0] * 10 + [9, False] + [0] * 5 + [False, 0, 0, 0, 0, 0, 0, 0]
     assert gauges.queue_read(5) == (2, "v", "n", *blank, 2, False)
     assert (gauges.depth_count(5), gauges.depth_bytes(5), gauges.saturated(5)) == (0, 0, False)
     gauges.queue_write(5, *row(10))

@@ -104,7 +104,9 @@ def test_overshoot_count(stop: int, overshoot: int) -> None:
     assert Marks(stop_count=stop).overshoot_count == overshoot
 
 
-@pytest.mark.parametrize(("stop", "overshoot"), [(0, 0), (1, 64 * KIB), (MIB, 64 * KIB), (16 * MIB, MIB), (2**40, MIB)])
+@pytest.mark.parametrize(
+    ("stop", "overshoot"), [(0, 0), (1, 1), (10_000, 625), (MIB, 64 * KIB), (16 * MIB, MIB), (2**40, MIB)]
+)
 def test_overshoot_bytes(stop: int, overshoot: int) -> None:
     assert Marks(stop_bytes=stop).overshoot_bytes == overshoot
 

@@ -34,7 +34,7 @@ def test_rates_depths_and_how_long_it_was_stopped() -> None:
                     delivered=10 * number,
                     published_bytes=10 * published[number],
                     ready=depths[number],
-                    ready_bytes=depths[number] * 7,
+                    whole_bytes=depths[number] * 7,
                     unacked=1,
                     saturated=number in (2, 3),
                 )
@@ -78,7 +78,7 @@ def test_quantiles_lie_between_the_least_and_the_most(values: list[float], share
 def test_rows_of_yesterday_with_what_queues_hold_today() -> None:
     rows = [row("q", 0, 100.0, backlog=5), row("gone", 0, 100.0), row("silent", 0, 1.0, backlog=4)]
     homes = [*HOMES, Home("/", "silent", 9, 1)]
-    found = present(rows, {1: look(ready=50, ready_bytes=5000, unacked=1)}, homes)
+    found = present(rows, {1: look(ready=50, whole_bytes=5000, unacked=1)}, homes)
     assert [(each.queue, each.shard, each.backlog, each.peak_depth) for each in found] == [
         ("q", 2, 51, 51),
         ("silent", 1, 4, 4),
