@@ -51,9 +51,12 @@ WAIT_MIN, WAIT_MAX = 0.1, 60.0
 
 
 class Climb:
-    """Where on its ladder a channel is (`at`; -1 before the first rung), since when, and what it was refused there."""
+    """Where on its ladder a channel is (`at`; -1 before the first rung), since when, and what it was refused there.
 
-    __slots__ = ("at", "gate", "ladder", "refused", "since")
+    `began` is when it was on the first rung last.
+    """
+
+    __slots__ = ("at", "began", "gate", "ladder", "refused", "since")
 
     def __init__(self, gate: Inlet, ladder: Ladder, now: float) -> None:
         self.gate = gate
@@ -64,7 +67,7 @@ class Climb:
     def restart(self, now: float) -> None:
         """On the first rung if that only holds, else before it: it comes with the next look."""
         self.at = 0 if self.ladder.rungs[0].name in HOLDING else -1
-        self.since = now
+        self.since = self.began = now
 
     @property
     def rung(self) -> str:
@@ -198,9 +201,12 @@ class Escalations:
         ACTIONS[climb.rung](self, channel, climb)
 
     def was_closed(self, channel: Channel, climb: Climb) -> bool:
-        """Whether a channel of the same connection was closed for that queue within the time of this rung."""
+        """Whether it was held again within this rung's time of when a channel of its connection was closed for that queue.
+
+        The rungs before may take longer than that, so the time until it has climbed them does not count.
+        """
         closed, seconds = channel.connection.closed_at.get(climb.gate), climb.seconds
-        return closed is not None and seconds is not None and self.core.now - closed < seconds
+        return closed is not None and seconds is not None and climb.began < closed + seconds
 
     def reached(self, channel: Channel, climb: Climb) -> None:
         """Counted, logged and told."""

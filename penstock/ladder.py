@@ -8,7 +8,8 @@
     park              parked within its budget
     pause             the socket is read by the drip from the first message that is parked
     reject            what finds no room is refused, and what was parked is
-    close-channel     311; a channel of the same connection that gets so far within this time goes on to the next rung
+    close-channel     311; a channel of the same connection that is held again within this time, and gets so far, goes
+                      on to the next rung
     close-connection  506; it takes no time
     hold-off          the user is refused at the next connect from that address for so long, twice as long each time
 """

@@ -218,14 +218,33 @@ def test_a_second_channel_that_comes_so_far_ends_the_connection(node: Node) -> N
     client.send("channel.close-ok", 1)
     for seconds, method in ((70, "channel.close"), (10, "connection.close")):
         client.call("channel.open", 1)
+        later(node, seconds)
         publish(client, 1)
-        node.now += seconds
-        later(node, 0.1)
+        later(node, 1.1)
         closed = client.take(method, 1 if method == "channel.close" else 0)
         if method == "channel.close":
             client.send("channel.close-ok", 1)
     assert closed.code == 506
     assert closed.text.startswith("RESOURCE_ERROR - queue 'q' in vhost '/': 5 of 4 messages, resume at 2; held for ")
+
+
+def test_who_opens_its_channel_again_comes_to_the_end_of_the_ladder(node: Node) -> None:
+    """However much longer the rungs before `close-channel` last than it does."""
+    hold = "withhold 5 s, park 30 s, pause 5 min, reject 10 min, close-channel 1 min, close-connection, hold-off 5 s"
+    client = held(node, hold)
+    counts = node.core(0).escalations.counts
+    for method, channel in (("channel.close", 1), ("connection.close", 0)):
+        for seconds in (5, 30, 300, 600):
+            later(node, seconds + 0.1)
+        closed = client.take(method, channel)
+        if method == "channel.close":
+            assert counts["close-connection"] == 0
+            client.send("channel.close-ok", 1)
+            later(node, 50)
+            client.call("channel.open", 1)
+            publish(client, 1)
+    assert closed.code == 506
+    assert counts == {**dict.fromkeys(RUNGS, 2), "close-channel": 1, "close-connection": 1, "hold-off": 1}
 
 
 def test_time_counts_only_while_the_queue_is_full(node: Node) -> None:
