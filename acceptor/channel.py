@@ -21,7 +21,7 @@ from acceptor.consumers import Consumer
 from acceptor.fair import BY_KEY, BY_USER
 from acceptor.inlet import UNLIMITED, Gate, Inlet
 from acceptor.obedience import Obedience
-from acceptor.parked import OVERTAKES, ParkedMethod, ParkedRun, means
+from acceptor.parked import OVERTAKES, QUEUE_METHODS, ParkedMethod, ParkedRun, ParkedSettlements, means
 from acceptor.prefetch import SharedPrefetch
 from acceptor.replies import ReplyConsumer
 from acceptor.transaction import Transaction
@@ -92,7 +92,7 @@ class Channel:
         if first or self.may_overtake(method, arguments, len(self.inbox)):
             self.handle(method, arguments)
         else:
-            self.park(ParkedMethod(method, arguments, len(frame.payload)))
+            self.park(ParkedMethod(method, frame.payload, arguments["queue"] if method.name in QUEUE_METHODS else ""))
 
     def take_publishes(self, run: PublishRun) -> None:
         """Publishes arrived."""
@@ -114,7 +114,7 @@ class Channel:
     def take_in_transaction(self, run: SettleRun) -> None:
         """Settlements wait for the commit, and none of them gets into one that came before it."""
         if self.running is not None or self.inbox:
-            self.park(ParkedMethod(BY_NAME["basic_ack"], {"run": run}, len(run.rows)))
+            self.park(ParkedSettlements(run))
             return
         assert self.transaction is not None
         self.settled(run, self.transaction.settle(self, run))

@@ -154,5 +154,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
         held, limit = MEMINFO.unpack(client.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, MEMINFO.size))
         return int(held), int(limit)
 
+    def unsent(self) -> int:
+        """Octets that were written and that the kernel has not taken."""
+        return int(self.transport.get_write_buffer_size())
+
     def close(self) -> None:
         self.transport.close()

@@ -16,6 +16,7 @@ from acceptor.arrivals import Stay
 from acceptor.channel import Channel
 from acceptor.clients import Traits, traits_of
 from acceptor.pauses import HELD, LOGIN
+from acceptor.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from penstock.amqp import methods
 from penstock.amqp.encode_cy import Output
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
@@ -50,6 +51,7 @@ class Transport(Protocol):
     def limit_receive_buffer(self, octets: int) -> None: ...
     def is_overfull(self) -> bool: ...
     def is_filled(self) -> bool: ...
+    def unsent(self) -> int: ...
     def close(self) -> None: ...
 
 
@@ -90,6 +92,9 @@ class Connection:
         self.pauses = 0
         self.read_since = core.now
         self.writable = True
+        self.delivered = 0
+        self.gets = 0
+        self.unfinished = 0
         self.last_received = core.now
         self.last_sent = core.now
         self.deadline: float | None = core.now + core.settings.amqp.handshake_timeout
@@ -114,6 +119,8 @@ class Connection:
             start = 8
         events: list[object] = []
         used = self.scanner.scan(data, start, end, events)
+        if self.scanner.unfinished > UNFINISHED_OCTETS or self.unfinished:
+            self.core.unfinished.follow(self)
         for event in events:
             if self.closed:
                 break
@@ -388,6 +395,7 @@ class Connection:
             method_id=error.method_id,
         )
         self.closing = True
+        self.scanner.abandon()
         # After a frame error what follows cannot be read, and so neither can its close-ok.
         self.deadline = self.core.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
         if self not in self.core.throttle.last_resort.closing:

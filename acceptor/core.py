@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from acceptor.accounts import Accounts
 from acceptor.asking import Answer, ToRouter, ToShard
 from acceptor.channel import Channel
 from acceptor.connection import Connection, Transport, forced
@@ -23,6 +24,7 @@ from acceptor.last_resort import LastResort
 from acceptor.logins import Logins
 from acceptor.metered_events import facts as metered_facts
 from acceptor.moving import Moves
+from acceptor.outputs import Outputs
 from acceptor.parked import ParkedRun
 from acceptor.patience import Patience
 from acceptor.permissions import Permissions
@@ -35,6 +37,7 @@ from acceptor.spool import Spool
 from acceptor.terms import UserTerms
 from acceptor.throttle import Throttle
 from acceptor.unacked_cy import Settlements
+from acceptor.unfinished import Unfinished
 from penstock import bus
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.spec import MethodSpec
@@ -87,6 +90,9 @@ class AcceptorCore:
         self.throttle = Throttle(
             settings.flow.parking_bytes, self.user_terms, self.escalations, self.episodes, self.last_resort
         )
+        self.accounts = Accounts(settings)
+        self.outputs = Outputs(self, self.accounts)
+        self.unfinished = Unfinished(self, self.accounts)
         self.arena: Arena | None = None
         self.spool: Spool | None = None
         self.connections: dict[str, Connection] = {}
@@ -120,6 +126,8 @@ class AcceptorCore:
     def forget_connection(self, connection: Connection) -> None:
         self.connections.pop(connection.id, None)
         self.delivery.forget_connection(connection)
+        self.outputs.lost(connection)
+        self.unfinished.forget(connection)
         self.throttle.forget(connection)
 
     def delete_exclusive(self, connection: Connection, done: Callable[[], None]) -> None:
@@ -373,6 +381,8 @@ class AcceptorCore:
                 action()
             else:
                 self.timers.append((due, action))
+        self.outputs.look()
+        self.unfinished.look(self.now)
         self.throttle.drip(self.now)
         self.gates.recheck_queues()
         if self.gates.pressure.look(self.gates.freed):

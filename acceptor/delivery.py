@@ -72,7 +72,9 @@ class Delivery:
             else channel.unacked.deliver(id, sequence, count, int(self.core.now))
         )
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
-        consumer.written += batch.whole(0, count)
+        octets = batch.whole(0, count)
+        consumer.written += octets
+        connection.delivered += octets
         self.delivered_total += count
         if connection.pauses & HELD:
             self.core.throttle.look_for_acks(connection)
@@ -91,6 +93,7 @@ class Delivery:
     def writable(self, connection: Connection, writable: bool) -> None:
         """The socket's buffer is full, or has drained."""
         connection.writable = writable
+        self.core.outputs.writable(connection, writable)
         if writable:
             for consumer in self.uncredited.pop(connection, {}):
                 self.open_window(consumer)

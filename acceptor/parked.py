@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.amqp.methods import decode
+from penstock.amqp.scan_cy import SettleRun
 from penstock.amqp.spec import BY_NAME, MethodSpec
 from penstock.batch_cy import Batch
 
@@ -21,8 +23,8 @@ OVERTAKES = frozenset(
 )  # fmt: skip
 # Methods that make, empty or end a queue.
 QUEUE_METHODS = ("queue_declare", "queue_purge", "queue_delete")
-# What an item in the inbox weighs beside its content.
-ITEM_OCTETS = 128
+# What an item in the inbox weighs beside its content: its objects, and a place in the inbox.
+ITEM_OCTETS = 192
 
 
 class ParkedRun:
@@ -54,18 +56,41 @@ class ParkedRun:
 
 
 class ParkedMethod:
-    """A method that waits its turn."""
+    """A method that waits its turn, as it came: decoded it may weigh a hundred times as much.
 
-    __slots__ = ("arguments", "method", "octets")
+    `queue` is the one that a method of class queue names.
+    """
 
-    def __init__(self, method: MethodSpec, arguments: dict[str, Any], octets: int) -> None:
+    __slots__ = ("method", "octets", "payload", "queue")
+
+    def __init__(self, method: MethodSpec, payload: bytes, queue: str = "") -> None:
         self.method = method
-        self.arguments = arguments
-        self.octets = octets + ITEM_OCTETS
+        self.payload = payload
+        self.queue = queue
+        self.octets = len(payload) + len(queue) + ITEM_OCTETS
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return decode(self.payload)[1]
+
+
+class ParkedSettlements(ParkedMethod):
+    """Settlements within a transaction that wait their turn."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: SettleRun) -> None:
+        super().__init__(BY_NAME["basic_ack"], b"")
+        self.run = run
+        self.octets += len(run.rows)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {"run": self.run}
 
 
 def means(method: MethodSpec, arguments: dict[str, Any], parked: ParkedMethod) -> bool:
     """Whether an overtaking method means what a parked one does: declares a queue, say, or begins to consume."""
     if method.name in ("basic_consume", "basic_get") and parked.method.name in QUEUE_METHODS:
-        return arguments["queue"] in ("", parked.arguments["queue"]) or not parked.arguments["queue"]
+        return arguments["queue"] in ("", parked.queue) or not parked.queue
     return method.name in ("basic_qos", "basic_cancel") and parked.method.name == "basic_consume"

@@ -248,6 +248,8 @@ class Acceptor:
         if protocol is not None and chunks:
             connection.last_sent = self.core.now
             protocol.write(chunks)
+            if not connection.writable:
+                self.core.outputs.wrote(connection)
 
     def in_background(self, work: Callable[[], bool], done: Callable[[bool], None]) -> None:
         """Verify a password in the one thread for it: argon2 lets go of the interpreter lock."""
@@ -297,6 +299,7 @@ class Acceptor:
                 throttle.arrived(protocol.connection)
                 if closed:
                     throttle.hangs_up(protocol.connection)
+                    self.core.unfinished.hangs_up(protocol.connection)
 
     # Clients
 

@@ -78,11 +78,15 @@ class Replies:
         connection = channel.connection
         if connection.writable:
             consumer.untaken = 0
-        elif consumer.untaken > self.core.settings.flow.consumer_window_bytes:
+        elif (
+            consumer.untaken > self.core.settings.flow.consumer_window_bytes
+            or self.core.outputs.waits(connection) > self.core.outputs.limit
+        ):
             log.warning("answers dropped, their consumer does not read", connection=connection.id, messages=count)
             return
         else:
             consumer.untaken += len(batch.contents)
+        connection.delivered += len(batch.contents)
         tag = channel.unacked.skip(count)
         connection.write_contents(channel.number, consumer.prefix, tag, False, b"", batch, 0, count)
 

@@ -75,6 +75,7 @@ class Socket:
         self.receive_buffer = 0
         self.overfull = False
         self.filled = False
+        self.waits = 0
         self.closed = False
 
     def pause_reading(self) -> None:
@@ -96,6 +97,9 @@ class Socket:
 
     def is_filled(self) -> bool:
         return self.filled
+
+    def unsent(self) -> int:
+        return self.waits
 
     def close(self) -> None:
         self.closed = True

@@ -92,6 +92,15 @@ def cancel_ok(channel: Channel, arguments: dict[str, Any]) -> None:
 
 
 def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    outputs = channel.core.outputs
+    yield from outputs.turn_to_get(channel)
+    try:
+        yield from get_in_turn(channel, arguments)
+    finally:
+        outputs.got(channel.connection)
+
+
+def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
     name = named(channel, arguments["queue"])
     channel.access.check("read", "queue", name)
     queue = find(channel, name)

@@ -18,6 +18,8 @@ cdef enum:
     SETTLEMENT_SIZE = 16
     C_AT_ONCE = 131072
     C_LARGE = 16384
+    C_FEW = 8
+    C_ASSEMBLY = 1024
     C_MANY = 65536
     C_ACK = 0
     C_REQUEUE = 1
@@ -57,6 +59,7 @@ cdef class Assembly:
     cdef bint expects_header
     cdef bint discards
     cdef int64_t body_left
+    cdef int64_t held
 
 cdef class Scanner:
     cdef public int64_t frame_max
@@ -64,6 +67,7 @@ cdef class Scanner:
     cdef object arena
     cdef public bint failed
     cdef readonly bint large
+    cdef readonly int64_t unfinished
     cdef dict assemblies
     cdef Assembly streaming
     cdef int64_t frame_left
@@ -74,6 +78,9 @@ cdef class Scanner:
     @cython.locals(p=cython.p_uchar, pos=Py_ssize_t, kind=int, channel=int, size=int64_t, next_pos=Py_ssize_t, run=PublishRun)
     cpdef Py_ssize_t scan(self, unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, list events)
     cpdef end(self)
+    cpdef abandon(self)
+    @cython.locals(most=int64_t)
+    cpdef int64_t largest(self)
     @cython.locals(run=PublishRun, whole=Py_ssize_t)
     cdef Py_ssize_t publish_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, Py_ssize_t end, int channel)
     @cython.locals(frame_size=Py_ssize_t, exchange=Py_ssize_t, key=Py_ssize_t, bits=int)
@@ -92,11 +99,14 @@ cdef class Scanner:
     cdef bint body_frame(self, int64_t size, int channel)
     @cython.locals(assembly=Assembly, builder=BatchBuilder, size=int64_t)
     cdef Py_ssize_t stream(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end)
+    cdef int keep(self, Assembly assembly, int64_t octets) except -1
     cdef bint complete(self, Assembly assembly)
     @cython.locals(assembly=Assembly)
     cdef bint unexpected_method(self, int channel)
     cdef bint fail(self, int code, str text, int channel=*)
 
+cdef let_go(Assembly assembly)
+cdef int64_t held_of(Assembly assembly)
 cdef PublishRun again(PublishRun run)
 @cython.locals(bits=uint32_t, flags=int, at=Py_ssize_t, end=Py_ssize_t, bit=int, length=Py_ssize_t, within=int)
 cdef int content_flags(const unsigned char* p, Py_ssize_t start, Py_ssize_t size) noexcept

@@ -49,6 +49,10 @@ if not cython.compiled:
     C_AT_ONCE = 131072
     # From this size on a body goes into the arena.
     C_LARGE = 16384
+    # As long as no more bodies are in the making, on as many channels.
+    C_FEW = 8
+    # What a content in the making weighs beside its octets.
+    C_ASSEMBLY = 1024
     # A run that begins with that much left of the read goes there too.
     C_MANY = 65536
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
@@ -133,19 +137,21 @@ class SettleRun:
 
 
 class Assembly:
-    """A content in the making: it expects its header, or `body_left` more octets."""
+    """A content in the making: it expects its header, or `body_left` more octets; `held` are those it keeps."""
 
     def __init__(self, run: PublishRun) -> None:
         self.run = run
         self.expects_header = True
         self.discards = False
         self.body_left = 0
+        self.held = 0
 
 
 class Scanner:
     """The scanner of one connection. `frame_max` counts the 8 octets round a payload; `max_body` is in octets.
 
     `arena` has blocks for large bodies (`penstock.arena`), None if there is none. The last scan met some if `large`.
+    `unfinished` is how many octets are kept of contents in the making.
     """
 
     def __init__(self, frame_max: int, max_body: int, arena: Any = None) -> None:
@@ -154,6 +160,7 @@ class Scanner:
         self.arena = arena
         self.failed = False
         self.large = False
+        self.unfinished = 0
         self.assemblies: dict[int, Assembly] = {}
         self.streaming: Any = None
         self.frame_left = 0
@@ -218,7 +225,22 @@ class Scanner:
         """Nothing more comes: what there is of contents goes."""
         self.failed = True
         self.assemblies.clear()
+        self.unfinished = 0
         self.streaming = None
+
+    def abandon(self) -> None:
+        """The connection is being closed: no content is kept any more, of those that come neither."""
+        self.max_body = -1
+        self.unfinished = 0
+        for assembly in self.assemblies.values():
+            let_go(assembly)
+
+    def largest(self) -> int:
+        """How many octets are kept of the largest of the contents in the making; 0 if there are none."""
+        most = 0
+        for assembly in self.assemblies.values():
+            most = max(most, held_of(assembly))
+        return most
 
     def publish_frame(self, p: Pointer, pos: int, size: int, end: int, channel: int) -> int:
         """Take a publish and, where it lies whole in the read, its content; return where the next frame begins."""
@@ -243,6 +265,7 @@ class Scanner:
             run = again(run)
         if not self.failed:
             self.assemblies[channel] = Assembly(run)
+            self.keep(self.assemblies[channel], C_ASSEMBLY)
         return pos + size + 8
 
     def open_run(self, p: Pointer, pos: int, size: int, channel: int) -> PublishRun | None:
@@ -355,8 +378,9 @@ class Scanner:
         else:
             run = assembly.run
             builder = run.builder
-            if body_size >= C_LARGE and self.arena is not None:
+            if body_size >= C_LARGE and self.arena is not None and len(self.assemblies) <= C_FEW:
                 self.use_arena(run, size + body_size)
+            self.keep(assembly, len(run.address) + size)
             builder.open_entry(len(run.address), size, body_size, flags)
             builder.room(len(run.address) + size + min(body_size, C_AT_ONCE))
             builder.write(address_of_bytes(run.address), 0, len(run.address))
@@ -389,6 +413,8 @@ class Scanner:
             if not assembly.discards:
                 builder = assembly.run.builder
                 builder.write(p, pos, size)
+                assembly.held += size
+                self.unfinished += size
             assembly.body_left -= size
             self.frame_left -= size
             pos += size
@@ -403,8 +429,14 @@ class Scanner:
             pos += 1
         return pos
 
+    def keep(self, assembly: Assembly, octets: int) -> int:
+        assembly.held += octets
+        self.unfinished += octets
+        return 0
+
     def complete(self, assembly: Assembly) -> bool:
         del self.assemblies[assembly.run.channel]
+        self.unfinished -= assembly.held
         if not assembly.discards:
             self.run = assembly.run
             self.settling = None
@@ -422,9 +454,21 @@ class Scanner:
     def fail(self, code: int, text: str, channel: int = 0) -> bool:
         self.failed = True
         self.assemblies.clear()
+        self.unfinished = 0
         self.streaming = None
         self.events.append(Failure(code, text, channel))
         return False
+
+
+def held_of(assembly: Assembly) -> int:
+    return assembly.held
+
+
+def let_go(assembly: Assembly) -> None:
+    """Keep nothing of a content in the making."""
+    assembly.discards = True
+    assembly.run = again(assembly.run)
+    assembly.held = 0
 
 
 def frame_too_large(kind: int, octets: bytes, size: int, frame_max: int) -> str:

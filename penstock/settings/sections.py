@@ -68,6 +68,18 @@ class AmqpSettings(BaseModel):
         ge=0,
         description="contents of publishes that wait for tx.commit, in bytes an acceptor; more close the channel",
     )
+    output_bytes: Bytes = Field(
+        default=16 * MIB,
+        ge=64 * KIB,
+        description="answers (returns, gets, replies, confirms) kept for a client that does not take them, in bytes; "
+        "beyond that it is not read",
+    )
+    unfinished_bytes: Bytes = Field(
+        default=64 * MIB,
+        ge=0,
+        description="bodies that a connection has begun on several channels and not finished, in bytes beyond the "
+        "largest of them; more close it",
+    )
     receive_buffer: Bytes = Field(
         default=256 * KIB,
         ge=0,
@@ -161,6 +173,11 @@ class FlowSettings(BaseModel):
         description="deliveries a shard may have under way to a consumer, in bytes of bodies and 64 for each message; "
         "what is handed out at once may exceed it: to about twice as much if messages are small, and by one large one",
     )
+    connection_window_bytes: Bytes = Field(
+        default=8 * MIB,
+        ge=64 * KIB,
+        description="the same for all consumers of a connection together",
+    )
     hold_off_seconds: float = Field(
         default=1.0,
         gt=0,
@@ -215,6 +232,13 @@ class MemorySettings(BaseModel):
         ge=0,
         description="memory that all processes of the node may have for themselves, whatever for, in bytes; 0 is all "
         "the memory there is",
+    )
+    user_percent: int = Field(
+        default=25,
+        ge=1,
+        le=100,
+        description="bodies that the connections of a user have begun, and answers that they do not take, in percent "
+        "of process_limit, an equal part of it for each acceptor; then they are not read",
     )
 
     _marks = model_validator(mode="after")(_resume_not_above_stop)

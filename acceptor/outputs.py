@@ -1,0 +1,134 @@
+"""What was written for clients that their sockets have not taken.
+
+      written ──(more waits than a write buffer)──▶ unsent: its consumers get nothing, its gets wait
+      unsent ──(answers beyond their limit, or its user's share is used up)──▶ not read
+      not read ──(half of them has left, and the share has room)──▶ unsent ──(the buffer has drained)──▶ written
+
+Only answers (returns, gets, replies, confirms) count for that: a client that makes them by what it sends can always be
+read later. One that consumes may be stuck in a write itself, and reads again once that is taken: deliveries never keep
+it from being read. Which of the octets that wait are deliveries is not known, only how many came: as many of those that
+wait count as deliveries as may be.
+
+While a socket takes all, nothing here is called.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from acceptor.asking import Handling, Until
+from acceptor.pauses import OUTPUT
+
+if TYPE_CHECKING:
+    from acceptor.accounts import Accounts
+    from acceptor.channel import Channel
+    from acceptor.connection import Connection
+    from acceptor.core import AcceptorCore
+
+# Gets of a connection that are under way at a time, on all of its channels.
+GETS_AT_ONCE = 8
+# A connection is read, though its user's share is used up, as long as no more answers than that wait for it.
+LEAST_OCTETS = 256 * 1024
+
+
+class Unsent:
+    """What waits for a socket, octets: all that is `charged`, and how much of it may be deliveries."""
+
+    __slots__ = ("charged", "deliveries", "seen")
+
+    def __init__(self, connection: Connection) -> None:
+        self.charged = 0
+        self.deliveries = connection.transport.unsent()
+        self.seen = connection.delivered
+
+
+class Outputs:
+    """The connections of an acceptor whose sockets take less than is written for them."""
+
+    def __init__(self, core: AcceptorCore, accounts: Accounts) -> None:
+        self.core = core
+        self.accounts = accounts
+        self.limit = core.settings.amqp.output_bytes
+        self.most = self.limit + core.settings.shards * core.settings.flow.connection_window_bytes
+        self.most += core.settings.amqp.max_message_size
+        self.unsent: dict[Connection, Unsent] = {}
+        self.getting: dict[Connection, deque[tuple[Channel, Callable[[Any], None]]]] = {}
+
+    def writable(self, connection: Connection, writable: bool) -> None:
+        """A socket's write buffer is full, or has drained."""
+        if writable:
+            self.forget(connection)
+            connection.resume_reading(OUTPUT)
+            self.serve_gets(connection)
+        else:
+            self.unsent[connection] = Unsent(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """Nothing waits for its socket, or it is gone."""
+        unsent = self.unsent.pop(connection, None)
+        if unsent is not None:
+            self.accounts.charge(connection.user, -unsent.charged)
+
+    def lost(self, connection: Connection) -> None:
+        self.forget(connection)
+        self.getting.pop(connection, None)
+
+    def waits(self, connection: Connection) -> int:
+        """Octets that waited for its socket when something was written last, 0 if it takes all."""
+        unsent = self.unsent.get(connection)
+        return 0 if unsent is None else unsent.charged
+
+    def wrote(self, connection: Connection) -> None:
+        """More was written to a socket that takes no more."""
+        unsent = self.unsent.get(connection)
+        if unsent is None:
+            return
+        waits = connection.transport.unsent()
+        unsent.deliveries = min(unsent.deliveries + connection.delivered - unsent.seen, waits)
+        unsent.seen = connection.delivered
+        self.accounts.charge(connection.user, waits - unsent.charged)
+        unsent.charged = waits
+        answers = waits - unsent.deliveries
+        full = self.accounts.is_used_up(connection.user)
+        if connection.pauses & OUTPUT:
+            if answers <= self.limit // 2 and waits <= self.most and (not full or answers <= LEAST_OCTETS):
+                connection.resume_reading(OUTPUT)
+        elif not connection.closing and (
+            answers > self.limit or waits > self.most or (full and answers > LEAST_OCTETS)
+        ):
+            connection.pause_reading(OUTPUT)
+
+    def look(self) -> None:
+        """Often: what waits may have become less."""
+        for connection in list(self.unsent):
+            self.wrote(connection)
+
+    # Gets: each is one message, of whatever size
+
+    def turn_to_get(self, channel: Channel) -> Handling:
+        """Wait until a connection may have one more get under way; `got` gives the turn back."""
+        connection = channel.connection
+        if connection.writable and connection.gets < GETS_AT_ONCE:
+            connection.gets += 1
+        else:
+            yield Until(partial(self.wait_to_get, channel))
+
+    def wait_to_get(self, channel: Channel, resume: Callable[[Any], None]) -> None:
+        self.getting.setdefault(channel.connection, deque()).append((channel, resume))
+
+    def got(self, connection: Connection) -> None:
+        connection.gets -= 1
+        self.serve_gets(connection)
+
+    def serve_gets(self, connection: Connection) -> None:
+        line = self.getting.get(connection)
+        while line and connection.writable and connection.gets < GETS_AT_ONCE:
+            channel, resume = line.popleft()
+            if not channel.closing:
+                connection.gets += 1
+                resume(None)
+        if not line:
+            self.getting.pop(connection, None)

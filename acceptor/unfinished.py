@@ -1,0 +1,132 @@
+"""Bodies that clients have begun and not finished: contents that the scanners of connections put together.
+
+A connection that is not read cannot finish any, so it is read on whatever is kept for it, and is closed once its bodies
+are too many: beyond the largest of them, which may be as large as a message may be, they are `amqp.unfinished_bytes`.
+
+      reads ──(its user's share is used up, another connection of it came first)──▶ waits, not read
+      waits ──(the share has room, or those before it have finished)──▶ reads
+      reads, first of its user whose share is used up ──(it brings next to nothing)──▶ closed
+
+So of a user who is over its share one connection at a time goes on, and each gets its turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acceptor.pauses import BODIES
+from penstock.amqp.errors import amqp_error
+
+if TYPE_CHECKING:
+    from acceptor.accounts import Accounts
+    from acceptor.connection import Connection
+    from acceptor.core import AcceptorCore
+
+# What is less is not counted: a read ends in the middle of some content, mostly.
+LEAST_OCTETS = 64 * 1024
+# Who is first in the line of its user has to bring so much in that time, or is closed.
+PROGRESS_SECONDS = 10.0
+PROGRESS_OCTETS = 640 * 1024
+
+
+class Line:
+    """The connections of a user that have unfinished bodies, in the order in which they came.
+
+    `first` was read at `since` and had so many octets then; None while all are read.
+    """
+
+    __slots__ = ("connections", "first", "octets", "since")
+
+    def __init__(self) -> None:
+        self.connections: dict[Connection, None] = {}
+        self.first: Connection | None = None
+        self.octets = 0
+        self.since = 0.0
+
+
+class Unfinished:
+    """Who has begun bodies, in one acceptor."""
+
+    def __init__(self, core: AcceptorCore, accounts: Accounts) -> None:
+        self.core = core
+        self.accounts = accounts
+        self.limit = core.settings.amqp.unfinished_bytes
+        self.lines: dict[str, Line] = {}
+
+    def follow(self, connection: Connection) -> None:
+        """Something was read from a connection that has, or had, unfinished bodies."""
+        octets = connection.scanner.unfinished
+        if octets <= LEAST_OCTETS or connection.closing:
+            self.forget(connection)
+            return
+        self.accounts.charge(connection.user, octets - connection.unfinished)
+        finished = octets < connection.unfinished
+        connection.unfinished = octets
+        line = self.lines.setdefault(connection.user, Line())
+        line.connections[connection] = None
+        if finished and line.first is connection:
+            line.first = None
+        if octets > self.limit and (beyond := octets - connection.scanner.largest()) > self.limit:
+            connection.fail(
+                amqp_error(
+                    506,
+                    f"{beyond} bytes of unfinished bodies beside the largest one, at most {self.limit} may be "
+                    "(amqp.unfinished_bytes)",
+                )
+            )
+            self.forget(connection)
+            return
+        if connection.pauses & BODIES or line.first is not None or self.accounts.is_used_up(connection.user):
+            self.serve(connection.user)
+
+    def forget(self, connection: Connection) -> None:
+        """It has finished, or is gone: others of its user may go on."""
+        if not connection.unfinished:
+            return
+        self.accounts.charge(connection.user, -connection.unfinished)
+        connection.unfinished = 0
+        connection.resume_reading(BODIES)
+        line = self.lines[connection.user]
+        del line.connections[connection]
+        if not line.connections:
+            del self.lines[connection.user]
+        else:
+            if line.first is connection:
+                line.first = None
+            self.serve(connection.user)
+
+    def serve(self, user: str) -> None:
+        """Read those who may be read."""
+        line = self.lines[user]
+        if not self.accounts.is_used_up(user):
+            line.first = None
+            for connection in line.connections:
+                connection.resume_reading(BODIES)
+            return
+        first = next((connection for connection in line.connections if not connection.pauses & ~BODIES), None)
+        if first is not line.first:
+            line.first, line.since = first, self.core.now
+            line.octets = 0 if first is None else first.unfinished
+        for connection in line.connections:
+            if connection is first:
+                connection.resume_reading(BODIES)
+            elif not connection.pauses & BODIES:
+                connection.pause_reading(BODIES)
+
+    def hangs_up(self, connection: Connection) -> None:
+        """Its peer has closed its side: it is read to the end, which is no more than the kernel has."""
+        connection.resume_reading(BODIES)
+
+    def look(self, now: float) -> None:
+        """Often: whether shares have room again, and who has gone first brings something."""
+        for user, line in list(self.lines.items()):
+            self.serve(user)
+            first = line.first
+            if first is None or now < line.since + PROGRESS_SECONDS:
+                continue
+            if first.unfinished < line.octets + PROGRESS_OCTETS:
+                text = f"unfinished bodies of {first.unfinished} bytes, and others of user '{user}' wait for them"
+                first.fail(amqp_error(506, f"{text} (memory.user_percent)"))
+                self.forget(first)
+            else:
+                line.since, line.octets = now, first.unfinished

@@ -1,0 +1,118 @@
+"""Answers that a client does not take are bounded: it is not read, and its gets wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.joined import Client, Node
+
+LIMIT = 64 * 1024
+
+
+def node_of() -> Node:
+    limits = {"output_bytes": LIMIT, "max_message_size": LIMIT}
+    return Node(amqp=limits, flow={"connection_window_bytes": LIMIT})
+
+
+def unread(node: Node, octets: int, client: Client | None = None) -> Client:
+    """A client whose socket has so many octets that it does not take."""
+    client = client or node.connect()
+    core = node.core(client.acceptor)
+    core.now = node.now
+    if client.connection.writable:
+        client.socket.waits = 0
+        core.delivery.writable(client.connection, False)
+    client.socket.waits = octets
+    core.outputs.wrote(client.connection)
+    return client
+
+
+def drained(node: Node, client: Client) -> None:
+    client.socket.waits = 0
+    node.core(client.acceptor).delivery.writable(client.connection, True)
+
+
+def test_a_client_that_takes_no_answers_is_not_read_until_half_of_them_has_left() -> None:
+    with node_of() as node:
+        client = unread(node, LIMIT)
+        assert client.socket.reads
+        unread(node, LIMIT + 1, client)
+        assert not client.socket.reads
+        client.socket.waits = LIMIT // 2 + 1
+        node.recheck(0)
+        assert not client.socket.reads
+        client.socket.waits = LIMIT // 2
+        node.recheck(0)
+        assert client.socket.reads
+
+
+def test_deliveries_that_wait_do_not_keep_a_client_from_being_read() -> None:
+    with node_of() as node:
+        client = unread(node, 0)
+        client.connection.delivered += LIMIT
+        unread(node, 2 * LIMIT, client)
+        assert client.socket.reads
+        client.connection.delivered += 10 * LIMIT
+        unread(node, 10 * LIMIT, client)
+        assert not client.socket.reads  # so much is never delivered before some of it is taken
+
+
+def test_what_is_charged_to_a_user_is_what_waits_for_all_connections_of_it() -> None:
+    with node_of() as node:
+        accounts = node.core(0).accounts
+        first, second = unread(node, 1000), unread(node, 2000)
+        assert accounts.users == {"guest": 3000} and accounts.kept == 3000
+        drained(node, first)
+        assert accounts.users == {"guest": 2000}
+        second.lose()
+        assert accounts.users == {} and accounts.kept == 0
+
+
+def test_a_user_over_its_share_is_not_read_where_it_takes_no_answers_and_others_are() -> None:
+    with Node(memory={"process_limit": 40 * 1024 * 1024, "user_percent": 1}) as node:
+        share = node.core(0).accounts.of_user
+        assert 300 * 1024 < share < 500 * 1024
+        first = unread(node, 300 * 1024)
+        assert first.socket.reads
+        second = unread(node, 300 * 1024)
+        assert not second.socket.reads
+        other = unread(node, 1000)
+        assert other.socket.reads
+        drained(node, second)
+        assert second.socket.reads
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_gets_wait_as_long_as_nothing_of_the_last_ones_is_taken(lost: bool) -> None:
+    with node_of() as node:
+        node.declare("q")
+        client = node.connect()
+        for channel in range(1, 21):
+            client.call("channel.open", channel)
+        for body in range(20):
+            client.publish(1, b"%d" % body, routing_key="q")
+        node.settle()
+        unread(node, 1000, client)
+        for channel in range(1, 21):
+            client.send("basic.get", channel, queue="q", no_ack=True)
+        node.settle()
+        assert not any("basic.get-ok" in client.names(channel) for channel in range(1, 21))
+        if lost:
+            client.lose()
+        else:
+            drained(node, client)
+        node.settle()
+        got = [channel for channel in range(1, 21) if "basic.get-ok" in client.names(channel)]
+        assert got == ([] if lost else list(range(1, 21)))
+        assert client.connection.gets == 0 and not node.core(0).outputs.getting
+
+
+def test_a_get_that_fails_gives_its_turn_to_the_next() -> None:
+    with node_of() as node:
+        node.declare("q")
+        client = node.connect()
+        for channel in range(1, 31):
+            client.call("channel.open", channel)
+            client.send("basic.get", channel, queue="q" if channel == 30 else "nowhere")
+        node.settle()
+        assert "basic.get-empty" in client.names(30) and client.connection.gets == 0
