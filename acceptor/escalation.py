@@ -201,9 +201,9 @@ class Escalations:
         ACTIONS[climb.rung](self, channel, climb)
 
     def was_closed(self, channel: Channel, climb: Climb) -> bool:
-        """Whether it was held again within this rung's time of when a channel of its connection was closed for that queue.
+        """Whether it was held no later than this rung lasts after its connection had a channel closed there.
 
-        The rungs before may take longer than that, so the time until it has climbed them does not count.
+        The rungs before may take longer than that, so the time in which it has climbed them does not count.
         """
         closed, seconds = channel.connection.closed_at.get(climb.gate), climb.seconds
         return closed is not None and seconds is not None and climb.began < closed + seconds

@@ -52,6 +52,10 @@ class Pattern:
         octets = _octets(name)
         return all((part.expression.search(octets) is not None) == part.wanted for part in self._parts)
 
+    def expressions(self) -> list[tuple[str, bool]]:
+        """The regular expressions that it consists of, and whether each must be found in a name, or must not."""
+        return [(_text(part.expression.pattern), part.wanted) for part in self._parts]
+
 
 @lru_cache(maxsize=4096)
 def pattern(text: str) -> Pattern:
@@ -134,6 +138,10 @@ def _outside_classes(text: str) -> list[tuple[int, str]]:
             found.append((at, character))
         at += 1
     return found
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")
 
 
 def _octets(text: str) -> bytes:

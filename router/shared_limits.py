@@ -18,10 +18,14 @@ from penstock.ladder import FOREVER
 from penstock.means import AUTO
 from penstock.patterns import pattern
 from penstock.watermarks import FlowDefaults, Marks
+from router.key_overlap import Keys
 from router.policies import governing, governs
 from router.policy_keys import EXCHANGE, LIMITS, NODE, ROUTING_KEY, SHARED, USER, VHOST, spelled_out
 from router.records import DEFAULT_EXCHANGE, Binding, Policy, Queue, described
 from router.topology import Topology
+
+WAYS_MAX = 16
+"""By how many kinds of routing keys an exchange may be come to before its bindings are no longer looked at."""
 
 Sort: TypeAlias = Literal["exchange", "routing_key", "user", "vhost", "node"]
 
@@ -184,28 +188,32 @@ def key_pattern(policy: Policy) -> str:
 
 
 def _downstream(limit: SharedLimit, topology: Topology) -> list[Queue]:
-    """The queues that bindings lead to, from its exchange."""
-    vhost = limit.vhost
-    wanted = pattern(limit.routing_key) if limit.routing_key else None
+    """The queues that bindings lead to, from its exchange; of a pattern of routing keys, with keys that match it."""
     found: dict[str, None] = {}
-    passed = {limit.name}
-    waiting = [binding for binding in topology.bindings_from(vhost, limit.name)
-               if wanted is None or _may_match(binding, topology) or wanted.matches(binding.key)]  # fmt: skip
-    while waiting:
-        binding = waiting.pop()
+    for binding in _led_to(limit, topology):
         if binding.kind == "queue":
             found[binding.destination] = None
-        elif binding.destination not in passed:
-            passed.add(binding.destination)
-            waiting += topology.bindings_from(vhost, binding.destination)
-    queues = (topology.queue(vhost, name) for name in found)
+    queues = (topology.queue(limit.vhost, name) for name in found)
     return [queue for queue in queues if queue is not None]
 
 
-def _may_match(binding: Binding, topology: Topology) -> bool:
-    """Whether messages take the binding whose key is not the binding's own: any may be one that is wanted."""
-    exchange = topology.exchange(binding.vhost, binding.source)
-    assert exchange is not None
-    if exchange.type == "topic":
-        return not {"*", "#"}.isdisjoint(binding.key.split("."))
-    return exchange.type != "direct"
+def _led_to(limit: SharedLimit, topology: Topology) -> Iterator[Binding]:
+    """The bindings that such publishes may take, by way of other exchanges or not."""
+    waiting = [(limit.name, Keys(limit.routing_key))]
+    passed = {limit.name: {waiting[0][1]}}
+    while waiting:
+        source, keys = waiting.pop()
+        exchange = topology.exchange(limit.vhost, source)
+        assert exchange is not None
+        for binding in topology.bindings_from(limit.vhost, source):
+            onward = keys.through(binding, exchange.type)
+            if onward is None:
+                continue
+            yield binding
+            if binding.kind == "exchange":
+                known = passed.setdefault(binding.destination, set())
+                # Of exchanges bound to each other in so many ways it may be any key.
+                onward = onward if len(known) < WAYS_MAX else Keys("")
+                if onward not in known:
+                    known.add(onward)
+                    waiting.append((binding.destination, onward))

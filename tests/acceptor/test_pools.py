@@ -117,6 +117,25 @@ def test_routing_keys(node: Node, client: Client, pattern: str) -> None:
     assert depths(node) == (before[0] + 3, before[1] + 3), "another key"
 
 
+def test_queues_that_no_such_key_comes_to_do_not_count(node: Node, client: Client) -> None:
+    """Neither by a pattern of a binding that no such key matches, nor by an exchange further on."""
+    node.declare("news")
+    node.declare("further")
+    node.bind("t", "a", type="topic", key="PRICES.#")
+    node.bind("t", "news", type="topic", key="NEWS.#")
+    node.bind("next", "further", type="topic", key="#.LSE")
+    for key in ("*.NYSE", "NEWS.LSE"):
+        node.ask("exchange_bind", destination="next", source="t", key=key)
+    publish(client, 30, "NEWS.LSE", exchange="t", channel=2)
+    limit(node, "routing_keys", "^t$", routing_key="wildcard:PRICES.>", sum_stop_count=10)
+    publish(client, 12, "PRICES.NYSE", exchange="t")
+    assert held(client).startswith("routing keys wildcard:PRICES.> of exchange 't' in vhost '/', all of 1 queues: 1")
+    assert (node.state("news").depth, node.state("further").depth) == (30, 30)
+    node.ask("exchange_bind", destination="next", source="t", key="#.LSE")
+    publish(client, 1, "PRICES.LSE", exchange="t", channel=2)
+    assert "all of 2 queues" in held(client)
+
+
 def test_the_queues_of_a_user(node: Node, client: Client) -> None:
     limit(node, "users", "^guest$", sum_stop_count=10)
     publish(client, 6, "a", exchange="")
