@@ -58,7 +58,7 @@ class Gates:
         self.pools = Pools(topology, gauges, settings.acceptors, settings.flow.defaults, turns, self.away)
         self.pressure = Pressure(topology, gauges)
         self.metered = Metered(INTERVAL * index / settings.acceptors)
-        self.rates = Rates(topology, gauges, clock, self.metered)
+        self.rates = Rates(topology, gauges, clock, self.metered, index, settings.acceptors)
         self.wakeups = WakeUps(gauges)
         self.parts = Parts(topology, links, self.inlets)
         self.freed: dict[Session, None] = {}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from acceptor.inlet import UNLIMITED, Session, serve
 from acceptor.metered import Metered
+from acceptor.rate_parts import MOST_ACCEPTORS, RatePart
 from penstock.gauges import Gauges
 from router.rates import RateLimit, limits_rates, rate_limits, rate_of
 from router.records import Queue
@@ -32,8 +33,16 @@ class RateGate:
 
     opens_with_time = True
 
-    def __init__(self, limit: RateLimit, gauges: Gauges, clock: Callable[[], float], metered: Metered) -> None:
+    def __init__(
+        self,
+        limit: RateLimit,
+        gauges: Gauges,
+        clock: Callable[[], float],
+        metered: Metered,
+        part: RatePart | None = None,
+    ) -> None:
         self.gauges = gauges
+        self.part = part
         self.clock = clock
         self.metered = metered
         self.terms = None
@@ -67,6 +76,9 @@ class RateGate:
         now = self.now()
         full_at, octets_full_at = self.gauges.bucket_full_at(self.bucket, now)
         count, octets = self.left(COUNT, full_at - now), self.left(OCTETS, octets_full_at - now)
+        if self.part is not None and self.part.seen:
+            count = min(count, self.part_of(COUNT, full_at - now))
+            octets = min(octets, self.part_of(OCTETS, octets_full_at - now))
         if not count or not octets:
             self.metered.closed[self] = None
         return count, octets
@@ -76,6 +88,12 @@ class RateGate:
         rate = self.rates[which]
         free = min(self.depths[which] - ahead, self.depths[which])
         return (max(free, 0) * rate // SECOND) if rate else UNLIMITED
+
+    def part_of(self, which: int, ahead: int) -> int:
+        """Of that, what may go from here while others wait as well."""
+        assert self.part is not None
+        rate, depth = self.rates[which], self.depths[which]
+        return max(self.part.free(which, depth - ahead, depth), 0) * rate // SECOND if rate else UNLIMITED
 
     def now(self) -> int:
         """Nanoseconds, to the microsecond."""
@@ -100,6 +118,11 @@ class RateGate:
         """So much has gone, whoever it was from."""
         rate, octets_rate = self.rates
         self.gauges.bucket_spend(self.bucket, self.now(), count, rate, octets, octets_rate)
+        if self.part is not None and self.part.seen:
+            if rate:
+                self.part.spend(COUNT, count * SECOND // rate, self.depths[COUNT])
+            if octets_rate:
+                self.part.spend(OCTETS, octets * SECOND // octets_rate, self.depths[OCTETS])
 
     def due(self) -> float:
         """In how many seconds there is room for a message, and it is this acceptor's turn."""
@@ -122,14 +145,38 @@ class RateGate:
         return self.missing() + (count / self.limit.messages if self.limit.messages else 0.0)
 
     def serve(self) -> None:
+        if self.part is None:
+            serve(self)
+            return
+        self.look()
         serve(self)
+        if not self.waiting:
+            self.look()
+
+    def look(self) -> None:
+        """Say what waits here, and see which part of what has come is for it."""
+        assert self.part is not None
+        now = self.now()
+        full_at, octets_full_at = self.gauges.bucket_full_at(self.bucket, now)
+        free = self.depths[COUNT] - (full_at - now), self.depths[OCTETS] - (octets_full_at - now)
+        self.part.look(self.bucket, now, len(self.waiting), (max(free[0], 0), max(free[1], 0)), self.depths)
 
 
 class Rates:
     """The gates of an acceptor's limited rates, made when a route is made that they are on."""
 
-    def __init__(self, topology: Topology, gauges: Gauges, clock: Callable[[], float], metered: Metered) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        gauges: Gauges,
+        clock: Callable[[], float],
+        metered: Metered,
+        index: int,
+        acceptors: int,
+    ) -> None:
         self.topology = topology
+        self.index = index
+        self.divides = 1 < acceptors <= MOST_ACCEPTORS
         self.gauges = gauges
         self.clock = clock
         self.active = False
@@ -146,10 +193,14 @@ class Rates:
     def gate(self, limit: RateLimit) -> RateGate:
         gate = self.by_bucket.get(limit.bucket)
         if gate is None:
-            gate = self.by_bucket[limit.bucket] = RateGate(limit, self.gauges, self.clock, self.metered)
+            gate = self.by_bucket[limit.bucket] = self.new(limit)
         elif gate.limit != limit:
             gate.follow(limit)
         return gate
+
+    def new(self, limit: RateLimit) -> RateGate:
+        part = RatePart(self.gauges, self.index) if self.divides else None
+        return RateGate(limit, self.gauges, self.clock, self.metered, part)
 
     def follow(self) -> None:
         """The topology has changed: routes are made anew, and with them the gates that are still on one."""

@@ -37,7 +37,7 @@ cdef enum:
     NAMES_SIZE = 512  # length of vhost, length of name, vhost, name
     NAMES_WORDS = NAMES_SIZE // WORD
     BUCKETS = 1024
-    BUCKET_SIZE = 32  # key, then for messages and for octets when it is full again
+    BUCKET_SIZE = 32  # key, for messages and for octets when it is full again, what waits at acceptors
     PROBES = 16
     USERS = 8192
     USER_SIZE = 16  # key of a user, id of a queue that its publishes go to

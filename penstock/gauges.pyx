@@ -321,6 +321,19 @@ cdef class Gauges:
         if octets_rate:
             spend(bucket, 2, now, octets // octets_rate * SECOND + octets % octets_rate * SECOND // octets_rate)
 
+    def bucket_waiting(self, uint64_t key, uint64_t now, int acceptor, int code):
+        """An acceptor, of the first eight: how much waits there for a bucket, as an octet; the octets of all of them."""
+        cdef unsigned char* bucket = bucket_of(self, key, now)
+        cdef uint64_t seen = load_word(bucket, 3)
+        cdef uint64_t mask = <uint64_t> 255 << 8 * acceptor
+        cdef uint64_t wanted
+        if not 0 <= acceptor < 8 or not 0 <= code < 256:
+            raise ValueError(f"no octet {code} of acceptor {acceptor}")
+        while True:
+            wanted = seen & ~mask | <uint64_t> code << 8 * acceptor
+            if wanted == seen or exchange_word(bucket, 3, &seen, wanted):
+                return wanted
+
     def user_queue_add(self, uint64_t key, uint64_t queue_id):
         """Any acceptor: publishes of a user (a key above 0) go to a queue. False if there is no place for more."""
         cdef unsigned char* users = to_write(self) + self.users_at
@@ -776,7 +789,10 @@ cdef unsigned char* bucket_of(Gauges gauges, uint64_t key, uint64_t now) except 
         bucket = buckets + (key + i) % BUCKETS * BUCKET_SIZE
         seen = load_word(bucket, 0)
         if seen == 0 or (load_word(bucket, 1) <= now and load_word(bucket, 2) <= now):
-            if exchange_word(bucket, 0, &seen, key) or seen == key:
+            if exchange_word(bucket, 0, &seen, key):
+                store_word(bucket, 3, 0)
+                return bucket
+            if seen == key:
                 return bucket
     return buckets + key % BUCKETS * BUCKET_SIZE
 

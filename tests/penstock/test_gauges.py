@@ -419,6 +419,17 @@ def test_what_is_spent_is_rounded_down_once(gauges: Gauges, octets: int, rate: i
     assert gauges.bucket_full_at(7, 100) == (0, 100 + octets * SECOND // rate)
 
 
+def test_what_waits_for_a_bucket(gauges: Gauges) -> None:
+    assert gauges.bucket_waiting(5, 1000, 0, 3) == 3
+    assert gauges.bucket_waiting(5, 1000, 7, 255) == 255 << 56 | 3
+    with Gauges.open(gauges.path) as other:
+        assert other.bucket_waiting(5, 1000, 0, 0) == 255 << 56
+    assert gauges.bucket_waiting(6, 1000, 1, 1) == 1 << 8, "another bucket"
+    for acceptor, code in ((8, 1), (0, 256)):
+        with pytest.raises(ValueError, match="no octet"):
+            gauges.bucket_waiting(5, 1000, acceptor, code)
+
+
 def test_queues_of_users(gauges: Gauges) -> None:
     before = gauges.users_changed()
     assert gauges.user_queues(7) == []
