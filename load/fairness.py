@@ -1,0 +1,245 @@
+"""Whether equal producers get equal shares of what a queue lets in, whatever limits it, at whatever acceptor they are.
+
+    python -m load.fairness
+
+Each course is one queue whose producers always have something to publish, within a window of unconfirmed messages, and
+of which less is consumed, or let in, than they offer. Their shares are judged by Jain's index: 1 where all get the
+same, 1 / n where one gets everything. The kernel decides which acceptor a producer is at.
+"""
+
+from __future__ import annotations
+
+import selectors
+import struct
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from load.confirms import ConfirmWindow
+from load.frames import (
+    BASIC_ACK,
+    BASIC_CONSUME,
+    BASIC_CONSUME_OK,
+    BASIC_QOS,
+    BASIC_QOS_OK,
+    CONFIRM_SELECT,
+    CONFIRM_SELECT_OK,
+    ack_up_to,
+    consume,
+    publish,
+    qos,
+)
+from load.node import LocalNode
+from load.probe import prepare
+from load.target import Target
+from load.wire import FRAME_OVERHEAD, METHOD_FRAME, Method, Wire
+
+LEAST = 0.95
+PRODUCERS, WINDOW, RATE = 20, 200, 1500
+SIZE, PREFETCH, READ_OCTETS = 100, 100, 65536
+WARM_UP_SECONDS, LOOK_SECONDS = 2.0, 0.002
+BASIC_DELIVER: Method = (60, 60)
+
+
+class Course(NamedTuple):
+    """A queue's arguments; the window and the priority of its producers; messages a second that are consumed."""
+
+    name: str
+    arguments: dict[str, object]
+    windows: Sequence[int] = (WINDOW,) * PRODUCERS
+    priority: int = 0
+    consumed: int = RATE
+
+
+MARKS: dict[str, object] = {"x-flow-stop-count": 2000, "x-flow-resume-count": 1500}
+COURSES = (
+    Course("marks", MARKS),
+    Course("pace", {"x-pace-depth": 200}),
+    Course("rate", {"x-max-rate": RATE}, consumed=10 * RATE),
+    Course("lane", {**MARKS, "x-lane-priority": 5, "x-lane-reserve": 500}, priority=9),
+)
+
+
+class Result(NamedTuple):
+    """Of one course: what each producer got confirmed, in so many seconds."""
+
+    course: str
+    acceptors: int
+    shares: list[int]
+    seconds: float
+
+    @property
+    def jain(self) -> float:
+        return jain(self.shares)
+
+    def __str__(self) -> str:
+        rate = sum(self.shares) / self.seconds
+        return (
+            f"{self.course:<8} {self.acceptors:>9} {self.jain:>6.3f} {min(self.shares):>7} {max(self.shares):>7}"
+            f" {rate:>9.0f}"
+        )
+
+
+HEAD = f"{'course':<8} {'acceptors':>9} {'Jain':>6} {'least':>7} {'most':>7} {'messages/s':>10}"
+
+
+def jain(shares: Sequence[int]) -> float:
+    """Jain's index of fairness; 0 where nobody got anything."""
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
+
+
+class Peer:
+    """One connection with one channel, from which methods are read."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.socket = wire.socket
+        self.received = bytearray(wire.received)
+        self.pending = memoryview(b"")
+        self.socket.setblocking(False)
+
+    def methods(self) -> Iterator[tuple[Method, bytes]]:
+        """What has come; ConnectionError if the broker hung up."""
+        try:
+            octets = self.socket.recv(READ_OCTETS)
+        except BlockingIOError:
+            return
+        if not octets:
+            raise ConnectionResetError("the broker hung up")
+        self.received += octets
+        at = 0
+        while len(self.received) - at >= FRAME_OVERHEAD:
+            kind, _, size = struct.unpack_from("!BHI", self.received, at)
+            if len(self.received) - at < size + FRAME_OVERHEAD:
+                break
+            if kind == METHOD_FRAME:
+                yield struct.unpack_from("!HH", self.received, at + 7), bytes(self.received[at + 11 : at + 7 + size])
+            at += size + FRAME_OVERHEAD
+        del self.received[:at]
+
+    def send(self, octets: bytes = b"") -> None:
+        """Hand the socket this behind what it has not taken yet, as far as it takes it."""
+        self.pending = memoryview(bytes(self.pending) + octets)
+        try:
+            self.pending = self.pending[self.socket.send(self.pending) :]
+        except BlockingIOError:
+            return
+
+
+class Producer(Peer):
+    """Keeps its window of unconfirmed messages full."""
+
+    def __init__(self, target: Target, queue: str, window: int, priority: int) -> None:
+        wire = Wire(target, capabilities=("publisher_confirms", "basic.nack"))
+        wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
+        super().__init__(wire)
+        self.window = window
+        self.message = publish(queue, bytes(SIZE), priority=priority)
+        self.unconfirmed = ConfirmWindow()
+        self.confirmed = 0
+
+    def read(self) -> None:
+        for method, arguments in self.methods():
+            if method == BASIC_ACK:
+                settled = self.unconfirmed.settle(int.from_bytes(arguments[:8], "big"), bool(arguments[8] & 1))
+                self.confirmed += sum(end - first for first, end in settled)
+
+    def write(self, now: float) -> None:
+        room = self.window - len(self.unconfirmed)
+        if self.pending or room:
+            for _ in range(room):
+                self.unconfirmed.publish()
+            self.send(self.message * room)
+
+
+class Consumer(Peer):
+    """Acks so many messages a second."""
+
+    def __init__(self, target: Target, queue: str, rate: int) -> None:
+        wire = Wire(target)
+        wire.call(BASIC_QOS, qos(PREFETCH), BASIC_QOS_OK)
+        wire.call(BASIC_CONSUME, consume(queue, True), BASIC_CONSUME_OK)
+        super().__init__(wire)
+        self.rate = rate
+        self.began = time.monotonic()
+        self.delivered = self.acked = 0
+
+    def read(self) -> None:
+        self.delivered += sum(method == BASIC_DELIVER for method, _ in self.methods())
+
+    def write(self, now: float) -> None:
+        due = min(self.delivered, int((now - self.began) * self.rate))
+        if self.pending or due > self.acked:
+            self.send(ack_up_to(due) if due > self.acked else b"")
+            self.acked = due
+
+
+def run(target: Target, course: Course, acceptors: int, seconds: float) -> Result:
+    """Have the course run on a broker."""
+    queue = f"fairness-{course.name}"
+    prepare(target, queue, course.arguments)
+    producers = [Producer(target, queue, window, course.priority) for window in course.windows]
+    peers: list[Producer | Consumer] = [*producers, Consumer(target, queue, course.consumed)]
+    try:
+        go_on(peers, WARM_UP_SECONDS)
+        before = [producer.confirmed for producer in producers]
+        took = go_on(peers, seconds)
+        shares = [producer.confirmed - was for producer, was in zip(producers, before, strict=True)]
+    finally:
+        for peer in peers:
+            peer.socket.close()
+    return Result(course.name, acceptors, shares, took)
+
+
+def go_on(peers: Sequence[Producer | Consumer], seconds: float) -> float:
+    """Have all of them read and write for that long; for how long it was."""
+    began = now = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        for peer in peers:
+            selector.register(peer.socket, selectors.EVENT_READ, peer)
+        while now < began + seconds:
+            for key, _ in selector.select(LOOK_SECONDS):
+                key.data.read()
+            now = time.monotonic()
+            for peer in peers:
+                peer.write(now)
+    return now - began
+
+
+def unfair(results: Sequence[Result]) -> list[str]:
+    """Which courses are below the least index."""
+    return [
+        f"{result.course} with {result.acceptors} acceptors: Jain {result.jain:.3f}, wanted {LEAST}"
+        for result in results
+        if result.jain < LEAST
+    ]
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=0.1, help="how long each course is measured")] = 5.0,
+    acceptors: Annotated[list[int] | None, typer.Option(help="numbers of acceptors, 1, 2 and 4 unless given")] = None,
+    course: Annotated[list[str] | None, typer.Option(help="courses to run, all unless given")] = None,
+) -> None:
+    """Equal producers at marks, at a pace, at a rate and in a priority lane, on brokers started for it."""
+    results = []
+    print(HEAD, flush=True)
+    for number in acceptors or (1, 2, 4):
+        options = ("--acceptors", str(number), "--shards", "1")
+        with tempfile.TemporaryDirectory(prefix="fairness-") as directory, LocalNode(Path(directory), *options) as node:
+            for each in COURSES:
+                if not course or each.name in course:
+                    results.append(run(node.target, each, number, seconds))
+                    print(results[-1], flush=True)
+    wrong = unfair(results)
+    for text in wrong:
+        print(text)
+    raise typer.Exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    typer.run(main)
