@@ -8,9 +8,10 @@ A paused socket whose receive buffer the client has overfilled is read once more
 segments dropped at its edge the kernel takes neither data nor acknowledgements, both sides' timers back off, and
 heartbeats arrive too late in either direction.
 
-Told means Channel.Flow to a client known to honour it (never while its socket is not read: a publisher stuck in the
-write would stop its reader), and connection.blocked to one that declared the capability. The pause is a drip: a small
-read, often enough that the client's connection survives (`acceptor.clients`).
+Told means Channel.Flow to a client known to honour it that settles nothing on that connection (`acceptor.channel_flow`;
+never while its socket is not read: a publisher stuck in the write would stop its reader), and connection.blocked to one
+that declared the capability. The pause is a drip: a small read, often enough that the client's connection survives
+(`acceptor.clients`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from acceptor import channel_flow
 from acceptor.due import Due
 from acceptor.episodes import Episodes
 from acceptor.escalation import Escalations
@@ -108,7 +110,7 @@ class Throttle:
             client=connection.client, peer=connection.peer, user=connection.user,
         )  # fmt: skip
         means = self.take(channel, gate)
-        if self.heeds_flow(connection, means) and connection not in self.paused:
+        if connection not in self.paused and channel_flow.stops(connection, means):
             channel.told_flow = True
             self.ledger.acted(channel, "channel.flow")
             self.tell_flow(channel, active=False)
@@ -146,12 +148,6 @@ class Throttle:
         if channel.held_by is not None:
             self.take(channel, channel.held_by)
         self.pause_or_resume(channel.connection)
-
-    def heeds_flow(self, connection: Connection, means: Means) -> bool:
-        """Whether it is sent Channel.Flow."""
-        if not means.flow or connection.ignores_flow:
-            return False
-        return connection.traits.honours_flow if means.auto else not connection.traits.breaks_on_flow
 
     def block(self, channel: Channel, gate: Gate) -> None:
         """By connection.blocked: once for a connection, or again where the reason is another one."""
@@ -306,6 +302,11 @@ class Throttle:
         """Of a paused connection something was read and more may follow, or it begins to have what it can ack."""
         if connection in self.paused:
             self.to_read[connection] = None
+
+    def begins_to_settle(self, connection: Connection) -> None:
+        """A connection has begun to consume, or has got something."""
+        self.look_for_acks(connection)
+        channel_flow.lift(self, connection)
 
     def arrived(self, connection: Connection) -> None:
         """Octets have come to a socket that is paused."""

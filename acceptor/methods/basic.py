@@ -57,7 +57,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     # It is known before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
     channel.core.delivery.consumers[consumer.id] = consumer
-    channel.core.throttle.look_for_acks(channel.connection)
+    channel.core.throttle.begins_to_settle(channel.connection)
     answer: Answer = yield ToShard(queue.shard, consumer.operation())
     if answer.error is not None:
         del channel.consumers[tag]
@@ -118,7 +118,7 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
     sequence, part, redelivered, left = answer.result
     getter = channel.getters[queue.queue_id]  # the queue may have moved meanwhile
     tag = channel.unacked.skip(1) if no_ack else channel.unacked.deliver(getter, sequence, 1, int(channel.core.now))
-    channel.core.throttle.look_for_acks(channel.connection)
+    channel.core.throttle.begins_to_settle(channel.connection)
     batch = bus.batch_at(answer.parts, part)
     suffix = left.to_bytes(4, "big")
     channel.connection.write_contents(channel.number, GET_OK, tag, redelivered, suffix, batch, 0, 1)
