@@ -102,10 +102,13 @@ class Authority:
         self.ledger.remove_exchange(exchange)
         follow_bindings(self.ledger, vhost, None, self.defaults)
 
-    def exchange_bind(self, vhost: str, destination: str, source: str, key: str, arguments: Arguments) -> None:
+    def exchange_bind(
+        self, vhost: str, destination: str, source: str, key: str, arguments: Arguments, user: str | None
+    ) -> None:
+        """`user` is who asks for it."""
         destination = stripped(destination)
         check_not_default(destination)
-        self._bind(vhost, source, "exchange", destination, key, arguments, None)
+        self._bind(vhost, source, "exchange", destination, key, arguments, None, user)
 
     def exchange_unbind(self, vhost: str, destination: str, source: str, key: str, arguments: Arguments) -> None:
         """Removing a binding that is not there succeeds."""
@@ -191,9 +194,11 @@ class Authority:
         return found(queue)
 
     def queue_bind(
-        self, vhost: str, queue: str, source: str, key: str, arguments: Arguments, connection: str | None
-    ) -> None:
-        self._bind(vhost, source, "queue", stripped(queue), key, arguments, connection)
+        self, vhost: str, queue: str, source: str, key: str, arguments: Arguments, connection: str | None,
+        user: str | None,
+    ) -> None:  # fmt: skip
+        """`user` is who asks for it."""
+        self._bind(vhost, source, "queue", stripped(queue), key, arguments, connection, user)
 
     def queue_unbind(
         self, vhost: str, queue: str, source: str, key: str, arguments: Arguments, connection: str | None
@@ -256,6 +261,7 @@ class Authority:
         key: str,
         arguments: Arguments,
         connection: str | None,
+        user: str | None,
     ) -> None:
         self._check_vhost(vhost)
         source = stripped(source)
@@ -270,7 +276,7 @@ class Authority:
                 headers_pattern(arguments)
             except ValueError as error:
                 raise amqp_error(406, str(error)) from None
-        self.ledger.bind(Binding(vhost, source, kind, destination, key, arguments))
+        self.ledger.bind(Binding(vhost, source, kind, destination, key, arguments, user))
         follow_bindings(self.ledger, vhost, destination if kind == "queue" else None, self.defaults)
 
     def _unbind(

@@ -4,13 +4,13 @@
     exchange_declare   vhost, name, type, passive, durable, auto_delete,           None
                        internal, arguments
     exchange_delete    vhost, name, if_unused                                      None
-    exchange_bind      vhost, destination, source, key, arguments                  None
-    exchange_unbind    the same                                                    None
+    exchange_bind      vhost, destination, source, key, arguments, user            None
+    exchange_unbind    the same, without user                                      None
     queue_declare      vhost, name, passive, durable, exclusive, auto_delete,      name, queue_id, slot, shard
                        arguments, connection
     queue_lookup       vhost, name, connection                                     name, queue_id, slot, shard
-    queue_bind         vhost, queue, source, key, arguments, connection            None
-    queue_unbind       the same                                                    None
+    queue_bind         vhost, queue, source, key, arguments, connection, user      None
+    queue_unbind       the same, without user                                      None
     queue_delete       queue_id                                                    None
     queue_place        vhost, name, shard | None                                   None
     move_report        queue_id, epoch, shard, life, state, count, octets,         None
@@ -38,6 +38,7 @@ Types = type | tuple[type, ...]
 
 _BINDING: dict[str, Types] = {"vhost": str, "source": str, "key": str, "arguments": dict}
 _CONNECTION: dict[str, Types] = {"connection": (str, type(None))}
+_USER: dict[str, Types] = {"user": (str, type(None))}
 
 OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
     "exchange_declare": (
@@ -49,7 +50,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
         },
     ),
     "exchange_delete": (Authority.exchange_delete, {"vhost": str, "name": str, "if_unused": bool}),
-    "exchange_bind": (Authority.exchange_bind, {"destination": str, **_BINDING}),
+    "exchange_bind": (Authority.exchange_bind, {"destination": str, **_BINDING, **_USER}),
     "exchange_unbind": (Authority.exchange_unbind, {"destination": str, **_BINDING}),
     "queue_declare": (
         Authority.queue_declare,
@@ -60,7 +61,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
         },
     ),
     "queue_lookup": (Authority.queue_lookup, {"vhost": str, "name": str, **_CONNECTION}),
-    "queue_bind": (Authority.queue_bind, {"queue": str, **_BINDING, **_CONNECTION}),
+    "queue_bind": (Authority.queue_bind, {"queue": str, **_BINDING, **_CONNECTION, **_USER}),
     "queue_unbind": (Authority.queue_unbind, {"queue": str, **_BINDING, **_CONNECTION}),
     "queue_delete": (Authority.queue_delete, {"queue_id": int}),
     "queue_place": (Authority.queue_place, {"vhost": str, "name": str, "shard": (int, type(None))}),

@@ -213,7 +213,10 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A binding. Two are the same if source, destination, key and arguments are; `typed` is how arguments compare."""
+    """A binding. Two are the same if source, destination, key and arguments are; `typed` is how arguments compare.
+
+    `maker` is the user who made it; None for one that was made before that was noted, or by the node itself.
+    """
 
     vhost: str
     source: str
@@ -221,6 +224,7 @@ class Binding:
     destination: str
     key: str
     arguments: Arguments = field(compare=False)
+    maker: str | None = field(default=None, compare=False)
     typed: Typed = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -231,7 +235,7 @@ class Binding:
         return self.kind, self.destination
 
     def change(self) -> Change:
-        return ["binding", *self._fields()]
+        return ["binding", *self._fields(), self.maker]
 
     def change_gone(self) -> Change:
         return ["binding_gone", *self._fields()]

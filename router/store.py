@@ -96,6 +96,10 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE shards (number INTEGER PRIMARY KEY, state TEXT);
     """,
+    # 9. Who made a binding; of older ones that is not known.
+    """
+    ALTER TABLE bindings ADD COLUMN maker;
+    """,
 )
 
 
@@ -202,9 +206,9 @@ class Store:
             packed, policies = map(unpack, facts[-5:-2]), map(_name_or_none, facts[-2:])
             flags = bool(durable), bool(auto_delete)
             yield ["queue", _name(vhost), _name(name), *place, *flags, owner, *packed, *policies]
-        for vhost, source, kind, destination, key, arguments, _ in self._execute("SELECT * FROM bindings"):
+        for vhost, source, kind, destination, key, arguments, _, maker in self._execute("SELECT * FROM bindings"):
             ends = _name(vhost), _name(source), kind, _name(destination)
-            yield ["binding", *ends, _name(key), unpack(arguments)]
+            yield ["binding", *ends, _name(key), unpack(arguments), _name_or_none(maker)]
         yield from self._placement_changes()
         for name, password_hash, tags in self._execute("SELECT * FROM users"):
             yield ["user", _name(name), password_hash, unpack(tags)]
@@ -357,7 +361,9 @@ def _binding_values(vhost: str, source: str, kind: str, destination: str, key: s
 
 
 def _binding(execute: Execute, durable: bool, *fields: Any) -> None:
-    execute("INSERT INTO bindings VALUES (?, ?, ?, ?, ?, ?, ?)", (*_binding_values(*fields), durable))
+    *facts, maker = fields
+    values = (*_binding_values(*facts), durable, _stored_or_none(maker))
+    execute("INSERT INTO bindings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _binding_gone(execute: Execute, _durable: bool, *fields: Any) -> None:

@@ -13,7 +13,7 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits, features,
      policy | None, operator policy | None]
     ["queue_gone", vhost, name, queue_id]
-    ["binding", vhost, source, kind, destination, key, arguments]          kind is "queue" or "exchange"
+    ["binding", vhost, source, kind, destination, key, arguments, maker | None]    kind is "queue" or "exchange"
     ["binding_gone", vhost, source, kind, destination, key, arguments]
     ["placement", vhost, queue name, shard | None]                         None: where the hash says
     ["placement_version", number]                                          counts changes of where queues are
@@ -69,15 +69,16 @@ Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
 
 
 class _Place:
-    """An exchange with its bindings; `onward` are the exchanges among their destinations."""
+    """An exchange with its bindings: `onward` the exchanges among their destinations, `makers` who made how many."""
 
-    __slots__ = ("bindings", "by_headers", "exchange", "index", "onward")
+    __slots__ = ("bindings", "by_headers", "exchange", "index", "makers", "onward")
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
         self.by_headers = exchange.type == "headers"
         self.bindings: dict[Binding, Binding] = {}
         self.index = INDEXES[exchange.type]()
+        self.makers: dict[str | None, int] = {}
         self.onward = Tally()
 
 
@@ -194,10 +195,14 @@ class Topology:
             if not self._owned[owner]:
                 del self._owned[owner]
 
-    def _binding(self, vhost: str, source: str, kind: Kind, destination: str, key: str, arguments: Arguments) -> None:
-        binding = Binding(vhost, source, kind, destination, key, arguments)
+    def _binding(
+        self, vhost: str, source: str, kind: Kind, destination: str, key: str, arguments: Arguments,
+        maker: str | None = None,
+    ) -> None:  # fmt: skip
+        binding = Binding(vhost, source, kind, destination, key, arguments, maker)
         place = self._vhosts[vhost].places[source]
         place.bindings[binding] = binding
+        place.makers[maker] = place.makers.get(maker, 0) + 1
         place.index.add(binding)
         if kind == "exchange":
             place.onward.add(binding.target)
@@ -208,7 +213,10 @@ class Topology:
     ) -> None:
         binding = Binding(vhost, source, kind, destination, key, arguments)
         place = self._vhosts[vhost].places[source]
-        del place.bindings[binding]
+        maker = place.bindings.pop(binding).maker
+        place.makers[maker] -= 1
+        if not place.makers[maker]:
+            del place.makers[maker]
         place.index.remove(binding)
         if kind == "exchange":
             place.onward.remove(binding.target)
@@ -334,6 +342,12 @@ class Topology:
         """The bindings whose source is an exchange that exists."""
         return self._vhosts[vhost].places[exchange].bindings
 
+    def makers(self, vhost: str, exchange: str) -> Collection[str | None]:
+        """Who made the bindings whose source is that exchange; nobody where there is none."""
+        inside = self._vhosts.get(vhost)
+        place = inside.places.get(exchange) if inside else None
+        return () if place is None else place.makers
+
     def bindings_to(self, vhost: str, kind: Kind, name: str) -> Collection[Binding]:
         """The bindings that lead to a queue or an exchange."""
         return self._vhosts[vhost].arriving.get((kind, name), ())
@@ -348,12 +362,14 @@ class Topology:
         headers: Headers = None,
         further: Collection[str] = (),
         passed: dict[str, None] | None = None,
+        by: Callable[[str, Destination], bool] | None = None,
     ) -> tuple[Queue, ...]:
         """The queues a message goes to, each once; none if there is no such exchange.
 
         Each exchange on the way is passed once, so cycles end. What an exchange has no binding for goes to its
         alternate exchange. `further` are routing keys beside the first: of the headers CC and BCC (RabbitMQ). The
-        exchanges on the way are added to `passed`.
+        exchanges on the way are added to `passed`. With `by` it goes only from an exchange to a destination of a
+        binding where that is true.
         """
         inside = self._vhosts.get(vhost)
         if inside is None:
@@ -377,6 +393,10 @@ class Topology:
             if further:
                 matches = (place.index.match(key, known) for key in further)
                 destinations = dict.fromkeys((*destinations, *chain.from_iterable(matches)))
+            if by is not None and destinations:
+                destinations = [each for each in destinations if by(name, each)]
+                if not destinations:
+                    continue
             for kind, destination in destinations or _alternate(place.exchange):
                 if kind == "queue":
                     found[destination] = inside.queues[destination]

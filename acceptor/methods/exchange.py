@@ -56,14 +56,14 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    yield from _bind(channel, "exchange_bind", arguments)
+    yield from _bind(channel, "exchange_bind", arguments, user=channel.access.user)
 
 
 def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     yield from _bind(channel, "exchange_unbind", arguments)
 
 
-def _bind(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
+def _bind(channel: Channel, name: str, arguments: dict[str, Any], **more: Any) -> Handling:
     channel.access.check("write", "exchange", arguments["destination"])
     check_source(channel, arguments["source"], arguments["routing_key"])
     yield from ask_router(
@@ -73,6 +73,7 @@ def _bind(channel: Channel, name: str, arguments: dict[str, Any]) -> Handling:
         source=arguments["source"],
         key=arguments["routing_key"],
         arguments=arguments["arguments"],
+        **more,
     )
     if not arguments["nowait"]:
         channel.send(f"{name}_ok")

@@ -88,7 +88,7 @@ def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     key = arguments["routing_key"]
     if not arguments["queue"] and not key:
         key = name
-    yield from _bind(channel, "queue_bind", name, key, arguments)
+    yield from _bind(channel, "queue_bind", name, key, arguments, user=channel.access.user)
     if not arguments["nowait"]:
         channel.send("queue_bind_ok")
 
@@ -99,7 +99,7 @@ def unbind(channel: Channel, arguments: dict[str, Any]) -> Handling:
     channel.send("queue_unbind_ok")
 
 
-def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[str, Any]) -> Asking:
+def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[str, Any], **more: Any) -> Asking:
     channel.access.check("write", "queue", name)
     check_source(channel, arguments["exchange"], key)
     yield from ask_router(
@@ -110,6 +110,7 @@ def _bind(channel: Channel, request: str, name: str, key: str, arguments: dict[s
         key=key,
         arguments=arguments["arguments"],
         connection=channel.connection.id,
+        **more,
     )
 
 

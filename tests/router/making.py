@@ -27,13 +27,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "type": "direct", "passive": False, "durable": False, "auto_delete": False, "internal": False, "arguments": {},
     },
     "exchange_delete": {"if_unused": False},
-    "exchange_bind": {"key": "", "arguments": {}},
+    "exchange_bind": {"key": "", "arguments": {}, "user": "guest"},
     "exchange_unbind": {"key": "", "arguments": {}},
     "queue_declare": {
         "passive": False, "durable": False, "exclusive": False, "auto_delete": False, "arguments": {}, "connection": ME,
     },
     "queue_lookup": {"connection": ME},
-    "queue_bind": {"key": "", "arguments": {}, "connection": ME},
+    "queue_bind": {"key": "", "arguments": {}, "connection": ME, "user": "guest"},
     "queue_unbind": {"key": "", "arguments": {}, "connection": ME},
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ DURABLE: list[Change] = [
         *({"alternate-exchange": "y", "b": b"\xff", "n": [None, 1.5]}, "ops", ODD),
     ],
     queue("durable", 2, durable=True),
-    ["binding", "/", "123", "queue", "durable", ODD, {"b": 1, "a": [True]}],
+    ["binding", "/", "123", "queue", "durable", ODD, {"b": 1, "a": [True]}, ODD],
     ["placement", "/", "durable", 2],
     ["placement", "/", "other", 0],
     ["placement_version", 4],
@@ -50,8 +50,8 @@ TRANSIENT: list[Change] = [
     ["exchange", "/", "x", "fanout", False, False, False, {}, None, None],
     queue("transient", 3, durable=False),
     queue("exclusive", 4, durable=False, owner="0.1.1"),
-    ["binding", "/", "123", "queue", "transient", "k", {}],
-    ["binding", "/", "x", "exchange", "123", "", {}],
+    ["binding", "/", "123", "queue", "transient", "k", {}, None],
+    ["binding", "/", "x", "exchange", "123", "", {}, "bob"],
     ["stop", 3, None, None, None, None, None, "0.1.1", "ann", "", 1.5, None],
     ["move", 2, 9, 1, 0, "homing", 1, 2, ODD, 1.5, 3, 2**40, 2**32 - 1, "rolled-back", "why"],
 ]
@@ -108,7 +108,7 @@ def test_order_makes_a_topology(path: Path) -> None:
 def test_all_goes_again(path: Path) -> None:
     store_all(path)
     gone: list[Change] = [
-        *(["binding_gone", *change[1:]] for change in DURABLE + TRANSIENT if change[0] == "binding"),
+        *(["binding_gone", *change[1:-1]] for change in DURABLE + TRANSIENT if change[0] == "binding"),
         *(["queue_gone", *change[1:4]] for change in DURABLE + TRANSIENT if change[0] == "queue"),
         *(["exchange_gone", *change[1:3]] for change in DURABLE + TRANSIENT if change[0] == "exchange"),
         *(["policy_gone", *change[1:4]] for change in DURABLE if change[0] == "policy"),
@@ -190,12 +190,12 @@ def test_any_arguments_and_keys(
 ) -> None:
     """A binding comes back, and is found again to be removed, whatever it is made of."""
     path = tmp_path_factory.mktemp("store") / "topology.sqlite"
-    binding = ["/", "x", "queue", "q", key + octets.decode("utf-8", "surrogateescape"), arguments]
+    binding = ["/", "x", "queue", "q", key + octets.decode("utf-8", "surrogateescape"), arguments, None]
     store = Store(path, 1)
     store.commit([Step(["binding", *binding], True)], 1, 0)
     (stored,) = store.load().changes
     assert repr(stored) == repr(["binding", *binding])
-    store.commit([Step(["binding_gone", *stored[1:]], True)], 2, 0)
+    store.commit([Step(["binding_gone", *stored[1:-1]], True)], 2, 0)
     assert store.load().changes == []
     store.close()
 
