@@ -15,6 +15,8 @@ from penstock.ranges_cy import RangeSet
 if TYPE_CHECKING:
     from acceptor.fan import Fan
     from acceptor.inlet import Gate, Inlet
+    from acceptor.permissions import Access
+    from acceptor.routes import Route
 
 
 class Confirms:
@@ -58,6 +60,9 @@ class Confirms:
 class Confirmed(Protocol):
     """The channel that hears of its publishes: it is held while confirms are withheld from it."""
 
+    @property
+    def access(self) -> Access: ...
+
     def confirmed(self) -> None: ...
 
     def withholds(self, inlet: Inlet) -> bool: ...
@@ -70,16 +75,20 @@ class Confirmed(Protocol):
 class Span:
     """Tags `first` to `first + count - 1`, waiting for `awaited` more shards or queues.
 
-    Of queues that are a flow set (`fan`) it waits as long as that holds its producers, for none that is left behind.
+    It went along `route`. Of queues that are a flow set (`fan`) it waits as long as that holds its producers, for none
+    that is left behind.
     """
 
-    __slots__ = ("awaited", "confirms", "count", "done", "fan", "first", "inlets", "rejected", "session", "withheld")
+    __slots__ = (
+        "awaited", "confirms", "count", "done", "fan", "first", "inlets", "rejected", "route", "session", "withheld"
+    )  # fmt: skip
 
     def __init__(
         self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Inlet], session: Confirmed,
-        fan: Fan | None = None,
+        fan: Fan | None = None, route: Route | None = None,
     ) -> None:  # fmt: skip
         self.confirms = confirms
+        self.route = route
         self.first = first
         self.count = count
         self.awaited = shards
@@ -89,6 +98,10 @@ class Span:
         self.rejected: RangeSet | None = None
         self.session = session
         self.withheld = False
+
+    def heeds(self, queue: int) -> bool:
+        """Whether what a queue refuses is refused to its publisher."""
+        return self.route is None or queue not in self.route.powerless
 
     def reject(self, offset: int, count: int) -> None:
         """A queue refused some of the publishes, counted from the first of the span."""

@@ -50,6 +50,12 @@ from router.topology import Queue, Topology
 
 log = get_logger()
 
+POWERS = frozenset({
+    "policy", "policy_gone", "permission", "permission_gone", "topic_permission", "topic_permission_gone", "user_gone",
+    "binding_gone",
+})  # fmt: skip
+"""Changes of the topology by which queues may hold publishes no longer that they held before."""
+
 
 class AcceptorCore:
     """One life of one acceptor. `stalled` connections wait for the replica to catch up with the topology.
@@ -104,6 +110,7 @@ class AcceptorCore:
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
         self.until_current: list[Callable[[], None]] = []
+        self.powers_changed = False
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.flush: Callable[[Connection], None] = lambda connection: None
@@ -241,6 +248,11 @@ class AcceptorCore:
         self.moves.settle()
         self.reroute()
         self.gates.look_at_changed()
+        if self.powers_changed:
+            self.powers_changed = False
+            for inlet in self.gates.inlets.values():
+                if inlet.withheld:
+                    inlet.release_others(partial(self.routes.waits, inlet))
         if not self.behind():
             actions, self.until_current = self.until_current, []
             for action in actions:
@@ -248,6 +260,7 @@ class AcceptorCore:
 
     def change(self, change: list[Any]) -> None:
         self.topology.apply(change)
+        self.powers_changed |= change[0] in POWERS
         if change[0] == "queue":
             self.gates.limit_queue(Queue(*change[1:]))
         elif change[0] == "queue_gone":

@@ -1,9 +1,11 @@
 """Several queues of one publish that may hold it: the flow set of a route.
 
-Who subscribes and lags behind leaves the set while others keep up: what is published passes its queue as if that had no
-marks, and is kept for it on disk (shard/queues.py). Producers are held once as large a share of the queues lags as the
-policy of an exchange on the way says (`flow-share`; all, if none does), or an essential one does. Queues that may hold
-nobody (router/strangers.py) are not of the set: neither do they hold, nor do others leave because of them.
+A queue whose limit is inherited, and that lags behind, leaves the set while others keep up: what is published passes it
+as if it had no marks, and is kept for it on disk (shard/queues.py). Producers are held once as large a share of the
+queues lags as the policy of an exchange on the way says (`flow-share`; all, if none does), or one that never leaves: an
+essential one, or where no policy says a share, one that was chosen to hold its producers, by its declaration or by a
+policy of its own. Queues that may hold nobody (router/strangers.py, router/grants.py) are not of the set: neither do
+they hold, nor do others leave because of them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from penstock.features import QueueFeatures
 from penstock.logs import get_logger
 from router.policies import governing
 from router.policy_keys import EXCHANGE, FLOW_SHARE
-from router.topology import Topology
+from router.topology import Queue, Topology
 
 if TYPE_CHECKING:
     from acceptor.inlet import Inlet
@@ -28,18 +30,20 @@ log = get_logger()
 
 
 class Fan:
-    """The flow set of one route; `share` is in percent, 0 for any queue. `tell` is called for one that is left."""
+    """The flow set of one route; `share` is in percent, 0 for any queue; those that `stay` never leave. `tell` is
+    called for one that is left.
+    """
 
-    __slots__ = ("essential", "inlets", "share", "tell")
+    __slots__ = ("inlets", "share", "stay", "tell")
 
     def __init__(
-        self, inlets: Iterable[Inlet], essential: Iterable[Inlet], share: int, tell: Callable[[Inlet], None]
+        self, inlets: Iterable[Inlet], stay: Iterable[Inlet], share: int, tell: Callable[[Inlet], None]
     ) -> None:
         self.inlets = tuple(inlets)
         self.tell = tell
         for inlet in self.inlets:
             inlet.fanned = True
-        self.essential = frozenset(essential)
+        self.stay = frozenset(stay)
         self.share = share
 
     def leavers(self) -> frozenset[Inlet]:
@@ -47,7 +51,7 @@ class Fan:
         lagging = [inlet for inlet in self.inlets if inlet.is_saturated()]
         if not lagging or 100 * len(lagging) >= self.share * sum(not inlet.stands_aside() for inlet in self.inlets):
             return NOBODY
-        left = frozenset(lagging) - self.essential
+        left = frozenset(lagging) - self.stay
         for inlet in left:
             if not inlet.left:
                 inlet.left = True
@@ -71,19 +75,25 @@ def fan_of(
     share = _share(topology, vhost, exchanges)
     if share == 0:
         return None
-    essential = [
-        inlet
-        for inlet in inlets
-        if (queue := topology.queue_by_id(inlet.id)) is not None and QueueFeatures.from_wire(queue.features).essential
-    ]
-    return Fan(inlets, essential, share, tell)
+    stay = [inlet for inlet in inlets if _stays(topology.queue_by_id(inlet.id), chosen=share is None)]
+    if len(stay) == len(inlets):
+        return None
+    return Fan(inlets, stay, ALL if share is None else share, tell)
 
 
-def _share(topology: Topology, vhost: str, exchanges: Iterable[str]) -> int:
-    """What the policy of the first exchange says that has one which says it."""
+def _stays(queue: Queue | None, chosen: bool) -> bool:
+    """Whether a queue never leaves: an essential one, and if so one that was chosen to hold its producers."""
+    if queue is None:
+        return False
+    features = QueueFeatures.from_wire(queue.features)
+    return features.essential or (chosen and features.chosen)
+
+
+def _share(topology: Topology, vhost: str, exchanges: Iterable[str]) -> int | None:
+    """What the policy of the first exchange says that has one which says it; None if none does."""
     policies = topology.policies(vhost, operator=False)
     for exchange in exchanges:
         policy = governing(policies, EXCHANGE, exchange)
         if policy is not None and FLOW_SHARE in policy.definition:
             return percentage(str(policy.definition[FLOW_SHARE])) or 0
-    return ALL
+    return None

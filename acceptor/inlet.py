@@ -11,7 +11,7 @@ of the overshoot that is published with the marks: whatever the number of produc
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Protocol
 
 from acceptor.fair import FairLine
@@ -313,6 +313,16 @@ class Inlet:
         for span in self.withheld:
             span.look()
         self.withheld = [span for span in self.withheld if not span.done]
+
+    def release_others(self, waits: Callable[[Span], bool]) -> None:
+        """Give the confirms that need wait for this queue no longer, by what routes say now."""
+        waiting: list[Span] = []
+        free: list[Span] = []
+        for span in self.withheld:
+            (waiting if waits(span) else free).append(span)
+        self.withheld = waiting
+        for span in free:
+            span.settle_one()
 
     def release_withheld_of(self, session: Confirmed) -> None:
         """Confirms of one session wait for it no longer."""

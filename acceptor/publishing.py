@@ -164,7 +164,7 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
     span = None
     if channel.confirms is not None and run.tag:
         span = Span(channel.confirms, run.tag, count, len(route.targets), () if in_lane else route.inlets, channel,
-                    None if in_lane else route.fan)  # fmt: skip
+                    None if in_lane else route.fan, route)  # fmt: skip
     if route.meters:
         octets = run.batch.body_bytes(run.first, count)
         for meter in route.meters:

@@ -16,14 +16,16 @@ from acceptor.rates import RateGate
 from acceptor.replies import carriers
 from acceptor.stops import StopGate
 from penstock import bus
-from penstock.amqp.errors import amqp_error
+from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.replies import carrier, home_of
 from penstock.watermarks import overflow_on_wire
+from router.grants import NOBODY, Grants
 from router.policy_keys import SHARED
 from router.records import DEFAULT_EXCHANGE
 from router.topology import Queue, Topology
 
 if TYPE_CHECKING:
+    from acceptor.confirms import Span
     from acceptor.gates import Gates
     from acceptor.moving import Moves
     from acceptor.permissions import Access
@@ -56,7 +58,8 @@ class Route:
     `barriers` come before those: they have no room for anything, or for all there is. `rates` are the gates of limited
     rates; `meters`, these among them, are told what has gone; `lanes` the priority lanes of its queues. Of several
     queues with marks those that are left behind (`fan`) hold nobody. `returning` are the queues that give back what is
-    mandatory and finds no room. With `by_headers` each message has a route of its own.
+    mandatory and finds no room; the `powerless` neither hold its publishes nor refuse them (router/grants.py), and have
+    no gates on it. With `by_headers` each message has a route of its own.
     """
 
     __slots__ = (
@@ -71,6 +74,7 @@ class Route:
         "key",
         "lanes",
         "meters",
+        "powerless",
         "rates",
         "returning",
         "targets",
@@ -89,8 +93,10 @@ class Route:
         fan: Fan | None = None,
         returning: frozenset[int] = frozenset(),
         counter: Meter | None = None,
+        powerless: frozenset[int] = NOBODY,
     ) -> None:
         self.returning = returning
+        self.powerless = powerless
         self.exchange = exchange
         self.exchanges = exchanges
         self.key = key
@@ -109,6 +115,11 @@ class Route:
             *(target.link for target in targets),
             *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
         )
+
+    def address(self) -> bytes:
+        """Exchange and routing key as two short strings."""
+        octets = (name.encode("utf-8", "surrogateescape") for name in (self.exchange, self.key))
+        return b"".join(bytes([len(name)]) + name for name in octets)
 
     def barriers_for(self, connection: str) -> list[Gate]:
         """Those that publishes of a connection must pass: a stop may be of a single one."""
@@ -131,6 +142,7 @@ class Routes:
         self.acceptors = acceptors
         self.gates = gates
         self.moves = moves
+        self.grants = Grants(topology)
         self.cache: dict[tuple[Any, ...], Route] = {}
         self.counting = Counting()
 
@@ -163,6 +175,19 @@ class Routes:
                 self.cache[where] = route
         return route
 
+    def waits(self, inlet: Inlet, span: Span) -> bool:
+        """Whether publishes that go the way of a span wait for a queue now."""
+        before = span.route
+        if before is None:
+            return True
+        try:
+            route = self.find(span.session.access, before.address(), before.further)
+        except AMQPError:
+            return False
+        if route.by_headers:
+            return True  # the headers are gone
+        return inlet in route.inlets and (route.fan is None or inlet not in route.fan.leavers())
+
     def make(self, access: Access, address: bytes, further: tuple[str, ...]) -> Route:
         exchange, key = names(address)
         vhost = access.vhost
@@ -186,13 +211,15 @@ class Routes:
     ) -> Route:
         passed: dict[str, None] = {}
         queues = self.topology.route(access.vhost, exchange, key, headers, further, passed)
-        targets = self.targets(queues)
+        powerless = self.grants.powerless(access.vhost, exchange, (key, *further), headers, passed, queues)
+        heeded = tuple(queue for queue in queues if queue.queue_id not in powerless) if powerless else queues
+        targets = self.targets(queues, powerless)
         if self.gates.pools.active:
-            self.put_before(targets, self.gates.pools.of(access, passed, key, queues))
+            self.put_before(targets, self.gates.pools.of(access, passed, key, heeded))
         if exchange == DEFAULT_EXCHANGE and headers is None:
             targets += self.reply_targets((key, *further))
         stops = [gate for gate in self.gates.stops.values() if gate.concerns(access, exchange, (key, *further), queues)]
-        rates = self.gates.rates.of(access, passed, key, queues)
+        rates = self.gates.rates.of(access, passed, key, heeded)
         moves = self.moves.gates_of(queues) if self.moves.away else ()
         barriers: tuple[Barrier, ...] = (*stops, *self.gates_of(access.vhost), *moves)
         if not targets:
@@ -201,8 +228,9 @@ class Routes:
         if self.counting.began is not None:
             counter = self.counting.meter((tuple(passed), key, tuple(queue.queue_id for queue in queues)))
         fan = self.fan_of(targets, access.vhost, passed)
-        returning = frozenset(queue.queue_id for queue in queues if overflow_on_wire(queue.limits) == "reject")
-        return Route(exchange, key, further, False, targets, tuple(passed), barriers, rates, fan, returning, counter)
+        returning = frozenset(queue.queue_id for queue in heeded if overflow_on_wire(queue.limits) == "reject")
+        return Route(exchange, key, further, False, targets, tuple(passed), barriers, rates, fan, returning, counter,
+                     powerless)  # fmt: skip
 
     def fan_of(self, targets: tuple[Target, ...], vhost: str, exchanges: Iterable[str]) -> Fan | None:
         inlets = [inlet for target in targets for inlet in target.inlets if not isinstance(inlet, Pool)]
@@ -232,7 +260,7 @@ class Routes:
     def queue(self, id: int | str) -> Queue | None:
         return self.topology.queue_by_id(id) if isinstance(id, int) else None
 
-    def targets(self, queues: tuple[Queue, ...]) -> tuple[Target, ...]:
+    def targets(self, queues: tuple[Queue, ...], powerless: frozenset[int] = NOBODY) -> tuple[Target, ...]:
         targets: dict[int, Target] = {}
         for queue in queues:
             target = targets.get(queue.shard)
@@ -241,7 +269,7 @@ class Routes:
             target.queues += (queue.queue_id,)
             target.slots += (queue.slot,)
             inlet = self.gates.inlets.get(queue.queue_id)
-            if inlet is not None:
+            if inlet is not None and queue.queue_id not in powerless:
                 target.inlets += (inlet,)
         return tuple(targets.values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.confirms import Span
@@ -61,17 +62,23 @@ class Publish:
 
 
 class Commit:
-    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT)."""
+    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT).
+
+    `powerless` queues take what they have room for of it, and refuse the rest to nobody.
+    """
 
     __slots__ = ("count", "octets", "operation", "publishes", "settlements", "transaction")
 
-    def __init__(self, transaction: Committing, settlements: Settlements | None, group: int | None) -> None:
+    def __init__(
+        self, transaction: Committing, settlements: Settlements | None, group: int | None,
+        powerless: Collection[int] = (),
+    ) -> None:  # fmt: skip
         self.transaction = transaction
         self.settlements = settlements
         self.publishes: list[Publish] = []
         self.count = 0
         self.octets = 0
-        self.operation: list[Any] = [bus.COMMIT, 0, None, group]
+        self.operation: list[Any] = [bus.COMMIT, 0, None, group, *([sorted(powerless)] if powerless else [])]
 
     def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
         """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""

@@ -330,7 +330,7 @@ class ShardLink:
                 publish = sent.publishes[index]
                 for start, span in publish.spans:
                     low, high = max(first, start), min(first + count, start + span.count)
-                    if low < high:
+                    if low < high and span.heeds(queue):
                         span.reject(low - start, high - low)
                 publish.give_back(queue, first, count)
                 return

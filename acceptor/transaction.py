@@ -26,6 +26,7 @@ from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun
 from penstock.watermarks import REJECTING, overflow_on_wire
+from router.grants import NOBODY
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -119,6 +120,14 @@ class Transaction:
         ]
 
 
+def powerless_of(pieces: Sequence[Piece]) -> frozenset[int]:
+    """The queues that may refuse none of it: those without power over any piece that goes to them."""
+    found = NOBODY.union(*(route.powerless for _, route in pieces))
+    for route in (route for _, route in pieces) if found else ():
+        found -= {id for target in route.targets for id in target.queues if id not in route.powerless}
+    return found
+
+
 class Committing:
     """A transaction on its way: `awaited` shards have not taken it in. `full` is the queue that had no room for it.
 
@@ -132,6 +141,7 @@ class Committing:
         self.firm = False
         self.full: int | None = None
         self.reserved: list[int] = []
+        self.powerless: frozenset[int] = NOBODY
         self.commits: dict[int, Commit] = {}
         self.settlements = transaction.settlements
         self.settled = transaction.settled
@@ -165,7 +175,7 @@ class Committing:
             for target in route.targets:
                 of_shard = needs.setdefault(target.link.index, {})
                 for id in target.queues:
-                    if isinstance(id, int):
+                    if isinstance(id, int) and id not in route.powerless:
                         need = of_shard.setdefault(id, [0, 0])
                         need[0] += run.count
                         need[1] += octets
@@ -187,6 +197,7 @@ class Committing:
     def leave(self, pieces: Sequence[Piece]) -> None:
         """Put it into the turns of its shards; what no queue takes is returned, or dropped."""
         core = self.channel.core
+        self.powerless = powerless_of(pieces)
         for run, route in pieces:
             if not route.targets:
                 publishing.unroutable(self.channel, run)
@@ -213,7 +224,7 @@ class Committing:
         if commit is None:
             settlements = self.settlements[link.index]
             group = self.channel.group if self.firm else None
-            commit = self.commits[link.index] = Commit(self, settlements or None, group)
+            commit = self.commits[link.index] = Commit(self, settlements or None, group, self.powerless)
         return commit
 
     def refused_by(self, queue: int) -> None:

@@ -129,10 +129,19 @@ def _queues(gauges: Gauges) -> dict[int, QueueGauge]:
 
 
 def _overshoot(queue: QueueGauge, acceptors: int) -> Facts:
-    """How far above its stop marks it may get, in messages and in bytes (there, and a message of each acceptor)."""
+    """How far above its stop marks it may get, in messages and in bytes (there, and a message of each acceptor), as far
+    as they hold publishes; and how far it is beyond them now, whoever published that.
+    """
     marks = Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)
     count, octets = marks.overshoot_bound(acceptors)
-    return {"over_count_bound": count, "over_bytes_bound": octets}
+    beyond = queue.ready + queue.unacked - queue.stop_count if queue.stop_count else 0
+    beyond_bytes = queue.whole_bytes - queue.stop_bytes if queue.stop_bytes else 0
+    return {
+        "over_count_bound": count,
+        "over_bytes_bound": octets,
+        "beyond_count": max(beyond, 0),
+        "beyond_bytes": max(beyond_bytes, 0),
+    }
 
 
 def _places(gauges: Gauges) -> Iterator[tuple[Role, int]]:
@@ -262,13 +271,15 @@ def _queue_table(queues: list[Facts]) -> Table:
 
 
 def _over(facts: Facts) -> str:
-    """How far above its stop marks it was at most, and may be."""
-    counted = f"{facts['over_count']:,} of {facts['over_count_bound']:,}"
-    sized = f"{_size(facts['over_bytes'])} of {_size(facts['over_bytes_bound'])}"
+    """How far above its stop marks it is, or was at most because of publishes that they hold, and may be."""
+    counted = f"{max(facts['over_count'], facts['beyond_count']):,} of {facts['over_count_bound']:,}"
+    sized = f"{_size(max(facts['over_bytes'], facts['beyond_bytes']))} of {_size(facts['over_bytes_bound'])}"
     return " / ".join([counted] * bool(facts["stop_count"]) + [sized] * bool(facts["stop_bytes"])) or "-"
 
 
 def _flow(facts: Facts) -> str:
+    if facts["left"]:
+        return f"[red]left behind for {facts['saturated_for']:.1f} s[/red], does not hold all who publish to it"
     if facts["saturated"]:
         free = "" if facts["resumes_in"] is None else f", free in {shown(facts['resumes_in'])}"
         return f"[red]saturated for {facts['saturated_for']:.1f} s[/red]{free}"

@@ -38,7 +38,8 @@ class QueueFeatures:
     """Times are milliseconds; None: not asked for. `from_arguments` takes what `router.queue_arguments` let pass.
 
     `throttle` and `hold` may be inherited as limits are: `penstock.asked` decides on them.
-    `essential` and `stranger` are `router.strangers`' to say.
+    `essential`, `stranger`, `granted` (by policy, whatever its bindings grant) and `chosen` (that it holds producers,
+    by its declaration or a policy of the queue) are `router.strangers`' to say.
     """
 
     type: str = "classic"
@@ -66,6 +67,8 @@ class QueueFeatures:
     lane_priority: int | None = None
     lane_key: str | None = None
     lane_reserve: int | None = None
+    granted: bool = False
+    chosen: bool = False
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
@@ -117,6 +120,19 @@ class QueueFeatures:
     def from_wire(cls, values: Sequence[Any]) -> Self:
         """The features of a `to_wire` list, be it an older one that lacks the last fields."""
         return cls(*values[: len(fields(cls))])
+
+
+_STRANGER, _GRANTED = ([field.name for field in fields(QueueFeatures)].index(name) for name in ("stranger", "granted"))
+
+
+def stranger_on_wire(values: Sequence[Any]) -> str | None:
+    """`stranger` of a `QueueFeatures.to_wire` list."""
+    return values[_STRANGER] if len(values) > _STRANGER else None
+
+
+def granted_on_wire(values: Sequence[Any]) -> bool:
+    """`granted` of a `QueueFeatures.to_wire` list, be it an older one that lacks it."""
+    return len(values) > _GRANTED and bool(values[_GRANTED])
 
 
 def octets(value: int | str | None) -> int | None:

@@ -81,7 +81,7 @@ cdef class Gauges:
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
         uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=*,
         uint64_t unburied=*, uint64_t unburied_bytes=*, uint64_t published_bytes=*, uint64_t delivered_bytes=*,
-        int64_t whole_bytes=*)
+        int64_t whole_bytes=*, uint64_t left=*)
     cpdef bint saturated(self, Py_ssize_t slot) except -1
     cpdef bint aside(self, Py_ssize_t slot) except -1
     cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF

@@ -79,6 +79,7 @@ class QueueGauge(NamedTuple):
     stop_bytes: int
     resume_bytes: int
     aside: bool
+    left: bool
     over_count: int
     over_bytes: int
     published_bytes: int
@@ -220,6 +221,7 @@ class Gauges:
         published_bytes: int = 0,
         delivered_bytes: int = 0,
         whole_bytes: int = -1,
+        left: int = 0,
     ) -> None: ...
     def queue_note_over(self, slot: int, count: int, octets: int) -> None: ...
     def queue_note_peak(self, slot: int, count: int, octets: int) -> None: ...

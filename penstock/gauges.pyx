@@ -35,6 +35,10 @@ cdef extern from "fcntl.h" nogil:
     int SEEK_DATA
     int fallocate(int fd, int mode, off_t offset, off_t length)
 
+cdef enum:  # of Q_ASIDE
+    STANDS_ASIDE = 1
+    IS_LEFT = 2
+
 cdef enum:
     SPINS = 64  # looks at a block before the reader sleeps: a write takes some ten nanoseconds
     NAP_US = 50
@@ -71,8 +75,8 @@ Measures = namedtuple("Measures", "loop_lag_p50_us loop_lag_p99_us commit_p99_us
 _QueueFields = namedtuple(
     "QueueGauge",
     "queue_id vhost name ready unacked ready_bytes unacked_bytes published delivered acked redelivered dropped consumers"
-    " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes aside over_count over_bytes"
-    " published_bytes delivered_bytes peak_count peak_bytes whole_bytes since_us torn",
+    " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes aside left over_count"
+    " over_bytes published_bytes delivered_bytes peak_count peak_bytes whole_bytes since_us torn",
 )
 
 
@@ -445,7 +449,7 @@ cdef class Gauges:
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
         uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=0,
         uint64_t unburied=0, uint64_t unburied_bytes=0, uint64_t published_bytes=0, uint64_t delivered_bytes=0,
-        int64_t whole_bytes=-1):
+        int64_t whole_bytes=-1, uint64_t left=0):
         """The owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open.
 
         What is unburied counts in the depth, whose bytes are of whole messages: without `whole_bytes` of bodies alone.
@@ -471,7 +475,7 @@ cdef class Gauges:
         store_plain(block, Q_PUBLISHED_BYTES, published_bytes)
         store_plain(block, Q_DELIVERED_BYTES, delivered_bytes)
         store_plain(block, Q_WHOLE_BYTES, whole)
-        store_word(block, Q_ASIDE, aside != 0)
+        store_word(block, Q_ASIDE, (STANDS_ASIDE if aside else 0) | (IS_LEFT if left else 0))
         # Read one by one on the publish path: who sees the flag must find an epoch and depths at least as new.
         store_word(block, Q_DEPTH_COUNT, ready + unacked + unburied)
         store_word(block, Q_DEPTH_BYTES, whole + unburied_bytes)
@@ -503,9 +507,10 @@ cdef class Gauges:
                           copy[Q_UNACKED_BYTES], copy[Q_PUBLISHED], copy[Q_DELIVERED], copy[Q_ACKED],
                           copy[Q_REDELIVERED], copy[Q_DROPPED], copy[Q_CONSUMERS], copy[Q_EPOCH],
                           copy[Q_SATURATED] != 0, copy[Q_SATURATED_SINCE], copy[Q_STOP_COUNT], copy[Q_RESUME_COUNT],
-                          copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES], copy[Q_ASIDE] != 0, copy[Q_OVER_COUNT],
-                          copy[Q_OVER_BYTES], copy[Q_PUBLISHED_BYTES], copy[Q_DELIVERED_BYTES], copy[Q_PEAK_COUNT],
-                          copy[Q_PEAK_BYTES], copy[Q_WHOLE_BYTES], copy[Q_SINCE], not whole)
+                          copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES], copy[Q_ASIDE] & STANDS_ASIDE != 0,
+                          copy[Q_ASIDE] & IS_LEFT != 0, copy[Q_OVER_COUNT], copy[Q_OVER_BYTES],
+                          copy[Q_PUBLISHED_BYTES], copy[Q_DELIVERED_BYTES], copy[Q_PEAK_COUNT], copy[Q_PEAK_BYTES],
+                          copy[Q_WHOLE_BYTES], copy[Q_SINCE], not whole)
 
     def queue_slots(self):
         """The open slots in ascending order, the shards' own among them; costs what is open, not what is possible."""
@@ -549,7 +554,7 @@ cdef class Gauges:
 
     cpdef bint aside(self, Py_ssize_t slot) except -1:
         """Whether the queue holds no producer, however deep it is."""
-        return load_word(readable_slot(self, slot), Q_ASIDE) != 0
+        return load_word(readable_slot(self, slot), Q_ASIDE) & STANDS_ASIDE != 0
 
     cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
         """How often the flag has changed; read after the flag, it is at least the flag's own."""
@@ -566,7 +571,7 @@ cdef class Gauges:
     def flow(self, Py_ssize_t slot):
         """`aside`, `saturated`, `depth_count` and `depth_bytes`, read in that order."""
         cdef const unsigned char* block = readable_slot(self, slot)
-        cdef bint aside = load_word(block, Q_ASIDE) != 0
+        cdef bint aside = load_word(block, Q_ASIDE) & STANDS_ASIDE != 0
         cdef bint saturated = load_word(block, Q_SATURATED) != 0
         cdef uint64_t count = load_word(block, Q_DEPTH_COUNT)
         return aside, saturated, count, load_word(block, Q_DEPTH_BYTES)
@@ -574,7 +579,7 @@ cdef class Gauges:
     def is_calm(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
         """Whether the queue is not saturated, does not stand aside, and is no deeper than that."""
         cdef const unsigned char* block = readable_slot(self, slot)
-        return (load_word(block, Q_SATURATED) == 0 and load_word(block, Q_ASIDE) == 0
+        return (load_word(block, Q_SATURATED) == 0 and load_word(block, Q_ASIDE) & STANDS_ASIDE == 0
                 and load_word(block, Q_DEPTH_COUNT) <= count and load_word(block, Q_DEPTH_BYTES) <= octets)
 
     def depths(self, const int64_t[::1] slots):

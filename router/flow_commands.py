@@ -2,7 +2,8 @@
 
 command        arguments    result
 flow_explain   vhost, name  {queue_id, slot, durable, policy, operator_policy, settings: [{setting, value, source}],
-                            shared: [{limit, how, policy, stop_count, resume_count, stop_bytes, resume_bytes, slots}]}
+                            shared: [{limit, how, policy, stop_count, resume_count, stop_bytes, resume_bytes, slots}],
+                            bindings: [{exchange, leads_to, made_by, count, stops_producers, why}]}
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Any
 
 from penstock.asked import SETTINGS, decided
 from penstock.control import Refusal
-from penstock.features import UNCONSUMED
+from penstock.features import UNCONSUMED, granted_on_wire, stranger_on_wire
 from penstock.watermarks import FlowDefaults
 from router.administration import Administration, check_vhost
 from router.governing import policies_of
+from router.grants import has_power, refused_by
 from router.inheritance import levels_of, upstream
 from router.policies import combined, effective
-from router.policy_keys import KEYS, RATES
+from router.policy_keys import EXCHANGE, KEYS, RATES
 from router.queue_arguments import queue_type
 from router.records import Arguments, Policy, Queue, described
 from router.shared_limits import SharedLimit, covering, queues_of
@@ -46,7 +48,33 @@ def flow_explain(administration: Administration, vhost: str, name: str) -> dict[
         "operator_policy": queue.operator_policy,
         "settings": settings_of(queue, topology, administration.defaults),
         "shared": [shown(limit, topology) for limit in shared],
+        "bindings": bindings_of(queue, topology),
     }
+
+
+def bindings_of(queue: Queue, topology: Topology) -> list[dict[str, Any]]:
+    """By which bindings messages come to a queue, those of one user from one exchange together; whether it may stop
+    those who publish there.
+    """
+    waiting = list(topology.bindings_to(queue.vhost, "queue", queue.name))
+    found: dict[tuple[str, str, str | None, str], int] = {}
+    passed: set[str] = set()
+    while waiting:
+        binding = waiting.pop(0)
+        leads_to = f"{binding.kind} '{binding.destination}'"
+        way = binding.source, leads_to, binding.maker, refused_by(topology, binding) or ""
+        found[way] = found.get(way, 0) + 1
+        if binding.source not in passed:
+            passed.add(binding.source)
+            waiting += topology.bindings_to(queue.vhost, EXCHANGE, binding.source)
+    granted = granted_on_wire(queue.features)
+    weak = "" if granted or has_power(queue) else str(stranger_on_wire(queue.features))
+    return [
+        {"exchange": exchange, "leads_to": leads_to, "made_by": maker, "count": count,
+         "stops_producers": granted or not (weak or refused),
+         "why": weak or (refused if not granted else "a policy of the queue grants it")}
+        for (exchange, leads_to, maker, refused), count in found.items()
+    ]  # fmt: skip
 
 
 def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> list[dict[str, Any]]:

@@ -31,6 +31,8 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
         hold=decision.hold,
         essential=standing.essential,
         stranger=standing.stranger,
+        granted=standing.granted,
+        chosen=standing.chosen,
     )
     return replace(
         queue,

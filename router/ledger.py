@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from router.grants import grants
 from router.records import Binding, Change, Exchange, Queue
 from router.slots import Slots
 from router.topology import Topology
@@ -56,9 +57,15 @@ class Ledger:
         self.record(queue.change(), queue.durable)
 
     def bind(self, binding: Binding) -> None:
-        """Add a binding if it is not there."""
-        if self.topology.binding(binding) is None:
-            self.record(binding.change(), self._is_durable(binding))
+        """Add a binding if it is not there. One by which its maker grants nothing (router.grants) becomes that of who
+        may grant it.
+        """
+        existing = self.topology.binding(binding)
+        if existing is not None:
+            if grants(self.topology, existing) or not grants(self.topology, binding):
+                return
+            self.record(existing.change_gone(), self._is_durable(existing))
+        self.record(binding.change(), self._is_durable(binding))
 
     def unbind(self, binding: Binding) -> None:
         """Remove a binding if it is there."""

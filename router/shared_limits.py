@@ -3,8 +3,9 @@
 A policy may say, of an exchange, of a routing key on it, of a user, a vhost or the node, what its queues may hold
 together (`sum-…`), or the deepest of them (`deepest-…`). Its queues are: of an exchange, those that it routes to, by
 way of others or not; of a pattern of routing keys, those that bindings with such keys lead to; of vhost and node, all;
-of a user, those that its publishes go to, which is for the acceptors to see. Publishes that have the exchange, the
-key, … in common are held while the limit is reached, whichever of the queues they go to.
+of a user, those that its publishes go to, which is for the acceptors to see. Queues without power over what comes by
+way of an exchange (router/grants.py) are none of its, of its routing keys or of a user who publishes to it. Publishes
+that have the exchange, the key, … in common are held while the limit is reached, whichever of the queues they go to.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from penstock.ladder import FOREVER
 from penstock.means import AUTO
 from penstock.patterns import pattern
 from penstock.watermarks import FlowDefaults, Marks
+from router.grants import grants, has_power
 from router.key_overlap import Keys
 from router.policies import governing, governs
 from router.policy_keys import EXCHANGE, LIMITS, NODE, ROUTING_KEY, SHARED, USER, VHOST, spelled_out
@@ -161,7 +163,8 @@ def covering(queue: Queue, upstream: Iterable[str], topology: Topology, defaults
     policies = topology.policies(queue.vhost, operator=False)
     found: list[SharedLimit] = []
     for exchange in upstream:
-        found += _said(governing(policies, EXCHANGE, exchange), EXCHANGE, queue.vhost, exchange, defaults)
+        of_exchange = _said(governing(policies, EXCHANGE, exchange), EXCHANGE, queue.vhost, exchange, defaults)
+        found += [limit for limit in of_exchange if queue in queues_of(limit, topology)]
         for policy in policies:
             if governs(policy, ROUTING_KEY, exchange):
                 keyed = _said(policy, ROUTING_KEY, queue.vhost, exchange, defaults)
@@ -194,11 +197,11 @@ def _downstream(limit: SharedLimit, topology: Topology) -> list[Queue]:
         if binding.kind == "queue":
             found[binding.destination] = None
     queues = (topology.queue(limit.vhost, name) for name in found)
-    return [queue for queue in queues if queue is not None]
+    return [queue for queue in queues if queue is not None and has_power(queue)]
 
 
 def _led_to(limit: SharedLimit, topology: Topology) -> Iterator[Binding]:
-    """The bindings that such publishes may take, by way of other exchanges or not."""
+    """The bindings that such publishes may take, by way of other exchanges or not, if they grant power to queues."""
     waiting = [(limit.name, Keys(limit.routing_key))]
     passed = {limit.name: {waiting[0][1]}}
     while waiting:
@@ -207,7 +210,7 @@ def _led_to(limit: SharedLimit, topology: Topology) -> Iterator[Binding]:
         assert exchange is not None
         for binding in topology.bindings_from(limit.vhost, source):
             onward = keys.through(binding, exchange.type)
-            if onward is None:
+            if onward is None or not grants(topology, binding):
                 continue
             yield binding
             if binding.kind == "exchange":

@@ -150,6 +150,10 @@ class Users:
         permission = self._permissions.get((user, vhost))
         return permission is not None and _matches(getattr(permission, right), name)
 
+    def limits_topics(self, user: str, vhost: str, exchange: str) -> bool:
+        """Whether topic permissions say something of a user and an exchange."""
+        return (user, vhost, exchange) in self._topics
+
     def may_use_topic(self, user: str, vhost: str, exchange: str, right: TopicRight, key: str) -> bool:
         """Whether a user has a right to a routing key of a topic exchange."""
         permission = self._topics.get((user, vhost, exchange))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from penstock.amqp.tables_cy import decode_table
@@ -75,10 +75,11 @@ class Lane:
     """What died in one queue, in order; `done` of the first item are buried. `count`, `octets` of bodies and `whole` is
     what waits.
 
-    `behind` is the queue that has no room for the next letter, which counts so much (`size`).
+    `behind` is the queue that has no room for the next letter, which counts so much (`size`), as of that `version` of
+    the topology.
     """
 
-    __slots__ = ("behind", "count", "done", "items", "octets", "queue", "since", "size", "whole")
+    __slots__ = ("behind", "count", "done", "items", "octets", "queue", "since", "size", "version", "whole")
 
     def __init__(self, queue: QueueState) -> None:
         self.queue = queue
@@ -89,6 +90,7 @@ class Lane:
         self.behind: Queue | None = None
         self.size = 0
         self.since = 0
+        self.version = 0
 
 
 class Burial:
@@ -156,6 +158,7 @@ class Burial:
     def block(self, lane: Lane) -> None:
         self.blocked[lane] = None
         lane.since = self.core.now
+        lane.version = self.core.version
         self.count_blocked(lane)
         log.info("dead letters wait for room", queue=lane.queue.name, vhost=lane.queue.vhost, messages=lane.count,
                  full=str(lane.behind))  # fmt: skip
@@ -175,13 +178,17 @@ class Burial:
         for lane in list(self.blocked):
             behind = lane.behind
             there = None if behind is None else self.core.topology.queue_by_id(behind.queue_id)
-            if there is None or self.room.is_for(there, lane.size):
+            if there is None or self.room.is_for(there, lane.size) or self.may_be_powerless(lane, there):
                 lane.behind = None
                 del self.blocked[lane]
                 self.open[lane] = None
                 self.count_blocked(lane)
                 log.info("dead letters go on", queue=lane.queue.name, vhost=lane.queue.vhost, messages=lane.count,
                          seconds=(self.core.now - lane.since) / 1e6)  # fmt: skip
+
+    def may_be_powerless(self, lane: Lane, behind: Queue) -> bool:
+        """Whether letters perhaps need not wait for a queue any more, because of what has changed since they do."""
+        return lane.version != self.core.version and self.core.grants.feeder(behind.queue_id) is not None
 
     # Letters
 
@@ -202,9 +209,11 @@ class Burial:
         octets, start = 0, item.first + grave.first
         for row in range(start, start + grave.count):
             letter = dead_letter(item.batch.record(row), death)
-            targets = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
+            targets, powerless = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
             size = letter.whole
-            lane.behind = next((target for target in targets if not self.room.is_for(target, size)), None)
+            lane.behind = next(
+                (each for each in targets if not self.room.is_for(each, size, each.queue_id not in powerless)), None
+            )
             if lane.behind is not None:
                 lane.size, grave.count = size, row - start
                 break
@@ -218,14 +227,20 @@ class Burial:
                     self.room.taken(target, size)
         self.publish(last, builder, octets, grave)
 
-    def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> Targets:
-        """Where a dead letter goes by all its keys; `cut`: not where it would go round in circles."""
+    def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> tuple[Targets, frozenset[int]]:
+        """Where a dead letter goes by all its keys, and for which of these queues it does not wait (router/grants.py);
+        `cut`: not where it would go round in circles.
+        """
         found: dict[int, Queue] = {}
-        for key in letter.keys:
-            name = key.decode("utf-8", "surrogateescape")
-            for queue in self.core.topology.route(vhost, exchange, name, lambda: _decoded(letter.headers)):
+        passed: dict[str, None] = {}
+        keys = tuple(key.decode("utf-8", "surrogateescape") for key in letter.keys)
+        headers = lru_cache(maxsize=1)(lambda: _decoded(letter.headers))
+        for key in keys:
+            for queue in self.core.topology.route(vhost, exchange, key, headers, passed=passed):
                 found[queue.queue_id] = queue
-        return tuple(queue for queue in found.values() if not cut or not letter.would_cycle(_octets(queue.name)))
+        powerless = self.core.grants.powerless(vhost, exchange, keys, headers, passed, found.values())
+        targets = (queue for queue in found.values() if not cut or not letter.would_cycle(_octets(queue.name)))
+        return tuple(targets), powerless
 
     def publish(self, targets: Targets, builder: BatchBuilder, octets: int, grave: Grave) -> None:
         if not targets or not len(builder):

@@ -19,6 +19,7 @@ from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import QueueLimits
+from router.grants import Grants
 from router.records import Queue
 from router.topology import Topology
 from shard.admission import Refused, admit, take_all
@@ -83,7 +84,8 @@ class ShardCore:
         self.peers = Peers()
         self.burial = Burial(self, self.peers)
         self.events = Events(self)
-        self.flow = Flow(gauges, self.events, settings.flow, self.broadcast)
+        self.grants = Grants(self.topology)
+        self.flow = Flow(gauges, self.events, settings.flow, self.broadcast, self.grants.feeder)
         self.stranger_limit = settings.flow.stranger_limit
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.weight = 0
@@ -189,7 +191,7 @@ class ShardCore:
                 self.events.note("limits", queue)
 
     def advance(self, version: int) -> None:
-        self.version = version
+        self.version = self.topology.version = version
         self.receive_waiting()
 
     def receive_waiting(self) -> None:
@@ -402,9 +404,10 @@ class ShardCore:
     # Operations of an acceptor
 
     def publish(
-        self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any], firm: bool = False
-    ) -> None:
-        """Take in messages, each queue what it has room for; where `firm` all of them."""
+        self, link: Link, parts: Sequence[Any], turn: int, index: int, operation: list[Any], firm: bool = False,
+        powerless: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """Take in messages, each queue what it has room for; where `firm` all of them, but for `powerless` queues."""
         _, ids, part, first, count, *again = operation
         batch = bus.batch_at(parts, part)
         if again:
@@ -417,8 +420,8 @@ class ShardCore:
                 continue
             if firm or not link.is_acceptor:
                 self.excuse(id, count, batch.whole(first, count))
-            for refused, size in self.enqueue(id, batch, first, count, firm):
-                if link.is_acceptor:
+            for refused, size in self.enqueue(id, batch, first, count, firm and id not in powerless):
+                if link.is_acceptor and not firm:
                     link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])
 
     def enqueue(self, id: int, batch: Batch, first: int, count: int, firm: bool = False) -> Refused:

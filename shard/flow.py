@@ -2,7 +2,8 @@
 
 A *stranger* (router/strangers.py) stands aside: it never stops anybody. Beyond its marks its contents are on disk (see
 `shard.queues.window_of`), beyond `flow.stranger_limit` its oldest messages go. Its owner is told of both in the log and
-by events.
+by events. So it is with a queue that is fed by a binding that grants it nothing (router/grants.py), but that this one
+stops who else publishes to it.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ OPEN_MOST = 4096
 
 
 class Flow:
-    """Decides for the queues of one shard. `broadcast` takes a queue's id, whether it is saturated, and the epoch.
+    """Decides for the queues of one shard. `broadcast` takes a queue's id, whether it is saturated, and the epoch;
+    `feeder` says of a queue why a binding on the way to it grants it nothing, None where all grant it everything.
 
     `stopped` are the queues that are saturated, by id. `earlier` are the stops that were not over when the node ended,
     by queue id, until the queues are known.
     """
 
     def __init__(
-        self, gauges: Gauges, events: Events, settings: FlowSettings, broadcast: Callable[[int, bool, int], None]
-    ) -> None:
+        self, gauges: Gauges, events: Events, settings: FlowSettings, broadcast: Callable[[int, bool, int], None],
+        feeder: Callable[[int], str | None],
+    ) -> None:  # fmt: skip
         self.gauges = gauges
         self.events = events
         self.near_percent = settings.near_percent
@@ -46,6 +49,7 @@ class Flow:
         self.incidents: list[dict[str, Any]] = []
         self.short_stops = ShortStops()
         self.broadcast = broadcast
+        self.feeder = feeder
         self.stopped: dict[int, QueueState] = {}
         self.earlier: dict[int, Stop] = {}
 
@@ -119,10 +123,19 @@ class Flow:
             self.tell(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
         if aside:
             state.govern(state.marks, now)
-        elif queue.left:
+        elif self.is_fed(queue) or queue.left:
             state.disregard(now)
         elif state.exceeds(depth, octets, now):
             self.gauges.queue_note_over(queue.slot, state.over_count, state.over_bytes)
+
+    def is_fed(self, queue: QueueState) -> bool:
+        """Whether a queue is over its marks, and gets what they do not hold."""
+        state = queue.saturation
+        over = state.marks.saturated(state.over, queue.depth, queue.depth_bytes)
+        fed, queue.fed = queue.fed, self.feeder(queue.id) if over else None
+        if queue.fed is not None and fed is None:
+            self.tell_owner("spills", "queue of a stranger spills", queue)
+        return queue.fed is not None
 
     def note(self, queue: QueueState, since: int, now: int) -> None:
         """Its flow has just changed; it had been as it was since then."""
@@ -170,8 +183,9 @@ class Flow:
 
     def tell_owner(self, event: str, words: str, queue: QueueState) -> None:
         """A stranger is over its marks, or its limit."""
-        self.events.note(event, queue, why=str(queue.features.stranger))
-        log.warning(words, queue=queue.name, vhost=queue.vhost, why=queue.features.stranger, connection=queue.owner,
+        why = str(queue.features.stranger) if queue.fed is None else queue.fed
+        self.events.note(event, queue, why=why)
+        log.warning(words, queue=queue.name, vhost=queue.vhost, why=why, connection=queue.owner,
                     depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
 
     def write_gauge(self, queue: QueueState, aside: bool) -> None:
@@ -183,7 +197,7 @@ class Flow:
             consumers, state.epoch, state.saturated, state.since,
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
             queue.unburied, queue.unburied_whole, contents.published_bytes, contents.delivered_bytes,
-            contents.ready_whole + contents.unacked_whole,
+            contents.ready_whole + contents.unacked_whole, queue.left or queue.fed is not None,
         )  # fmt: skip
 
 

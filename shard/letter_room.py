@@ -22,10 +22,14 @@ class LetterRoom:
         self.core = core
         self.under_way: dict[int, list[int]] = {}
 
-    def is_for(self, target: Queue, octets: int) -> bool:
-        """Whether a queue has room for a letter that counts so many octets; an empty one has for any."""
+    def is_for(self, target: Queue, octets: int, heeded: bool = True) -> bool:
+        """Whether a queue has room for a letter that counts so many octets; an empty one has for any, and so has one
+        whose marks are not `heeded`.
+        """
         if target.queue_id in self.core.topology.moves:
             return False  # it is on its way to another shard
+        if not heeded:
+            return True
         marks, count, held = self.state(target)
         if not marks:
             return True

@@ -37,7 +37,8 @@ class QueueState:
     `window`, messages and octets, is not to be in memory; `kept_weight` is what was left there when that was last seen
     to. `consumed`: somebody has taken something from it, or wanted to. A stranger `drops` what is beyond the limit of
     strangers until it is well below. `unburied` messages died in it and find no room where they are to go; if these are
-    many it `keeps_back` others. `left`: it is saturated, and publishes to several queues go on without its room. It
+    many it `keeps_back` others. `left`: it is saturated, and publishes to several queues go on without its room. `fed`
+    says why it gets more than its marks let in: a binding on the way to it grants it nothing (router/grants.py). It
     `yields` if it is to let a deadlock go: it stops nobody until it is down to its resume marks. While it is `frozen`
     nothing of it is delivered, expires or is dropped: it moves, or its home does not know yet what is in hand.
     `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if that is to be
@@ -46,7 +47,7 @@ class QueueState:
 
     __slots__ = (
         "auto_delete", "bereft", "burying", "consumed", "contents", "counted_since", "deleters", "drops",
-        "exclusive_consumer", "features", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
+        "exclusive_consumer", "features", "fed", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
         "kept_weight", "last_values", "leases", "left", "limits", "name", "owner", "rejects", "reserved",
         "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied", "unburied_bytes", "unburied_whole",
         "used", "vhost", "weighed", "window", "yields",
@@ -78,6 +79,7 @@ class QueueState:
         self.unburied = self.unburied_bytes = self.unburied_whole = 0
         self.keeps_back = False
         self.left = False
+        self.fed: str | None = None
         self.yields = False
         self.fenced = self.frozen = False
         self.burying = 0
@@ -107,6 +109,7 @@ class QueueState:
         self.rejects = limits.overflow in REJECTING
         self.features = features
         self.window = window_of(limits)
+        self.fed = None
         ttl = -1 if features.message_ttl is None else features.message_ttl * 1000
         delivery_limit = -1 if features.delivery_limit is None else features.delivery_limit
         self.contents.configure(ttl, features.dead_letter_exchange is not None, delivery_limit)
@@ -230,14 +233,20 @@ class QueueState:
         return stranger is not None and not (stranger == UNCONSUMED and self.consumed)
 
     def drop_excess(self, stranger_limit: int) -> None:
-        """Keep a queue that drops within its limit, and a stranger within that of strangers (octets; 0: none)."""
+        """Keep a queue that drops within its limit, and a stranger, or one that strangers feed beyond its marks, within
+        that of strangers (octets; 0: none).
+        """
         overflow = self.limits.overflow
         if overflow in ("drop-head", "ring", "last-value"):
             max_count = UNLIMITED if self.limits.max_count is None else self.limits.max_count
             max_bytes = UNLIMITED if self.limits.max_bytes is None else self.limits.max_bytes
             if self.contents.ready > max_count or self.contents.ready_bytes > max_bytes:
                 self.contents.drop_head(max_count, max_bytes)
-        elif overflow == "flow" and stranger_limit and self.features.stranger is not None and self.is_stranger:
+        elif (
+            overflow == "flow"
+            and stranger_limit
+            and (self.fed is not None or (self.features.stranger is not None and self.is_stranger))
+        ):
             self.drop_oldest(stranger_limit)
 
     def drop_oldest(self, limit: int) -> None:

@@ -27,17 +27,18 @@ def take_in(
 ) -> int:
     """Take in a transaction unless a queue refuses it; how many of the operations that follow belong to it."""
     size: int
-    _, size, settlements, group = operations[index]
+    _, size, settlements, group, *more = operations[index]
+    powerless: Sequence[int] = more[0] if more else ()
     publishes = operations[index + 1 : index + 1 + size]
     if group is not None:
         release(link, group)
-    elif (full := full_one(core, needs(core, parts, publishes))) is not None:
+    elif (full := full_one(core, needs(core, parts, publishes, powerless))) is not None:
         link.verdicts.append([bus.REFUSED, turn, index, full.id])
         return size
     if settlements is not None:
         core.consuming.settle(link, parts, [bus.SETTLE, settlements])
     for at, publish in enumerate(publishes, index + 1):
-        core.publish(link, parts, turn, at, publish, firm=True)
+        core.publish(link, parts, turn, at, publish, firm=True, powerless=powerless)
     return size
 
 
@@ -61,13 +62,15 @@ def release(link: Link, group: int) -> None:
         queue.reserved_bytes -= octets
 
 
-def needs(core: ShardCore, parts: Sequence[Any], publishes: list[list[Any]]) -> list[Need]:
+def needs(
+    core: ShardCore, parts: Sequence[Any], publishes: list[list[Any]], powerless: Sequence[int] = ()
+) -> list[Need]:
     """What publishes need of queues that may refuse."""
     found: dict[QueueState, list[int]] = {}
     for _, ids, part, first, count, *_ in publishes:
         octets = bus.batch_at(parts, part).body_bytes(first, count)
         for queue in (core.queues[id] for id in ids if id in core.queues):
-            if queue.rejects:
+            if queue.rejects and queue.id not in powerless:
                 need = found.setdefault(queue, [0, 0])
                 need[0] += count
                 need[1] += octets

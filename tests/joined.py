@@ -560,10 +560,19 @@ class Node:
         self.ask("queue_declare", name=name, durable=durable, arguments=arguments)
         return self.queue(name)
 
-    def bind(self, exchange: str, *queues: str, key: str = "", type: str = "fanout") -> None:
+    def bind(
+        self, exchange: str, *queues: str, key: str = "", type: str = "fanout", user: str = "guest", **options: Any
+    ) -> None:
+        """Bindings that a user makes."""
         self.ask("exchange_declare", name=exchange, type=type)
         for queue in queues:
-            self.ask("queue_bind", queue=queue, source=exchange, key=key)
+            self.ask("queue_bind", queue=queue, source=exchange, key=key, user=user, **options)
+
+    def command(self, command: str, /, **arguments: Any) -> Any:
+        """The result of a command of the control socket."""
+        result = self.router.command(command, **arguments)
+        self.publish_changes()
+        return result
 
     def policy(
         self, name: str, pattern: str, definition: dict[str, Any] | None, apply_to: str = "queues", vhost: str = "/"

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PURE_PARTS = {
     "event_targets",
     "fields",
+    "grants",
     "key_overlap",
     "matching",
     "placement",

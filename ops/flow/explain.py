@@ -16,6 +16,7 @@ from router.shared_limits import counted
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
 
 COLUMNS = ("setting", "value", "source")
+BINDING_COLUMNS = ("exchange", "leads_to", "made_by", "count", "stops_producers", "why")
 SHARED_COLUMNS = ("limit", "how", "depth", "stop_at", "resume_at", "policy")
 
 
@@ -37,6 +38,7 @@ def explain(
             "body_bytes": 0 if queue is None else queue.ready_bytes + queue.unacked_bytes,
             "saturated": queue is not None and queue.saturated,
             "settings": told["settings"],
+            "bindings": told["bindings"],
             "shared": [_measured(limit, gauges) for limit in told["shared"]],
         }
     if as_json:
@@ -48,6 +50,8 @@ def explain(
     Console(width=None).print(line, highlight=False, markup=False, soft_wrap=True)
     settings = [{**each, "value": "-" if each["value"] is None else each["value"]} for each in facts["settings"]]
     show(settings, COLUMNS, as_json=False)
+    if facts["bindings"]:
+        show([_told(binding) for binding in facts["bindings"]], BINDING_COLUMNS, as_json=False)
     if facts["shared"]:
         show([_in_words(limit) for limit in facts["shared"]], SHARED_COLUMNS, as_json=False)
 
@@ -57,6 +61,12 @@ def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
     slots = limit.pop("slots")
     count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
     return {**limit, "queues": len(slots), "messages": count, "bytes": octets}
+
+
+def _told(binding: dict[str, Any]) -> dict[str, Any]:
+    """A way to the queue, in words."""
+    power = "yes" if binding["stops_producers"] else "no"
+    return {**binding, "made_by": binding["made_by"] or "not known", "stops_producers": power}
 
 
 def _in_words(limit: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A publish to several queues: who lags leaves the flow set while others keep up."""
+"""A publish to several queues: of those whose limit is inherited, who lags leaves the flow set while others keep up."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, publish
 
 MARKS: dict[str, Any] = {"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}
+INHERITED = {"flow-stop-count": 20, "flow-resume-count": 10}
 BODY = bytes(100)
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
     with Node(acceptors=2, shards=2, stores=True) as node:
+        node.policy("marks", "", INHERITED, "node", vhost="")
         for shard, name in enumerate(("a", "b", "c")):
-            node.declare(name, shard % 2, True, **MARKS)
+            node.declare(name, shard % 2, True)
         node.bind("x", "a", "b", "c")
         yield node
 
@@ -108,6 +110,35 @@ def test_an_essential_queue_is_not_left_behind(node: Node) -> None:
     node.policy("essential", "^a$", None)
     node.settle()
     assert not held(publisher) and depths(node) == [200, 0, 0]
+
+
+@pytest.mark.parametrize("says", ["declaration", "policy"])
+def test_a_queue_that_says_so_itself_holds_whoever_keeps_up(node: Node, says: str) -> None:
+    """It is never far beyond its mark because another queue has one too; a policy of the exchange may say otherwise."""
+    limit = {"max-length": 25, "overflow": "flow"}
+    if says == "policy":
+        node.policy("limit", "^work$", limit)
+    node.declare("work", durable=True, **({} if says == "policy" else {f"x-{key}": limit[key] for key in limit}))
+    node.bind("x", "work")
+    keep_up(node, "a", "b", "c")
+    publisher = open_channel(node)
+    publisher.call("confirm.select", 1)
+    flood(publisher)
+    state = node.state("work")
+    assert held(publisher) and state.depth <= 20 + 1 and not state.left
+    node.policy("share", "^x$", {"flow-share": "100 %"}, "exchanges")
+    node.settle()
+    assert not held(publisher) and state.depth == 200 and state.left
+
+
+def test_one_that_is_left_is_shown_as_such(node: Node) -> None:
+    keep_up(node, "b", "c")
+    flood(open_channel(node))
+    gauge = node.gauges.queue_read(node.queue("a").slot)
+    assert gauge is not None and gauge.left and gauge.saturated and gauge.ready == 200
+    drain(open_channel(node), "a")
+    gauge = node.gauges.queue_read(node.queue("a").slot)
+    assert gauge is not None and not gauge.left and not gauge.saturated
 
 
 def test_a_queue_that_may_hold_nobody_is_nobody_to_leave_for(node: Node) -> None:

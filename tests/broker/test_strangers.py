@@ -82,15 +82,15 @@ def test_an_operator_can_choose_otherwise_and_is_told(tmp_path: Path) -> None:
             Drain(client, own, ledger=Anything()).take(500)
 
 
-@pytest.mark.usefixtures("broker")
 def test_the_slowest_subscriber_does_not_set_everyones_pace(
-    connect: Callable[..., Client], channel: Channel, names: Callable[[str], str]
+    broker: Broker, connect: Callable[..., Client], channel: Channel, names: Callable[[str], str]
 ) -> None:
-    """The dead one's messages are kept for it on disk."""
+    """Where its limit is inherited: the dead one's messages are kept for it on disk, and everybody can see that."""
     exchange, quick, dead, count = names("x"), names("quick"), names("dead"), 20_000
     channel.call("exchange.declare", exchange=exchange, type="fanout")
+    broker.penstock("policy", "set", exchange, f"^{exchange}$", '{"flow-stop-count": 1000}', "--apply-to", "exchanges")
     for queue in (quick, dead):
-        channel.call("queue.declare", queue=queue, durable=True, arguments={"qpid.flow_stop_count": 1000})
+        channel.call("queue.declare", queue=queue, durable=True)
         channel.call("queue.bind", queue=queue, exchange=exchange)
     consumer = Drain(connect(), quick)
     publisher = Confirms(connect().channel())
@@ -99,6 +99,10 @@ def test_the_slowest_subscriber_does_not_set_everyones_pace(
     consumer.take(count)
     wait_depth(channel, dead, count)
     publisher.wait()
+    told = orjson.loads(broker.penstock("status", "--json").stdout)["queues"]
+    (found,) = [each for each in told if each["name"] == dead]
+    assert found["left"] and found["beyond_count"] == count - 1000
+    broker.penstock("policy", "delete", exchange)
     Drain(connect(), dead).take(count)
     for queue in (quick, dead):
         channel.call("queue.delete", queue=queue)
@@ -108,8 +112,9 @@ def test_the_slowest_subscriber_does_not_set_everyones_pace(
 def test_a_policy_makes_the_slowest_set_the_pace(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker, Client.connect(broker.address) as client:
         channel = client.channel()
+        broker.penstock("policy", "set", "limit", "", '{"flow-stop-count": 200}', "--node", "--apply-to", "vhosts")
         for queue in ("quick", "dead"):
-            channel.call("queue.declare", queue=queue, durable=True, arguments={"qpid.flow_stop_count": 200})
+            channel.call("queue.declare", queue=queue, durable=True)
             channel.call("queue.bind", queue=queue, exchange="amq.fanout")
         broker.penstock("policy", "set", "all", "^amq.fanout$", '{"flow-share": "0 %"}', "--apply-to", "exchanges")
         channel.call("basic.consume", queue="quick", no_ack=True)

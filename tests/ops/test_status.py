@@ -56,6 +56,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert (orders["saturated"], orders["stop_count"], orders["resume_count"]) == (True, 80, 70)
     assert orders["saturated_for"] >= 5
     assert (orders["over_count"], orders["over_count_bound"], orders["over_bytes_bound"]) == (12, 10, 0)
+    assert (orders["beyond_count"], orders["beyond_bytes"], orders["left"]) == (20, 0, False)
     assert (orders["published_per_second"], orders["full_in"], orders["resumes_in"]) == (0, None, None)
     assert orders["saturated_since"].endswith("+00:00")
     assert (idle["name"], idle["saturated"], idle["saturated_since"], idle["saturated_for"]) == ("idle", False, None, 0)
@@ -68,7 +69,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert "shard 1 holds all its producers: its store is full: 80 of 80 GiB" in text
     (row,) = [line for line in text.splitlines() if "orders [eu]" in line]
     assert "10 KiB" in row
-    assert "12 of 10" in row
+    assert "20 of 10" in row, "no queue that is over its bound is shown as within it"
     told = re.search(r"saturated for (\d+\.\d) s", row)
     assert told and float(told[1]) >= 5
 

@@ -482,7 +482,7 @@ def pair(directory: Path) -> Iterator[tuple[Gauges, Gauges]]:
     id=words,
     since=words,
     depth=st.tuples(*[depths] * 4),
-    rest=st.tuples(*[words] * 16),
+    rest=st.tuples(*[words] * 17),
     whole=depths,
 )
 def test_queue_round_trip(
@@ -497,9 +497,10 @@ def test_queue_round_trip(
 ) -> None:
     one, other = pair
     one.queue_open(40, id, vhost, name, since)
-    one.queue_write(40, *depth, *rest[:14], published_bytes=rest[14], delivered_bytes=rest[15], whole_bytes=whole)
-    flags = (*rest[:7], rest[7] != 0, *rest[8:13], rest[13] != 0)
-    assert other.queue_read(40) == (id, vhost, name, *depth, *flags, 0, 0, *rest[14:], 0, 0, whole, since, False)
+    sums = {"published_bytes": rest[14], "delivered_bytes": rest[15], "whole_bytes": whole}
+    one.queue_write(40, *depth, *rest[:14], **sums, left=rest[16])
+    flags = (*rest[:7], rest[7] != 0, *rest[8:13], rest[13] != 0, rest[16] != 0)
+    assert other.queue_read(40) == (id, vhost, name, *depth, *flags, 0, 0, *rest[14:16], 0, 0, whole, since, False)
     assert (other.saturated(40), other.aside(40)) == (rest[7] != 0, rest[13] != 0)
     assert other.flow_epoch(40) == rest[6]
     assert (other.depth_count(40), other.depth_bytes(40)) == (depth[0] + depth[1], whole)
@@ -602,7 +603,7 @@ def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     gauges.queue_write(5, *row(9))
     gauges.queue_note_peak(5, 9, 9)
     gauges.queue_open(5, 2, "v", "n", 2)
-    blank = [0] * 10 + [9, False] + [0] * 5 + [False, 0, 0, 0, 0, 0, 0, 0]
+    blank = [0] * 10 + [9, False] + [0] * 5 + [False, False, 0, 0, 0, 0, 0, 0, 0]
     assert gauges.queue_read(5) == (2, "v", "n", *blank, 2, False)
     assert (gauges.depth_count(5), gauges.depth_bytes(5), gauges.saturated(5)) == (0, 0, False)
     gauges.queue_write(5, *row(10))

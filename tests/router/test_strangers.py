@@ -76,6 +76,47 @@ def test_a_limit_that_is_inherited_is_no_decision(asked: Asked) -> None:
     assert declare(asked).stranger == UNCONSUMED
 
 
+@pytest.mark.parametrize("apply_to", ["exchanges", "vhosts", "node"])
+@pytest.mark.parametrize("overflow", ["flow", "reject-publish"])
+def test_an_inherited_overflow_decides_for_all_alike(asked: Asked, apply_to: str, overflow: str) -> None:
+    """For those that nobody has consumed from as for temporary ones."""
+    asked.done("exchange_declare", name="x")
+    for name, options in (("own", {"exclusive": True}), ("plain", {})):
+        declare(asked, name, **options)
+        asked.done("queue_bind", queue=name, source="x")
+    set_policy(asked, apply_to, overflow=overflow, max_length=10)
+    for name in ("own", "plain"):
+        found = features(asked, name)
+        assert (found.stranger, found.granted, found.chosen) == (None, False, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "policy", "granted", "chosen"),
+    [
+        ({}, {}, False, False),
+        ({"arguments": MARKS}, {}, False, True),
+        ({"arguments": {"qpid.flow_stop_count": 5}}, {}, False, True),
+        ({"arguments": {"x-throttle": "pause"}}, {}, False, False),
+        ({"arguments": MARKS, "exclusive": True}, {}, False, False),
+        ({"arguments": {"x-essential": True}}, {}, False, False),
+        ({}, {"overflow": "flow", "max_length": 5}, True, True),
+        ({}, {"max_length": 5}, False, True),
+        ({}, {"essential": True}, True, False),
+        ({"arguments": {"x-essential": True}}, {"essential": True}, True, False),
+        ({"arguments": {"x-overflow": "reject-publish", "x-max-length": 1}}, {"overflow": "flow"}, False, True),
+        ({"exclusive": True}, {"overflow": "ring-strict"}, True, True),
+        ({"exclusive": True}, {"overflow": "ring"}, False, True),
+    ],
+)
+def test_who_grants_it_and_who_chose_it(
+    asked: Asked, options: dict[str, Any], policy: dict[str, Any], granted: bool, chosen: bool
+) -> None:
+    if policy:
+        set_policy(asked, **policy)
+    found = declare(asked, **options)
+    assert (found.granted, found.chosen) == (granted, chosen)
+
+
 def test_essential(asked: Asked) -> None:
     assert declare(asked, "a", durable=True, arguments={"x-essential": True}).essential
     set_policy(asked, operator=True, essential=True)

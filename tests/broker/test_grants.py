@@ -1,0 +1,100 @@
+"""Who may read an exchange but not write to it can do nothing to those who publish there, whatever it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import orjson
+import pytest
+
+from tests.broker import Broker
+from tests.hostile import FULL, KINDS, STYLES
+from tests.outcomes import Confirms, wait_depth, wait_get
+from tests.raw import Channel, Client
+from tests.router.making import rabbit_hash
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.broker
+
+MALLORY = "mallory"
+MESSAGES = 200
+numbers = count()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A node with an exchange that everybody may read, and a queue of those who may write to it."""
+    with Broker(tmp_path_factory.mktemp("grants"), acceptors=2, shards=2) as broker:
+        broker.call("user_add", name=MALLORY, password_hash=rabbit_hash("m"), tags=[])
+        permit(broker, "^mal")
+        with Client.connect(broker.address) as client:
+            channel = client.channel()
+            channel.call("exchange.declare", exchange="news", type="fanout", durable=True)
+            channel.call("queue.declare", queue="good", durable=True)
+            channel.call("queue.bind", queue="good", exchange="news")
+        yield broker
+
+
+def permit(broker: Broker, write: str) -> None:
+    broker.call("permission_set", user=MALLORY, vhost="/", configure="^mal", write=write, read=".*")
+
+
+def publish(channel: Channel) -> None:
+    for number in range(MESSAGES):
+        channel.publish(b"%d" % number, "", "news", delivery_mode=2 if number % 2 else 1)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_publishers_go_on(place: Broker, kind: str, style: str) -> None:
+    """Plain ones, those with confirms, and transactions."""
+    queue = f"mal-{next(numbers)}"
+    with (
+        Client.connect(place.address, user=MALLORY, password="m") as hostile,
+        Client.connect(place.address) as publisher,
+    ):
+        bad = hostile.channel()
+        bad.call("queue.declare", queue=queue, arguments=KINDS[kind], **STYLES[style])
+        bad.call("queue.bind", queue=queue, exchange="news")
+        plain, confirms, transaction = publisher.channel(), Confirms(publisher.channel()), publisher.channel()
+        transaction.call("tx.select")
+        publish(plain)
+        for number in range(MESSAGES):
+            confirms.publish(b"%d" % number, "", "news")
+        confirms.wait()
+        assert not confirms.nacked
+        publish(transaction)
+        transaction.call("tx.commit")
+        reader = publisher.channel()
+        wait_depth(reader, "good", 3 * MESSAGES)
+        reader.call("queue.purge", queue="good")
+        bad.call("queue.delete", queue=queue)
+
+
+def test_what_is_granted_holds_and_outlives_a_restart(place: Broker) -> None:
+    """By the right of who made the binding, which is remembered."""
+    with Client.connect(place.address, user=MALLORY, password="m") as hostile:
+        bad = hostile.channel()
+        bad.call("queue.declare", queue="mal", durable=True, arguments=FULL)
+        bad.call("queue.bind", queue="mal", exchange="news")
+    place.stop()
+    place.start()
+    with Client.connect(place.address) as client:
+        confirms = Confirms(client.channel())
+        for number in range(MESSAGES):
+            confirms.publish(b"%d" % number, "", "news")
+        confirms.wait()
+        (told,) = orjson.loads(place.penstock("flow", "explain", "mal", "--json").stdout)["bindings"]
+        assert (told["made_by"], told["stops_producers"]) == (MALLORY, False)
+        assert "'mallory' may not write to exchange 'news'" in place.penstock("flow", "explain", "mal").stdout
+        permit(place, "^(mal|news)")
+        confirms.publish(b"held", "", "news")
+        held = wait_for(lambda: orjson.loads(place.penstock("flow", "--json").stdout), what="somebody to be held")
+        assert "queue 'mal'" in str(held)
+        permit(place, "^mal")
+        confirms.wait()
+        reader = client.channel()
+        assert wait_get(reader, "mal").body == b"0"
+        wait_depth(reader, "good", MESSAGES + 1)
+        reader.call("queue.delete", queue="mal")
