@@ -66,9 +66,10 @@ LIMIT = 10
 ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
 GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consumers within this turn
-# [COMMIT, publishes, part | None, group | None]: a transaction. The PUBLISH operations that follow, that many, are
-# taken in together with the settlements of the part (as of SETTLE), or none of it where a queue refuses some. With a
-# group others take part in it: none refuses, and what room was kept for the group is used.
+# [COMMIT, publishes, part | None, group | None] or [..., [queue id, ...]]: a transaction. The PUBLISH operations that
+# follow, that many, are taken in together with the settlements of the part (as of SETTLE), or none of it where a queue
+# refuses some. With a group others take part in it: none refuses, and what room was kept for the group is used. The
+# queues that are named take what they have room for; what they refuse, they refuse for themselves.
 COMMIT = 13
 # [RESERVE, request, group, [[queue id, messages, octets], ...]] -> None | id of a queue that has no room: room is kept
 # for the transaction of a channel, that and no more; with an empty list none, nor after GONE.

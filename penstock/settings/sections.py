@@ -119,8 +119,9 @@ class FlowSettings(BaseModel):
     stranger_limit: Bytes = Field(
         default=1024 * MIB,
         ge=0,
-        description="what an exclusive, temporary or never-consumed queue may hold, which stops nobody, before its "
-        "oldest messages are dropped, in bytes and 64 for each message; 0 is no limit",
+        description="what a queue may hold that may stop nobody, being exclusive, temporary or never consumed, or that "
+        "may not stop all who publish to it, before its oldest messages are dropped, in bytes and 64 for each message; "
+        "0 is no limit",
     )
     near_percent: int = Field(
         default=90, ge=1, le=100, description="how much of a stop mark makes a near event of a queue, in percent"

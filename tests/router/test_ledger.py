@@ -52,3 +52,16 @@ def test_bind_and_unbind_again(ledger: Ledger) -> None:
     ledger.unbind(binding)
     ledger.unbind(binding)
     assert [step.change[0] for step in ledger.take_steps()] == ["binding", "binding_gone"]
+
+
+def test_a_binding_becomes_that_of_who_may_grant_it(ledger: Ledger) -> None:
+    """Made again by somebody who may write to the exchange; by nobody else, and not where it grants something."""
+    ledger.record(["permission", "guest", "/", "", ".*", ".*"], durable=True)
+    ledger.take_steps()
+    first, other, granting = (Binding("/", "y", "queue", "q", "k", {}, maker) for maker in ("ann", "bob", "guest"))
+    for binding in (first, other, granting, other):
+        ledger.bind(binding)
+    assert [step.change[0] for step in ledger.take_steps()] == ["binding", "binding_gone", "binding"]
+    found = ledger.topology.binding(first)
+    assert found is not None and found.maker == "guest"
+    assert set(ledger.topology.makers("/", "y")) == {None, "guest"}
