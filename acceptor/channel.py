@@ -45,7 +45,7 @@ class Channel:
         self.vhost = connection.vhost
         self.access = connection.access
         self.number = number
-        self.group = self.core.next_group()
+        self.group = self.core.next_group(connection)
         self.closing = False
         self.detached = False
         self.inbox: deque[ParkedRun | ParkedMethod] = deque()

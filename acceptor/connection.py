@@ -61,6 +61,7 @@ class Connection:
     def __init__(self, core: AcceptorCore, id: str, transport: Transport, peer: str, peer_host: str) -> None:
         self.core = core
         self.id = id
+        self.number = core.last_connection
         self.transport = transport
         self.peer = peer
         self.peer_host = peer_host
@@ -93,6 +94,7 @@ class Connection:
         self.read_since = core.now
         self.writable = True
         self.delivered = 0
+        self.unreported = 0
         self.gets = 0
         self.unfinished = 0
         self.last_received = core.now

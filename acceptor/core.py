@@ -156,9 +156,10 @@ class AcceptorCore:
 
     # What channels ask for
 
-    def next_group(self) -> int:
+    def next_group(self, connection: Connection) -> int:
+        """What a channel is called at shards: its connection's number before its own."""
         self.last_group += 1
-        return self.last_group
+        return connection.number << bus.GROUP_BITS | self.last_group & (1 << bus.GROUP_BITS) - 1
 
     def ask(self, request: ToRouter | ToShard, resume: Callable[[Answer], None]) -> None:
         """Send a request of a running method; `resume` gets the answer."""

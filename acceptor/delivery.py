@@ -25,15 +25,16 @@ WINDOW_SHARE = 8
 class Delivery:
     """The consumers of one acceptor, by their id on the bus.
 
-    `uncredited` are those whose window is not opened while their connection's socket takes nothing; `sharing`
+    `uncredited` are connections whose sockets take nothing: their consumers' windows are not opened; `sharing`
     holds, by group, what keeps the prefetch limit of a channel over several shards.
     """
 
     def __init__(self, core: AcceptorCore) -> None:
         self.core = core
         self.window = core.settings.flow.consumer_window_bytes
+        self.connection_window = core.settings.flow.connection_window_bytes
         self.consumers: dict[int, Consumer] = {}
-        self.uncredited: dict[Connection, dict[Consumer, None]] = {}
+        self.uncredited: set[Connection] = set()
         self.sharing: dict[int, SharedPrefetch] = {}
         self.delivered_total = 0
         self.last_consumer = 0
@@ -54,9 +55,10 @@ class Delivery:
 
     def forget(self, consumer: Consumer) -> None:
         self.consumers.pop(consumer.id, None)
+        self.reported(consumer)
 
     def forget_connection(self, connection: Connection) -> None:
-        self.uncredited.pop(connection, None)
+        self.uncredited.discard(connection)
 
     def deliver(self, operation: list[Any], parts: list[Any]) -> None:
         _, id, sequence, part, count, redelivered = operation
@@ -75,28 +77,44 @@ class Delivery:
         octets = batch.whole(0, count)
         consumer.written += octets
         connection.delivered += octets
+        connection.unreported += octets
         self.delivered_total += count
         if connection.pauses & HELD:
             self.core.throttle.look_for_acks(connection)
-        if consumer.written * WINDOW_SHARE > self.window:
-            if connection.writable:
-                self.open_window(consumer)
+        overdue = connection.unreported * WINDOW_SHARE > self.connection_window
+        if overdue or consumer.written * WINDOW_SHARE > self.window:
+            if not connection.writable:
+                self.uncredited.add(connection)
+            elif overdue:
+                self.open_windows(connection)
             else:
-                self.uncredited.setdefault(connection, {})[consumer] = None
+                self.open_window(consumer)
 
     def open_window(self, consumer: Consumer) -> None:
         """Tell the shard what has left for the socket."""
         if consumer.shard < len(self.core.links):  # else its queue moves, and its window is opened when that is over
             self.core.links[consumer.shard].open_window(consumer.id, consumer.written)
+        self.reported(consumer)
+
+    def open_windows(self, connection: Connection) -> None:
+        """Tell shards all that has left for a socket."""
+        for channel in connection.channels.values():
+            for consumer in channel.consumers.values():
+                if consumer.written:
+                    self.open_window(consumer)
+
+    def reported(self, consumer: Consumer) -> None:
+        """Nothing of what was written for a consumer is left to be told of."""
+        consumer.channel.connection.unreported -= consumer.written
         consumer.written = 0
 
     def writable(self, connection: Connection, writable: bool) -> None:
         """The socket's buffer is full, or has drained."""
         connection.writable = writable
         self.core.outputs.writable(connection, writable)
-        if writable:
-            for consumer in self.uncredited.pop(connection, {}):
-                self.open_window(consumer)
+        if writable and connection in self.uncredited:
+            self.uncredited.discard(connection)
+            self.open_windows(connection)
 
     def hear(self, shard: int, operation: list[Any]) -> None:
         """What a shard says of consumers, and of channels that share a limit."""
@@ -123,7 +141,7 @@ class Delivery:
         attach: list[tuple[list[Any], Reply]] = []
         for consumer in self.consumers.values():
             if consumer.shard == shard and consumer.age:
-                consumer.written = 0
+                self.reported(consumer)
                 attach.append((consumer.operation(), partial(self.attached_again, consumer)))
         return attach
 
@@ -169,6 +187,7 @@ class Delivery:
         consumer = self.consumers.pop(id, None)
         if consumer is None:
             return
+        self.reported(consumer)
         channel = consumer.channel
         channel.consumers.pop(consumer.tag, None)
         if channel.connection.has_capability("consumer_cancel_notify"):

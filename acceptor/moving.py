@@ -187,7 +187,7 @@ class Moves:
         held = self.readdress(ids, self.nowhere, move.home, move.queue_id)
         queue = core.topology.queue_by_id(move.queue_id)
         for consumer in consumers:
-            consumer.written = 0
+            self.core.delivery.reported(consumer)
             consumer.queue = queue or consumer.queue
             consumer.channel.shards.add(move.home)
             consumer.channel.shared_prefetch.moved(move.home)

@@ -116,6 +116,8 @@ HELLO = 0
 # Parts from this size on are frames of their own.
 IN_HEAD = 4096
 # Octets that every message counts in a consumer's window beside its body.
+# The group of a channel is the number of its connection, and in so many lower bits its own.
+GROUP_BITS = 32
 MESSAGE_WEIGHT = 64
 
 

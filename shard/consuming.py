@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import bus
 from shard.consumer_cy import Consumer, Group, hold_rows, settle_rows
+from shard.dispatch import Ring
 from shard.leases import Lease, Leases
 from shard.link import Link
+from shard.outlet import Outlet
 from shard.queues import QueueState
 from shard.segment_cy import Range
 from shard.transactions import release
@@ -23,11 +25,15 @@ if TYPE_CHECKING:
 
 
 class Consuming:
-    """The operations of class basic on the queues of one shard. `window` is what a new consumer may be sent, octets."""
+    """The operations of class basic on the queues of one shard.
 
-    def __init__(self, core: ShardCore, window: int) -> None:
+    `window` is what a new consumer may be sent, `connection_window` what those of a connection may together, octets.
+    """
+
+    def __init__(self, core: ShardCore, window: int, connection_window: int) -> None:
         self.core = core
         self.window = window
+        self.connection_window = connection_window
         self.last_age = 0
         self.leases = Leases(core)
         self.grants: list[tuple[Link, Group, int]] = []
@@ -87,7 +93,7 @@ class Consuming:
         if lease is not None:
             self.leases.begin(queue, consumer, lease[0], lease[1])
         link.remember(consumer, consumer.group)
-        queue.ring.add(consumer)
+        queue.ring.add(consumer, self.outlet(link, group))
         self.elect(queue)
         queue.had_consumers = queue.consumed = True
         if exclusive:
@@ -97,6 +103,14 @@ class Consuming:
             rival.link.turn.operations.append([bus.CANCELLED, rival.id])
         link.reply(request, consumer.age)
         self.core.touch(queue)
+
+    def outlet(self, link: Link, group: int) -> Outlet:
+        """What the consumers of a channel's connection share, made on first use."""
+        connection = group >> bus.GROUP_BITS
+        outlet = link.outlets.get(connection)
+        if outlet is None:
+            outlet = link.outlets[connection] = Outlet(self.connection_window, self.window)
+        return outlet
 
     def elect(self, queue: QueueState) -> None:
         """Tell who is the single active consumer of a queue. While the shard recovers, who was may still come."""
@@ -221,9 +235,27 @@ class Consuming:
             consumer = link.consumers.get(id)
             if consumer is not None:
                 consumer.window += octets
-                consumer.queue.owner.ring.wake(consumer)
+                ring: Ring = consumer.queue.owner.ring
+                ring.wake(consumer)
                 if consumer.queue.ready:
                     self.core.touch(consumer.queue.owner)
+                outlet = ring.consumers.get(consumer)
+                if outlet is not None:
+                    outlet.window += octets
+                    self.wake_outlet(outlet)
+
+    def wake_outlet(self, outlet: Outlet) -> None:
+        """There may be room again for the consumers of a connection."""
+        for consumer in outlet.woken():
+            self.wake(consumer)
+
+    def leave_ring(self, queue: QueueState, consumer: Consumer) -> None:
+        """A consumer is to get nothing more."""
+        outlet = queue.ring.consumers[consumer]
+        queue.ring.remove(consumer)
+        if outlet is not None:
+            outlet.leaves(consumer)
+            self.wake_outlet(outlet)
 
     def limit(self, link: Link, request: int, group: int, limit: int) -> None:
         shared = link.group(group)
@@ -281,6 +313,11 @@ class Consuming:
             link.forget(consumer)
             consumer.group.sleepers.pop(consumer, None)
             groups[consumer.group] = None
+            outlet = queue.ring.consumers.get(consumer)
+            if outlet is not None:
+                queue.ring.consumers[consumer] = None
+                outlet.leaves(consumer)
+                self.wake_outlet(outlet)
             if consumer.lease is not None or not consumer.cancelled:
                 queue.bereft.append(consumer)
         for group in groups:
@@ -314,7 +351,7 @@ class Consuming:
         if consumer.cancelled:
             return None
         consumer.cancelled = True
-        queue.ring.remove(consumer)
+        self.leave_ring(queue, consumer)
         self.elect(queue)
         queue.used = self.core.now
         if queue.exclusive_consumer is consumer:

@@ -195,7 +195,7 @@ class Moving:
             if consumer.cancelled:
                 consumer.group.sleepers.pop(consumer, None)
             else:
-                queue.ring.remove(consumer)
+                self.core.consuming.leave_ring(queue, consumer)
             if queue.exclusive_consumer is consumer:
                 queue.exclusive_consumer = None
             self.core.consuming.wake_group(consumer.group)
