@@ -1,0 +1,335 @@
+"""Whether one client that means harm can fill the memory of a node, or hold others: a good client beside it tells.
+
+    python -m load.hostile returns
+
+Each attack runs on a broker that is started for it, with small limits of memory, while a good client publishes, waits
+for the confirm and gets the message back, 40 times a second. Printed are the most memory that each process had for
+itself, and how the good client did. Exit status 1 if all processes together had more than `memory.process_limit` and a
+fifth, or if the good client got less than 90 % of what it gets without an attack, or was told that it is blocked.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import psutil
+import typer
+
+from load.frames import (
+    BASIC_CLASS,
+    BASIC_CONSUME,
+    BASIC_PUBLISH,
+    BODY_FRAME,
+    CONFIRM_SELECT,
+    CONFIRM_SELECT_OK,
+    HEADER_FRAME,
+    publish,
+)
+from load.node import LocalNode
+from load.probe import prepare
+from load.processes import MIB, living
+from load.target import Target
+from load.wire import FRAME_END, FRAME_OVERHEAD, METHOD_FRAME, Method, Wire, method_frame, short_string
+
+BASIC_GET: Method = (60, 70)
+BASIC_GET_OK = struct.pack("!HH", 60, 71)
+BASIC_ACK = struct.pack("!HH", 60, 80)
+BLOCKED = struct.pack("!HH", 10, 60)
+BASIC_NACK: Method = (60, 120)
+QUEUE_DECLARE: Method = (50, 10)
+TX_SELECT: Method = (90, 10)
+TX_COMMIT: Method = (90, 20)
+
+LIMIT = 500 * MIB
+OPTIONS = (
+    "--acceptors",
+    "1",
+    "--shards",
+    "1",
+    "--set",
+    f"memory.process_limit={LIMIT}",
+    "--set",
+    "memory_limit=200 MiB",
+)
+SLACK = 1.2
+LEAST = 0.9
+PERIOD = 0.025
+LOOK_SECONDS = 0.1
+FRAME_OCTETS = 131064
+LARGE = 1_000_000
+CHANNELS = 400
+CONNECTIONS = 4
+BACKLOG = 300
+
+
+class Attack(NamedTuple):
+    """What is there before it, and what each of its connections does until it is stopped or closed."""
+
+    prepares: Callable[[Target], None]
+    connections: int
+    run: Callable[[Target, threading.Event], None]
+
+
+def connect(target: Target, channels: int = 1) -> socket.socket:
+    """A connection that reads nothing from now on."""
+    return Wire(target, channels).socket
+
+
+def flood(connection: socket.socket, stop: threading.Event, octets: Iterator[bytes]) -> None:
+    """Write, as fast as it is taken, until it is not taken any more."""
+    connection.settimeout(1)
+    for each in octets:
+        pending = memoryview(each)
+        while pending and not stop.is_set():
+            with suppress(TimeoutError):
+                pending = pending[connection.send(pending) :]
+        if stop.is_set():
+            return
+    stop.wait()
+
+
+def attacking(channels: int, octets: Callable[[], Iterator[bytes]]) -> Callable[[Target, threading.Event], None]:
+    def run(target: Target, stop: threading.Event) -> None:
+        connection = connect(target, channels)
+        with suppress(ConnectionError):  # it may be closed for what it does
+            flood(connection, stop, octets())
+        connection.close()
+
+    return run
+
+
+def forever(octets: bytes) -> Iterator[bytes]:
+    while True:
+        yield octets
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return struct.pack("!BHI", kind, channel, len(payload)) + payload + FRAME_END
+
+
+def announced(channel: int, key: str, size: int, bits: int = 0) -> bytes:
+    """A publish up to where its body begins."""
+    method = method_frame(channel, BASIC_PUBLISH, b"\0\0" + short_string("") + short_string(key) + bytes([bits]))
+    return method + frame(HEADER_FRAME, channel, struct.pack("!HHQH", BASIC_CLASS, 0, size, 0))
+
+
+def returns() -> Iterator[bytes]:
+    """Mandatory publishes that no queue takes; what comes back is not read."""
+    return forever((announced(1, "nowhere", 100_000, 1) + frame(BODY_FRAME, 1, bytes(100_000))) * 4)
+
+
+def bodies() -> Iterator[bytes]:
+    """Bodies that are begun and never finished, a hundred frames on each channel."""
+    for channel in range(1, CHANNELS + 1):
+        yield announced(channel, "nowhere", 128 * MIB)
+        for _ in range(100):
+            yield frame(BODY_FRAME, channel, bytes(FRAME_OCTETS))
+
+
+def gets() -> Iterator[bytes]:
+    """The same large message again and again."""
+    again = method_frame(1, BASIC_GET, b"\0\0" + short_string("large") + b"\0")
+    return forever((again + method_frame(1, BASIC_NACK, struct.pack("!QB", 0, 3))) * 20)
+
+
+def consumers() -> Iterator[bytes]:
+    """A hundred consumers of a queue of large messages."""
+    for number in range(100):
+        arguments = b"\0\0" + short_string("large") + short_string(str(number)) + b"\x08\0\0\0\0"
+        yield method_frame(1, BASIC_CONSUME, arguments)
+
+
+def declares() -> Iterator[bytes]:
+    """Methods with long answers."""
+    asked = b"\0\0" + short_string("good") + b"\x01\0\0\0\0"
+    return forever(method_frame(1, QUEUE_DECLARE, asked) * 100)
+
+
+def commits() -> Iterator[bytes]:
+    """Methods behind a commit that waits for room in a full queue, of a connection that consumes."""
+    yield method_frame(1, BASIC_CONSUME, b"\0\0" + short_string("idle") + short_string("") + b"\x08\0\0\0\0")
+    yield method_frame(1, TX_SELECT) + publish("full", b"x", 20) + method_frame(1, TX_COMMIT)
+    yield from declares()
+
+
+def backlog(target: Target) -> None:
+    """Large messages."""
+    prepare(target, "large", {})
+    wire = Wire(target)
+    message = announced(1, "large", LARGE)
+    message += b"".join(
+        frame(BODY_FRAME, 1, bytes(min(FRAME_OCTETS, LARGE - at))) for at in range(0, LARGE, FRAME_OCTETS)
+    )
+    for _ in range(BACKLOG):
+        wire.socket.sendall(message)
+    wire.close()
+
+
+def full(target: Target) -> None:
+    prepare(target, "idle", {})
+    prepare(target, "full", {"x-max-length": 10, "x-overflow": "flow"})
+    wire = Wire(target)
+    wire.socket.sendall(publish("full", b"x", 8))
+    wire.close()
+
+
+ATTACKS = {
+    "returns": Attack(lambda target: None, 1, attacking(1, returns)),
+    "bodies": Attack(lambda target: None, CONNECTIONS, attacking(CHANNELS, bodies)),
+    "gets": Attack(backlog, 1, attacking(1, gets)),
+    "consumers": Attack(backlog, CONNECTIONS, attacking(1, consumers)),
+    "declares": Attack(lambda target: None, CONNECTIONS, attacking(1, declares)),
+    "commits": Attack(full, CONNECTIONS, attacking(1, commits)),
+}
+
+
+class Good:
+    """A client that publishes, is confirmed, and gets the message back."""
+
+    def __init__(self, target: Target) -> None:
+        prepare(target, "good", {})
+        self.wire = Wire(target, capabilities=("publisher_confirms", "basic.nack", "connection.blocked"))
+        self.wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
+        self.input = bytearray(self.wire.received)
+        self.blocked = 0
+        self.longest = 0.0
+
+    def rounds(self, seconds: float) -> int:
+        """How many it does in that time, one each period at most."""
+        done, due, ends = 0, time.monotonic(), time.monotonic() + seconds
+        while (began := time.monotonic()) < ends:
+            self.wire.socket.sendall(publish("good", b"good"))
+            self.wait_for(BASIC_ACK)
+            self.wire.socket.sendall(method_frame(1, BASIC_GET, b"\0\0" + short_string("good") + b"\x01"))
+            self.wait_for(BASIC_GET_OK)
+            self.longest = max(self.longest, time.monotonic() - began)
+            done += 1
+            due = max(due + PERIOD, began)
+            time.sleep(max(due - time.monotonic(), 0))
+        return done
+
+    def wait_for(self, method: bytes) -> None:
+        while True:
+            while (found := self.next_method()) is None:
+                more = self.wire.socket.recv(65536)
+                if not more:
+                    raise ConnectionResetError("the broker hung up on the good client")
+                self.input += more
+            self.blocked += found == BLOCKED
+            if found == method:
+                return
+
+    def next_method(self) -> bytes | None:
+        """Class and method of the next method frame that is whole."""
+        while len(self.input) >= FRAME_OVERHEAD:
+            kind, _, size = struct.unpack_from("!BHI", self.input)
+            if len(self.input) < size + FRAME_OVERHEAD:
+                return None
+            head = bytes(self.input[7:11])
+            del self.input[: size + FRAME_OVERHEAD]
+            if kind == METHOD_FRAME:
+                return head
+        return None
+
+
+class Watch(threading.Thread):
+    """The most memory that each process of a node has for itself, and all together, octets."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid = pid
+        self.peaks: dict[str, int] = {}
+        self.most = 0
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        while not self.ended.wait(LOOK_SECONDS):
+            total = 0
+            for process in living(self.pid):
+                with suppress(psutil.Error):
+                    memory, name = process.memory_info(), process.name()
+                    octets = memory.rss - memory.shared
+                    total += octets
+                    self.peaks[name] = max(self.peaks.get(name, 0), octets)
+            self.most = max(self.most, total)
+
+
+class Result(NamedTuple):
+    """Of one attack: memory in octets, rounds of the good client a second."""
+
+    attack: str
+    peaks: dict[str, int]
+    most: int
+    rate: float
+    rate_before: float
+    longest: float
+    blocked: int
+
+    def broken(self) -> list[str]:
+        """What of the promise is."""
+        found = []
+        if self.most > LIMIT * SLACK:
+            found.append(f"{self.most // MIB} MiB, the limit is {LIMIT // MIB}")
+        if self.rate < LEAST * self.rate_before:
+            found.append(f"the good client got {self.rate:.1f} rounds a second instead of {self.rate_before:.1f}")
+        if self.blocked:
+            found.append("the good client was blocked")
+        return [f"{self.attack}: {text}" for text in found]
+
+
+def run(node: LocalNode, name: str, seconds: float, before: float) -> Result:
+    """Have an attack run on a node; the good client alone for `before` seconds first."""
+    attack, target = ATTACKS[name], node.target
+    attack.prepares(target)
+    good, watch, stop = Good(target), Watch(node.pid), threading.Event()
+    rate_before = good.rounds(before) / before
+    good.longest = 0.0
+    watch.start()
+    threads = [threading.Thread(target=attack.run, args=(target, stop), daemon=True) for _ in range(attack.connections)]
+    for thread in threads:
+        thread.start()
+    try:
+        rate = good.rounds(seconds) / seconds
+    finally:
+        stop.set()
+        watch.ended.set()
+    for thread in [*threads, watch]:
+        thread.join()
+    good.wire.close()
+    return Result(name, watch.peaks, watch.most, rate, rate_before, good.longest, good.blocked)
+
+
+def main(
+    attacks: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(ATTACKS)}; all unless given")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="how long each goes on")] = 15.0,
+) -> None:
+    """One client that means harm, and a good one, on a broker with small limits."""
+    unknown = [name for name in attacks or () if name not in ATTACKS]
+    if unknown:
+        raise typer.BadParameter(f"no attack {', '.join(unknown)}")
+    broken = []
+    for name in attacks or ATTACKS:
+        with tempfile.TemporaryDirectory(prefix="hostile-") as directory, LocalNode(Path(directory), *OPTIONS) as node:
+            result = run(node, name, seconds, 3.0)
+        peaks = ", ".join(f"{process} {octets // MIB}" for process, octets in sorted(result.peaks.items()))
+        print(
+            f"{name}: {result.most // MIB} MiB at most ({peaks}); good client {result.rate:.1f}/s "
+            f"({result.rate_before:.1f} before), longest round {result.longest * 1000:.0f} ms",
+            flush=True,
+        )
+        broken += result.broken()
+    for text in broken:
+        print(text)
+    raise typer.Exit(bool(broken))
+
+
+if __name__ == "__main__":
+    typer.run(main)
