@@ -109,6 +109,7 @@ class Gates:
         self.lanes.discard(id)
         if inlet is not None:
             inlet.close()
+            self.parts.asked.pop(id, None)
             self.freed |= inlet.waiting
 
     def stop(self, number: int) -> None:
