@@ -286,6 +286,7 @@ class Channel:
 
     def park(self, item: ParkedRun | ParkedMethod) -> None:
         if isinstance(item, ParkedRun):
+            item.since = item.since or self.core.now
             self.core.episodes.parked(self, item.count, item.octets)
             if any(gate.is_saturated() for gate in self.gates):
                 item.batch = bus.taken_home(item.batch)  # the arena is for what passes

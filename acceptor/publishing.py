@@ -21,13 +21,15 @@ from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.properties import PROPERTIES_AT, headers
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.spec import BY_NAME
-from penstock.batch_cy import HAS_HEADERS
+from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS
 from penstock.bus import MESSAGE_WEIGHT
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
 
 PUBLISH = BY_NAME["basic_publish"]
+# So much longer a message may live that was parked: what waits only for its turn is joined to other publishes.
+AGE_MS = 20
 NO_ROUTE = RETURN + (312).to_bytes(2, "big") + b"\x08NO_ROUTE"
 
 
@@ -171,12 +173,21 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
             meter.spend(count, octets, channel)
     whole = run.batch.whole(run.first, count) if route.inlets else 0
     returns = Returns(channel, route.returning) if run.mandatory and route.returning else None
+    age = age_of(channel, run, route, count) if run.since else 0
     for target in route.targets:
-        target.link.publish(target.queues, run.batch, run.first, count, span, returns, target.slots)
+        target.link.publish(target.queues, run.batch, run.first, count, span, returns, target.slots, age)
         for inlet in target.inlets:
             target.link.enter(inlet, count, whole)
     channel.core.published_total += count
     run.advance(count)
+
+
+def age_of(channel: Channel, run: ParkedRun, route: Route, count: int) -> int:
+    """Milliseconds that messages have been parked, where some of them may expire; else 0."""
+    if route.expires or run.batch.all_flags(run.first, count) & HAS_EXPIRATION:
+        age = int((channel.core.now - run.since) * 1000)
+        return age if age > AGE_MS else 0
+    return 0
 
 
 def forward_by_headers(channel: Channel, run: ParkedRun, route: Route, most: int) -> None:
@@ -195,6 +206,7 @@ def first_by_headers(channel: Channel, run: ParkedRun, route: Route) -> tuple[Pa
     _, header, _ = run.batch.record(run.first)
     found = headers(header[PROPERTIES_AT:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
     single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
+    single.since = run.since
     return single, channel.core.routes.by_headers(channel.access, route, found)
 
 

@@ -17,6 +17,7 @@ from acceptor.replies import carriers
 from acceptor.stops import StopGate
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.features import message_ttl_on_wire
 from penstock.replies import carrier, home_of
 from penstock.watermarks import overflow_on_wire
 from router.grants import NOBODY, Grants
@@ -59,7 +60,7 @@ class Route:
     rates; `meters`, these among them, are told what has gone; `lanes` the priority lanes of its queues. Of several
     queues with marks those that are left behind (`fan`) hold nobody. `returning` are the queues that give back what is
     mandatory and finds no room; the `powerless` neither hold its publishes nor refuse them (router/grants.py), and have
-    no gates on it. With `by_headers` each message has a route of its own.
+    no gates on it. It `expires` if one of the queues has a TTL. With `by_headers` each message has a route of its own.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class Route:
         "by_headers",
         "exchange",
         "exchanges",
+        "expires",
         "fan",
         "further",
         "gates",
@@ -94,7 +96,9 @@ class Route:
         returning: frozenset[int] = frozenset(),
         counter: Meter | None = None,
         powerless: frozenset[int] = NOBODY,
+        expires: bool = False,
     ) -> None:
+        self.expires = expires
         self.returning = returning
         self.powerless = powerless
         self.exchange = exchange
@@ -229,8 +233,9 @@ class Routes:
             counter = self.counting.meter((tuple(passed), key, tuple(queue.queue_id for queue in queues)))
         fan = self.fan_of(targets, access.vhost, passed)
         returning = frozenset(queue.queue_id for queue in heeded if overflow_on_wire(queue.limits) == "reject")
+        expires = any(message_ttl_on_wire(queue.features) is not None for queue in queues)
         return Route(exchange, key, further, False, targets, tuple(passed), barriers, rates, fan, returning, counter,
-                     powerless)  # fmt: skip
+                     powerless, expires)  # fmt: skip
 
     def fan_of(self, targets: tuple[Target, ...], vhost: str, exchanges: Iterable[str]) -> Fan | None:
         inlets = [inlet for target in targets for inlet in target.inlets if not isinstance(inlet, Pool)]

@@ -58,7 +58,7 @@ class Publish:
 
     def leave_again(self) -> None:
         """To another life of the shard: the one before may have delivered what it brings."""
-        self.operation[5:] = [True]
+        self.operation[5:6] = [True]
 
 
 class Commit:

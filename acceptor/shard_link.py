@@ -124,20 +124,25 @@ class ShardLink:
 
     def publish(
         self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int, span: Span | None,
-        returns: Returns | None = None, slots: tuple[int, ...] = (),
+        returns: Returns | None = None, slots: tuple[int, ...] = (), age: int = 0,
     ) -> None:  # fmt: skip
-        """Publish `count` messages from row `first` of a batch to queues of this shard, `slots` in the gauges."""
+        """Publish `count` messages from row `first` of a batch to queues of this shard, `slots` in the gauges.
+
+        They came `age` milliseconds ago, as far as their expiry goes.
+        """
         octets = batch.octets(first, count)
         self.next.count += count
         self.next.octets += octets
         publish = None
-        if octets < OWN_PARTS:
+        if octets < OWN_PARTS and not age:
             publish = self.latest.get(queues[0])
             if publish is not None and not self.may_join(publish, queues):
                 publish = None
         if publish is None:
             publish = self.open_publish(queues)
-        if octets >= OWN_PARTS:
+        if age:
+            publish.operation[5:] = [False, age]
+        if octets >= OWN_PARTS or age:
             if octets >= OWN_PARTS * count and bus.loan_of(batch.contents) is not None and self.pass_on(slots):
                 self.spare(octets - octets // PASSING_SHARE)
             publish.batch, publish.first, publish.count = batch, first, count

@@ -176,6 +176,7 @@ class SpooledRun(ParkedRun):
         self.tag = run.tag
         self.further = run.further
         self.octets = run.octets
+        self.since = run.since
         self._extent: Extent | Packed | None = extent
 
     def __getattr__(self, name: str) -> Batch:

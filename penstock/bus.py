@@ -44,8 +44,8 @@ from penstock.arena import Loan
 from penstock.batch_cy import Batch
 
 # Acceptor to shard. `part` is the index of the first of the operation's parts.
-# [PUBLISH, [queue id | name of a reply consumer, ...], part, first row, count], and True behind that if an earlier
-# life of the shard may have taken it in, and delivered it.
+# [PUBLISH, [queue id | name of a reply consumer, ...], part, first row, count], and behind that whether an earlier
+# life of the shard may have taken it in, and delivered it, and how many milliseconds it was parked if it may expire.
 PUBLISH = 1
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, of messages as they count whole}]

@@ -135,6 +135,12 @@ def granted_on_wire(values: Sequence[Any]) -> bool:
     return len(values) > _GRANTED and bool(values[_GRANTED])
 
 
+def message_ttl_on_wire(values: Sequence[Any]) -> int | None:
+    """`message_ttl` of a `QueueFeatures.to_wire` list."""
+    ttl: int | None = values[1]
+    return ttl
+
+
 def octets(value: int | str | None) -> int | None:
     """A size that was given as a number or as a text with a unit."""
     return size(value) if isinstance(value, str) else value

@@ -408,10 +408,11 @@ class ShardCore:
         powerless: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """Take in messages, each queue what it has room for; where `firm` all of them, but for `powerless` queues."""
-        _, ids, part, first, count, *again = operation
+        _, ids, part, first, count, *more = operation
         batch = bus.batch_at(parts, part)
-        if again:
+        if more and more[0]:
             batch = batch.flagged(SENT_AGAIN)
+        age = more[1] * 1000 if len(more) > 1 else 0
         if bus.loan_of(batch.contents) is not None and any(self.queues[id].lingers for id in ids if id in self.queues):
             batch = bus.taken_home(batch)
         for id in ids:
@@ -420,18 +421,20 @@ class ShardCore:
                 continue
             if firm or not link.is_acceptor:
                 self.excuse(id, count, batch.whole(first, count))
-            for refused, size in self.enqueue(id, batch, first, count, firm and id not in powerless):
+            for refused, size in self.enqueue(id, batch, first, count, firm and id not in powerless, age):
                 if link.is_acceptor and not firm:
                     link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])
 
-    def enqueue(self, id: int, batch: Batch, first: int, count: int, firm: bool = False) -> Refused:
-        """Take messages in for a queue, if there is one; what it refused."""
+    def enqueue(self, id: int, batch: Batch, first: int, count: int, firm: bool = False, age: int = 0) -> Refused:
+        """Take messages in for a queue, if there is one, that were parked for so many microseconds; what it refused."""
         queue = self.queues.get(id)
         if queue is None:
             return []
         self.touch(queue)
         if not queue.rejects:
-            queue.enqueue(batch, first, count, self.now)
+            queue.enqueue(batch, first, count, self.now - age)
+            if age:
+                queue.contents.offered()  # what has expired meanwhile is for no consumer
             return []
         if queue.contents.expiring:
             self.deliver(queue)  # what has expired is in nobody's way
