@@ -61,9 +61,11 @@ class Grants:
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self._as_of = (-1, -1)
-        self._open: dict[tuple[str, str], bool] = {}
-        self._power: dict[int, bool] = {}
+        self._version = self._generation = -1
+        # Exchanges all whose bindings grant everything, others, and queues with power: known until the topology changes.
+        self._open: set[tuple[str, str]] = set()
+        self._shut: set[tuple[str, str]] = set()
+        self._strong: set[int] = set()
         self._feeders: dict[int, str | None] = {}
 
     def powerless(
@@ -79,6 +81,16 @@ class Grants:
         if exchange == DEFAULT_EXCHANGE or not queues:
             return NOBODY
         self._look()
+        strong, known = self._strong, self._open
+        for queue in queues:  # of a headers exchange that is asked for each message
+            if queue.queue_id not in strong:
+                break
+        else:
+            for name in exchanges:
+                if (vhost, name) not in known:
+                    break
+            else:
+                return NOBODY
         found = [queue.queue_id for queue in queues if not self._has_power(queue)]
         if not all(self._is_open(vhost, name) for name in exchanges):
             reached = {queue.queue_id for queue in self._reached(vhost, exchange, keys, headers)}
@@ -99,27 +111,35 @@ class Grants:
 
     def _look(self) -> None:
         """Forget what was found if the topology is another one."""
-        as_of = self.topology.version, self.topology.users.generation
-        if as_of != self._as_of:
-            self._as_of = as_of
+        topology = self.topology
+        if topology.version != self._version or topology.users.generation != self._generation:
+            self._version, self._generation = topology.version, topology.users.generation
             self._open.clear()
-            self._power.clear()
+            self._shut.clear()
+            self._strong.clear()
             self._feeders.clear()
 
     def _has_power(self, queue: Queue) -> bool:
-        found = self._power.get(queue.queue_id)
-        if found is None:
-            found = self._power[queue.queue_id] = has_power(queue)
-        return found
+        if queue.queue_id in self._strong:
+            return True
+        if not has_power(queue):
+            return False
+        self._strong.add(queue.queue_id)
+        return True
 
     def _is_open(self, vhost: str, exchange: str) -> bool:
         """Whether all bindings from an exchange grant everything."""
-        found = self._open.get((vhost, exchange))
-        if found is None:
-            makers = self.topology.makers(vhost, exchange)
-            anyone = (Binding(vhost, exchange, "queue", "", "", {}, maker) for maker in makers)
-            found = self._open[vhost, exchange] = all(grants(self.topology, binding) for binding in anyone)
-        return found
+        if (vhost, exchange) in self._open:
+            return True
+        if (vhost, exchange) in self._shut:
+            return False
+        makers = self.topology.makers(vhost, exchange)
+        anyone = (Binding(vhost, exchange, "queue", "", "", {}, maker) for maker in makers)
+        if not all(grants(self.topology, binding) for binding in anyone):
+            self._shut.add((vhost, exchange))
+            return False
+        self._open.add((vhost, exchange))
+        return True
 
     def _reached(self, vhost: str, exchange: str, keys: tuple[str, ...], headers: Headers) -> tuple[Queue, ...]:
         """The queues that a publish comes to by bindings that grant it alone."""
