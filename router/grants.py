@@ -62,7 +62,7 @@ class Grants:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self._version = self._generation = -1
-        # Exchanges all whose bindings grant everything, others, and queues with power: known until the topology changes.
+        # Exchanges whose bindings all grant everything, others, and queues with power; until the topology changes.
         self._open: set[tuple[str, str]] = set()
         self._shut: set[tuple[str, str]] = set()
         self._strong: set[int] = set()
