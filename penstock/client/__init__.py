@@ -16,11 +16,13 @@ from penstock.client.errors import (
     Unroutable,
     WindowFull,
 )
+from penstock.client.options import FlowCommand
 from penstock.client.producer import Producer
 
 __all__ = [
     "Closed",
     "ConnectionLost",
+    "FlowCommand",
     "Full",
     "Metrics",
     "NotConnected",

@@ -14,7 +14,7 @@ from aiormq.exceptions import DeliveryError, PublishError
 from yarl import URL
 
 from penstock.client.aio_link import AioLink, check, refused
-from penstock.client.core import INNOCENT, Core, Metrics, log, resolve
+from penstock.client.core import INNOCENT, Core, Metrics, log, resolve, tell
 from penstock.client.errors import Closed, ConnectionLost, TimedOut
 from penstock.client.options import OnFull, Options
 from penstock.client.outbox import Message
@@ -93,12 +93,22 @@ class AsyncProducer:
         return self._core.metrics(time.monotonic())
 
     async def close(self, timeout: float | None = None) -> None:
-        """Wait for confirms, at most `timeout` seconds, and close the connection; what is left then ends as Closed."""
+        """Wait for confirms, at most `timeout` seconds, and close the connection; what is left then ends as Closed.
+
+        Without `timeout` it is the option `close_seconds`.
+        """
+        await self._close(timeout)
+
+    async def _close(self, timeout: float | None) -> TimedOut | None:
+        """Close; the error if not all was confirmed in time."""
+        late = None
         if self._ended is None:
             try:
-                await self._wait(lambda: not len(self._core.outbox), timeout)
+                waited = self.options.close_seconds if timeout is None else timeout
+                await self._wait(lambda: not len(self._core.outbox), waited)
             except (TimedOut, ConnectionLost) as left:
                 log.info("closed before all was confirmed: %s", left)
+                late = left if isinstance(left, TimedOut) else None
         self._ended = self._ended or Closed("the producer is closed")
         if self._keeper:
             self._keeper.cancel()
@@ -107,6 +117,7 @@ class AsyncProducer:
             task.cancel()
         self._core.give_up(Closed("the producer was closed"), time.monotonic())
         self._turn()
+        return late
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -115,7 +126,10 @@ class AsyncProducer:
     async def __aexit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        await self.close(None if kind is None else 0)
+        """As `close`, without waiting after an error. TimedOut if not all was confirmed within `close_seconds`."""
+        late = await self._close(None if kind is None else 0)
+        if late is not None and kind is None:
+            raise late
 
     def flow(self, active: bool) -> None:
         """For the link: Channel.Flow came."""
@@ -125,6 +139,7 @@ class AsyncProducer:
     def blocked(self, reason: str) -> None:
         """For the link: connection.blocked came."""
         self._core.blocked(reason, time.monotonic())
+        self._turn()
 
     def unblocked(self) -> None:
         """For the link: connection.unblocked came."""
@@ -162,7 +177,7 @@ class AsyncProducer:
             self._turn()
 
     def _turn(self) -> None:
-        """Publish what may go, resolve receipts, and let the first of those who wait go on if it can."""
+        """Publish what may go, resolve receipts, tell commands, and let the first of those who wait go on if it can."""
         if self._link:
             for tag, message in self._core.due():
                 task = asyncio.create_task(self._publish(self._link, tag, message))
@@ -170,6 +185,8 @@ class AsyncProducer:
                 task.add_done_callback(self._publishing.discard)
         outcomes, self._core.outcomes = self._core.outcomes, []
         resolve(outcomes)
+        commands, self._core.commands = self._core.commands, []
+        tell(self.options.on_flow, commands)
         for waiter in self._waiters:
             if self._ended is not None:
                 waiter.turn.set()

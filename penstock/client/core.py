@@ -1,15 +1,15 @@
 """What a producer does with what its caller and its broker say: everything but sockets, threads and clocks.
 
 A shell (`producer` on pika, `aio` on aio-pika) hands in sends and what the broker says, publishes what `due` gives out,
-and then fulfils the `outcomes`: receipts are resolved by the shell, outside of its lock.
+and then fulfils the `outcomes` and tells the `commands`: outside of its lock.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from penstock.client.errors import (
@@ -23,9 +23,12 @@ from penstock.client.errors import (
     WindowFull,
 )
 from penstock.client.holding import Holding
+from penstock.client.options import FlowCommand
 from penstock.client.outbox import Message, Outbox, Receipt
 
 log = logging.getLogger("penstock.client")
+
+COMMANDS: Final[tuple[Literal["flow", "blocked"], ...]] = ("flow", "blocked")
 
 INNOCENT: Final = frozenset({0, 200, 311, 320})
 """Reply codes with which a broker closes for no fault of a message: none, fine, held for too long, by an operator."""
@@ -71,6 +74,7 @@ class Core:
         self.target = target
         self.report_seconds = report_seconds
         self.outcomes: list[tuple[Receipt, str | ProducerError]] = []
+        self.commands: list[FlowCommand] = []
         self.waiting: dict[object, float] = {}
         """Who waits in `send` or `flush`, since when."""
         self.counts = dict.fromkeys(
@@ -157,8 +161,10 @@ class Core:
             log.warning("no connection to %s: %s", self.target, said)
         else:
             log.warning("connection to %s lost: %s; to be sent again: %d", self.target, said, again)
-        self.holding.release("flow", now)
-        self.holding.release("blocked", now)
+        for cause in COMMANDS:
+            seconds = self.holding.release(cause, now)
+            if seconds is not None:
+                self.commands.append(FlowCommand(False, cause, f"connection lost: {said}", seconds))
         self.holding.hold("connection", f"no connection to {self.target}: {said}", now)
         self._look_at_window(now)
 
@@ -168,19 +174,24 @@ class Core:
         if not active:
             log.info("channel.flow from %s: stop", self.target)
             self.holding.hold("flow", f"channel.flow of {self.target}", now)
+            self.commands.append(FlowCommand(True, "flow", "", 0.0))
         else:
-            log.info("channel.flow from %s: go on, after %.1f s", self.target, self.holding.release("flow", now) or 0.0)
+            seconds = self.holding.release("flow", now) or 0.0
+            log.info("channel.flow from %s: go on, after %.1f s", self.target, seconds)
+            self.commands.append(FlowCommand(False, "flow", "", seconds))
 
     def blocked(self, reason: str, now: float) -> None:
         """connection.blocked came (RabbitMQ extension)."""
         self.counts["flow_commands"] += 1
         log.info("connection.blocked from %s: %s", self.target, reason)
         self.holding.hold("blocked", f"connection.blocked of {self.target}: {reason}", now)
+        self.commands.append(FlowCommand(True, "blocked", reason, 0.0))
 
     def unblocked(self, now: float) -> None:
         self.counts["flow_commands"] += 1
-        seconds = self.holding.release("blocked", now)
-        log.info("connection.unblocked from %s after %.1f s", self.target, seconds or 0.0)
+        seconds = self.holding.release("blocked", now) or 0.0
+        log.info("connection.unblocked from %s after %.1f s", self.target, seconds)
+        self.commands.append(FlowCommand(False, "blocked", "", seconds))
 
     def returned(
         self, message_id: str, code: int, text: str, exchange: str, routing_key: str, headers: dict[str, object]
@@ -251,6 +262,17 @@ def resolve(outcomes: list[tuple[Receipt, str | ProducerError]]) -> None:
             receipt.set_result(outcome)
         else:
             receipt.set_exception(outcome)
+
+
+def tell(on_flow: Callable[[FlowCommand], object] | None, commands: list[FlowCommand]) -> None:
+    """Tell the caller what the broker has said. An error of its own stops nothing, and is logged."""
+    if on_flow is None:
+        return
+    for command in commands:
+        try:
+            on_flow(command)
+        except Exception:
+            log.exception("on_flow failed")
 
 
 def _where(message: Message) -> str:

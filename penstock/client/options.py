@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 MIB: Final = 1024 * 1024
 FIRST_DELAY: Final = 0.1
@@ -12,12 +13,27 @@ FIRST_DELAY: Final = 0.1
 OnFull = Literal["block", "raise", "drop"]
 
 
+class FlowCommand(NamedTuple):
+    """A word of the broker's: it holds the producer, or does no more.
+
+    `by` is Channel.Flow, or connection.blocked and connection.unblocked; `reason` what the broker says, for people;
+    `seconds` how long it has held, 0 where that begins. The loss of a connection lifts what was said on it.
+    """
+
+    held: bool
+    by: Literal["flow", "blocked"]
+    reason: str
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """`window_count`, `window_bytes`: at most so much is unconfirmed, what waits to be sent included.
     `report_seconds`: how often a producer that somebody waits for says why. `connect_seconds`: how long the first
     connection may take. `reconnect_seconds`: the longest wait between two attempts after a loss; they begin at 0.1 s.
-    `give_up_seconds`: without a connection for so long the producer ends (None: never). `name` is shown by brokers.
+    `give_up_seconds`: without a connection for so long the producer ends (None: never). `close_seconds`: how long its
+    end waits for confirms (None: as long as it takes). `on_flow` is called with each `FlowCommand`, by the thread or
+    loop that serves the connection: it must not wait. `name` is shown by brokers.
     """
 
     window_count: int = 1000
@@ -26,6 +42,8 @@ class Options:
     connect_seconds: float = 30.0
     reconnect_seconds: float = 30.0
     give_up_seconds: float | None = None
+    close_seconds: float | None = None
+    on_flow: Callable[[FlowCommand], object] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -33,6 +51,8 @@ class Options:
             raise ValueError("a window has room for one message at least")
         if min(self.report_seconds, self.connect_seconds, self.reconnect_seconds) <= 0:
             raise ValueError("seconds are more than 0")
+        if self.close_seconds is not None and self.close_seconds < 0:
+            raise ValueError("close_seconds is 0 or more, or None")
 
     def delay(self, attempt: int) -> float:
         """Seconds to wait before the attempt (counted from 0): twice as long each time, and not all clients at once."""

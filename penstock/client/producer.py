@@ -14,7 +14,7 @@ from typing import Any, Self
 import pika
 from pika.exceptions import AMQPError
 
-from penstock.client.core import Core, Metrics, resolve
+from penstock.client.core import Core, Metrics, resolve, tell
 from penstock.client.errors import Closed, ConnectionLost, TimedOut
 from penstock.client.link import CLOSE_SECONDS, Link, parameters_of
 from penstock.client.options import OnFull, Options
@@ -105,25 +105,39 @@ class Producer:
             return self._core.metrics(time.monotonic())
 
     def close(self, timeout: float | None = None) -> None:
-        """Wait for confirms, at most `timeout` seconds, and close the connection; what is left then ends as Closed."""
+        """Wait for confirms, at most `timeout` seconds, and close the connection; what is left then ends as Closed.
+
+        Without `timeout` it is the option `close_seconds`.
+        """
+        self._close(timeout)
+
+    def _close(self, timeout: float | None) -> TimedOut | None:
+        """Close; the error if not all was confirmed in time."""
+        late = None
+        timeout = self.options.close_seconds if timeout is None else timeout
         with self._condition:
             if self._ended is None:
                 try:
                     self._wait(lambda: not len(self._core.outbox), timeout)
                 except (TimedOut, ConnectionLost) as left:
                     log.info("closed before all was confirmed: %s", left)
+                    late = left if isinstance(left, TimedOut) else None
             self._ended = self._ended or Closed("the producer is closed")
         if self._thread.is_alive():
             self._link.call(self._link.close)
             self._thread.join(CLOSE_SECONDS * 2)
         with self._told():
             self._core.give_up(Closed("the producer was closed"), time.monotonic())
+        return late
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        self.close(None if kind is None else 0)
+        """As `close`, without waiting after an error. TimedOut if not all was confirmed within `close_seconds`."""
+        late = self._close(None if kind is None else 0)
+        if late is not None and kind is None:
+            raise late
 
     def _raise_if_ended(self) -> None:
         if self._ended is not None:
@@ -153,8 +167,10 @@ class Producer:
         with self._condition:
             yield
             outcomes, self._core.outcomes = self._core.outcomes, []
+            commands, self._core.commands = self._core.commands, []
             self._untold += len(outcomes)
             self._condition.notify_all()
+        tell(self.options.on_flow, commands)
         if not outcomes:
             return
         try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.client import Full, Producer, Rejected, TimedOut
+from penstock.client import Closed, FlowCommand, Full, Producer, Rejected, TimedOut
+from penstock.client.aio import AsyncProducer
 from tests.broker import Broker
 from tests.broker.flow import MARKS, STOP
 from tests.clients.conftest import Make
@@ -65,6 +69,79 @@ def test_a_full_queue_holds_it_in_every_way_it_can_be_asked_for(
     said = [record.getMessage() for record in caplog.records]
     for what in ("channel.flow from", "connection.blocked from", "connection.unblocked from", "still blocked for"):
         assert any(line.startswith(what) for line in said), (what, said)
+
+
+async def fill_async(producer: AsyncProducer, queue: str) -> list[asyncio.Future[str]]:
+    """As `fill`: the receipts."""
+    receipts = []
+    while not {"flow", "blocked"} & set(held_by(producer)):
+        receipt = await producer.send(b"x", queue, on_full="drop")
+        receipts += [] if receipt is None else [receipt]
+        await asyncio.sleep(0)
+    return receipts
+
+
+def held_by(producer: Producer | AsyncProducer) -> list[str]:
+    return [cause for cause, seconds in producer.metrics().held_seconds_by_cause.items() if seconds]
+
+
+LATE = r"(channel\.flow|connection\.blocked) of "
+
+
+@pytest.mark.usefixtures("broker")
+def test_the_end_of_with_waits_no_longer_than_it_is_told(url: str, channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    filling = Producer(url, window_count=10 * STOP)
+    try:
+        fill(filling, queue)
+        receipts: list[Future[str] | None] = []
+        with pytest.raises(TimedOut, match=LATE):
+            send_within(url, queue, receipts, None, close_seconds=0.3)
+        with pytest.raises(RuntimeError, match="by itself"):
+            send_within(url, queue, receipts, RuntimeError("by itself"))
+        assert [type(receipt.exception(0)) for receipt in receipts if receipt] == [Closed, Closed]
+    finally:
+        filling.close(0)
+
+
+def send_within(
+    url: str, queue: str, receipts: list[Future[str] | None], error: Exception | None, **options: Any
+) -> None:
+    """Send a message that the queue has no room for, and perhaps fail, within a `with`."""
+    with Producer(url, **options) as producer:
+        receipts.append(producer.send(b"x", queue))
+        wait_for(lambda: {"flow", "blocked"} & set(held_by(producer)))
+        if error is not None:
+            raise error
+
+
+@pytest.mark.usefixtures("broker")
+def test_the_end_of_async_with_waits_no_longer_than_it_is_told(url: str, channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+
+    async def main() -> list[asyncio.Future[str]]:
+        async with AsyncProducer(url, window_count=10 * STOP, close_seconds=0.3) as producer:
+            receipts = await fill_async(producer, queue)
+            raised.append(producer)
+        return receipts
+
+    raised: list[AsyncProducer] = []
+    with pytest.raises(TimedOut, match=LATE):
+        asyncio.run(main())
+    assert raised[0].metrics().given_up > 0 == raised[0].metrics().unconfirmed
+
+
+@pytest.mark.usefixtures("broker")
+def test_a_program_is_told_each_flow_command(make: Make, url: str, channel: Channel, queue: str) -> None:
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    told: list[FlowCommand] = []
+    producer = make(url, window_count=10 * STOP, on_flow=told.append)
+    fill(producer, queue)
+    wait_for(lambda: {command.by for command in told if command.held} == {"flow", "blocked"})
+    channel.call("queue.purge", queue=queue)
+    wait_for(lambda: {command.by for command in told if not command.held} == {"flow", "blocked"})
+    assert any(f"queue '{queue}' in vhost '/'" in command.reason for command in told)
+    assert all((command.seconds > 0) is not command.held for command in told)
 
 
 @pytest.mark.usefixtures("broker")

@@ -8,8 +8,9 @@ from itertools import count
 
 import pytest
 
-from penstock.client.core import Core, resolve
+from penstock.client.core import Core, resolve, tell
 from penstock.client.errors import NotConnected, Refused, Rejected, Stopped, Unroutable, WindowFull
+from penstock.client.options import FlowCommand
 
 
 def made(window: int = 3, octets: int = 1000) -> Core:
@@ -129,3 +130,37 @@ def test_failures_nobody_looks_at_are_logged_once_in_a_while(caplog: pytest.LogC
     first, second = said(caplog)
     assert first.startswith("message 0 failed") and second.startswith("message 4 failed")
     assert second.endswith("(and 3 before)")
+
+
+def test_each_command_is_told_and_a_loss_ends_what_was_said() -> None:
+    core = made()
+    core.flow(False, 2.0)
+    core.blocked("queue 'q' is full", 3.0)
+    core.blocked("queue 'r' is full", 4.0)
+    core.flow(True, 5.0)
+    core.unblocked(6.0)
+    core.flow(False, 7.0)
+    core.disconnected(320, "CONNECTION_FORCED", 9.0)
+    assert core.commands == [
+        FlowCommand(True, "flow", "", 0.0),
+        FlowCommand(True, "blocked", "queue 'q' is full", 0.0),
+        FlowCommand(True, "blocked", "queue 'r' is full", 0.0),
+        FlowCommand(False, "flow", "", 3.0),
+        FlowCommand(False, "blocked", "", 3.0),
+        FlowCommand(True, "flow", "", 0.0),
+        FlowCommand(False, "flow", "connection lost: 320 CONNECTION_FORCED", 2.0),
+    ]
+
+
+def test_an_error_of_who_is_told_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[FlowCommand] = []
+
+    def on_flow(command: FlowCommand) -> None:
+        told.append(command)
+        raise RuntimeError("of the caller's")
+
+    commands = [FlowCommand(True, "flow", "", 0.0), FlowCommand(False, "flow", "", 1.0)]
+    tell(on_flow, commands)
+    tell(None, commands)
+    assert told == commands
+    assert said(caplog) == ["on_flow failed", "on_flow failed"]
