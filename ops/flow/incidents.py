@@ -14,6 +14,8 @@ Facts = dict[str, Any]
 
 SLACK_SECONDS = 2.0
 """Acceptors and shards see the same stop at slightly different times."""
+LATE_SECONDS = 0.1
+"""So long into a stop a session may seem to be held by it that was held by the one before."""
 
 
 def incidents(data: Path) -> list[Facts]:
@@ -61,7 +63,9 @@ def _in_a_row(sums: Iterable[Facts]) -> list[Facts]:
 
 
 def _joined(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
-    """Who was held is entered in the stop of most nearly the same time; what no shard wrote of stands alone."""
+    """Who was held is entered in the stop of most nearly the same time, and in all others that it was held through;
+    what no shard wrote of stands alone.
+    """
     joined = [_blank(stop) | stop for stop in stops]
     ahead: dict[Key, deque[Facts]] = {}
     for incident in sorted(joined, key=lambda one: one["begun"]):
@@ -74,15 +78,30 @@ def _joined(stops: Iterable[Facts], held: Iterable[Facts]) -> list[Facts]:
         while coming and coming[0]["begun"] - SLACK_SECONDS <= each["ended"]:
             there.append(coming.popleft())
         same = [one for one in there if _overlap(one, each) > -SLACK_SECONDS]
-        if same:
-            incident = max(same, key=lambda one: _overlap(one, each) / _span(one, each))
-        else:
-            incident = _blank(each) | {"cause": each["reason"]}
-            joined.append(incident)
-            there.append(incident)
+        if not same:
+            same = [_blank(each) | {"cause": each["reason"]}]
+            joined += same
+            there += same
         near[place] = there
-        _add(incident, each)
+        _enter(each, same)
     return joined
+
+
+def _enter(held: Facts, same: list[Facts]) -> None:
+    """Enter who was held in the incident that fits best, and with their shares of the time in others they outlasted.
+
+    What was done to them is entered in the former only, for nobody knows when it was.
+    """
+    best = max(same, key=lambda one: _overlap(one, held) / _span(one, held))
+    shares = {id(best): 1.0}
+    if held.get("stops", 1) == best["stops"] == 1:
+        others = [one for one in same if one is not best and one["stops"] == 1 and _overlap(one, held) > LATE_SECONDS]
+        times = {id(one): max(_overlap(one, held), 0.0) for one in (best, *others)}
+        if others:
+            shares = {one: time / sum(times.values()) for one, time in times.items()}
+    for one in same:
+        if id(one) in shares:
+            _add(one, held, shares[id(one)], held["actions"] if one is best else {})
 
 
 def _blank(record: Facts) -> Facts:
@@ -111,9 +130,9 @@ def _span(one: Facts, other: Facts) -> float:
     return max(float(max(one["ended"], other["ended"]) - min(one["begun"], other["begun"])), 1e-6)
 
 
-def _add(incident: Facts, held: Facts) -> None:
+def _add(incident: Facts, held: Facts, share: float, actions: Facts) -> None:
     incident["sessions"] += held["sessions"]
-    incident["held_seconds"] = round(incident["held_seconds"] + held["held_seconds"], 3)
+    incident["held_seconds"] = round(incident["held_seconds"] + share * held["held_seconds"], 3)
     incident["victims"] += held["victims"]
-    for action, count in held["actions"].items():
+    for action, count in actions.items():
         incident["actions"][action] = incident["actions"].get(action, 0) + count

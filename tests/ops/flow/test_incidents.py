@@ -84,6 +84,18 @@ def test_a_long_stop_between_short_ones_keeps_its_victims(tmp_path: Path) -> Non
     assert (long["stops"], long["seconds"], short["stops"], short["seconds"]) == (1, 30, 2, 0.5)
 
 
+def test_who_is_held_over_several_stops_is_entered_in_each(tmp_path: Path) -> None:
+    """With its share of the time; not in one that had begun as it was let go, nor in a later one."""
+    stops = [stop(100, 102), stop(103, 106), stop(106.95, 110), stop(120, 130)]
+    write(tmp_path, "incidents", "shard", 0, *stops)
+    write(tmp_path, "incidents", "acceptor", 0, held(100, 107, "a") | {"held_seconds": 14.0, "sessions": 2})
+    write(tmp_path, "incidents", "acceptor", 1, held(107, 110, "b"))
+    found = incidents(tmp_path)[::-1]
+    assert [[victim["peer"] for victim in each["victims"]] for each in found] == [["a"], ["a"], ["b"], []]
+    assert [(each["sessions"], each["held_seconds"]) for each in found] == [(2, 5.6), (2, 8.4), (1, 3.0), (0, 0.0)]
+    assert [each["actions"] for each in found] == [{}, {"paused": 1}, {"paused": 1}, {}]
+
+
 def test_many_stops_are_joined_each_with_its_own(tmp_path: Path) -> None:
     begins = range(0, 40_000, 10)
     RecordFile(records_path(tmp_path, "incidents", "shard", 0), 1 << 30).append(stop(at, at + 2) for at in begins)
