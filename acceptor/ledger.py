@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MOST = 4096
 RECORDS = 1024
+KEPT_MOST = 256
+"""So many accounts of a kind are kept for the next life of the acceptor."""
 OPEN_MOST = 64
 """Of so many incidents it is noted once a second whom they hold."""
 KINDS = ("connection", "user", "vhost", "exchange", "queue")
@@ -110,7 +112,7 @@ class Ledger:
             return
         gate, since = entry
         for kind, key in _keys(channel, gate):
-            self._enter(kind, key, now - since)
+            self.enter(kind, key, now - since)
         incident = self.open[gate]
         incident.lets_go(since, now)
         if not incident.holding:
@@ -144,13 +146,29 @@ class Ledger:
             for (kind, vhost, name), (seconds, stops) in found.items()
         ]
 
-    def _enter(self, kind: str, key: Key, seconds: float) -> None:
+    def kept(self, now: float) -> list[dict[str, Any]]:
+        """The largest `KEPT_MOST` accounts of each kind, but not of connections, the others summed up; as `told`."""
+        found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS if kind != "connection"}
+        for each in self.told(now):
+            if each["by"] in found:
+                found[each["by"]].append(each)
+        for kind, accounts in found.items():
+            accounts.sort(key=lambda account: -account["seconds"])
+            if rest := accounts[KEPT_MOST:]:
+                seconds, stops = (sum(account[what] for account in rest) for what in ("seconds", "stops"))
+                accounts[KEPT_MOST:] = [
+                    {"by": kind, "vhost": "", "name": OTHERS, "seconds": round(seconds, 3), "stops": stops}
+                ]
+        return [account for accounts in found.values() for account in accounts]
+
+    def enter(self, kind: str, key: Key, seconds: float, stops: int = 1) -> None:
+        """LookupError if there is no such kind."""
         accounts = self.accounts[kind]
         if len(accounts) >= MOST and key not in accounts:
             self._fold(accounts)
         entry = accounts.setdefault(key, [0.0, 0])
         entry[0] += seconds
-        entry[1] += 1
+        entry[1] += stops
 
     def _fold(self, accounts: dict[Key, list[float]]) -> None:
         others = accounts.pop(("", OTHERS), [0.0, 0])

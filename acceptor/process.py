@@ -20,6 +20,7 @@ from acceptor.client_protocol import LARGE_READ_OCTETS, ClientProtocol
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from acceptor.hang_ups import HangUps
+from acceptor.kept_accounts import KeptAccounts
 from acceptor.open_holds import OpenHolds
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.spool import Spool
@@ -96,6 +97,11 @@ class Acceptor:
         self.open_holds = OpenHolds(node.settings.data, index)
         self.flow_records.write([], self.open_holds.left(), [])
         self.open_holds.keep([])
+        self.kept_accounts = KeptAccounts(node.settings.data, index)
+        if incarnation > 1:
+            self.kept_accounts.take_over(self.core.throttle.ledger)
+        else:
+            self.kept_accounts.forget()
         self.metering = False
 
     def make_arena(self) -> Arena | None:
@@ -275,6 +281,8 @@ class Acceptor:
             self.look_again()
             self.idle_memory.look(self.core.parked_in_memory())
             self.write_records(self.core.throttle.ledger.short_stops.take(self.core.now))
+            if self.core.has_place():
+                self.kept_accounts.keep(self.core.throttle.ledger, self.core.now)
         self.caught_up()
         self.finish_turn()
         self.recheck_timer = self.loop.call_later(self.node.settings.flow.recheck_seconds, self.recheck)

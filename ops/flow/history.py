@@ -27,7 +27,7 @@ By = Literal["connection", "user", "vhost", "exchange", "queue"]
 def ledger(
     by: Annotated[By, typer.Option(help="whose accounts")] = "queue", data: Data = None, as_json: AsJson = False
 ) -> None:
-    """Sum up for how long producers have been held, since the acceptors started: the most first."""
+    """Sum up for how long producers have been held, since the node started: the most first."""
     accounts: dict[tuple[str, str], Facts] = {}
     for each in Processes(data).ask_acceptors("ledger"):
         if each["by"] == by:

@@ -63,7 +63,7 @@ def test_accounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "MOST", 10)
     made = Ledger()
     for number in range(100):
-        made._enter("queue", ("/", f"q{number}"), float(number))
+        made.enter("queue", ("/", f"q{number}"), float(number))
     told = [each for each in made.told(0.0) if each["by"] == "queue"]
     assert len(told) <= 11
     assert sum(each["seconds"] for each in told) == sum(range(100))

@@ -31,6 +31,13 @@ def is_noted(directory: Path, file: str = "open_stops/shard.0") -> bool:
     return path.exists() and [each["queue"] for each in orjson.loads(path.read_bytes())] == ["work"]
 
 
+def kept_seconds(broker: Broker) -> float:
+    """For how long producers were held at the queue, as the acceptor has it in its file."""
+    path = broker.directory / "data" / "accounts" / "acceptor.0.json"
+    kept = orjson.loads(path.read_bytes()) if path.exists() else []
+    return sum(each["seconds"] for each in kept if each["by"] == "queue")
+
+
 def stop(broker: Broker, channel: Channel, producer: Client) -> float:
     """Fill a durable queue beyond its mark, and a little; the beginning of the stop, in seconds since 1970."""
     channel.call("queue.declare", queue="work", durable=True, arguments=MARKS)
@@ -88,6 +95,8 @@ def test_a_stop_during_which_its_acceptor_is_killed(tmp_path: Path) -> None:
         with Client.connect(broker.address) as consumer, producing(broker) as producer:
             since = stop(broker, consumer.channel(), producer)
             wait_for(lambda: is_noted(broker.directory, "open_holds/acceptor.0"), what="who is held in its file")
+            wait_for(lambda: kept_seconds(broker) > INCIDENT_SECONDS, what="for how long in its file")
+            before = kept_seconds(broker)
             broker.wait_replaced("acceptor", broker.kill("acceptor"))
         broker.connect().socket.close()  # it listens by now
         with Client.connect(broker.address) as consumer, producing(broker) as producer:
@@ -96,6 +105,8 @@ def test_a_stop_during_which_its_acceptor_is_killed(tmp_path: Path) -> None:
             wait_held(broker)
             resume(channel)
             wait_for(lambda: [each for each in found(broker) if len(each["victims"]) == 2], what="the incident")
+            (account,) = orjson.loads(broker.penstock("flow", "ledger", "--json").stdout)
+            assert account["seconds"] >= before + INCIDENT_SECONDS and account["stops"] == 2
         (incident,) = found(broker)
     assert (incident["begun"], incident["sessions"]) == (since, 2)
     assert incident["held_seconds"] > 2 * INCIDENT_SECONDS
