@@ -107,6 +107,7 @@ class Gates:
         """A queue with marks is gone, or has none any more: confirms withheld for it are given."""
         inlet = self.inlets.pop(id, None)
         self.lanes.discard(id)
+        self.parts.asked.pop(id, None)
         if inlet is not None:
             inlet.close()
             self.parts.asked.pop(id, None)
