@@ -398,6 +398,7 @@ class Connection:
         )
         self.closing = True
         self.scanner.abandon()
+        self.core.unfinished.forget(self)
         # After a frame error what follows cannot be read, and so neither can its close-ok.
         self.deadline = self.core.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
         if self not in self.core.throttle.last_resort.closing:

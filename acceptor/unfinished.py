@@ -59,6 +59,9 @@ class Unfinished:
         if octets <= LEAST_OCTETS or connection.closing:
             self.forget(connection)
             return
+        if connection.expected is not None:  # nobody's yet: there is no user to charge
+            connection.fail(amqp_error(503, "a body is sent before the connection is open"))
+            return
         self.accounts.charge(connection.user, octets - connection.unfinished)
         finished = octets < connection.unfinished
         connection.unfinished = octets
@@ -74,7 +77,6 @@ class Unfinished:
                     "(amqp.unfinished_bytes)",
                 )
             )
-            self.forget(connection)
             return
         if connection.pauses & BODIES or line.first is not None or self.accounts.is_used_up(connection.user):
             self.serve(connection.user)
@@ -127,6 +129,5 @@ class Unfinished:
             if first.unfinished < line.octets + PROGRESS_OCTETS:
                 text = f"unfinished bodies of {first.unfinished} bytes, and others of user '{user}' wait for them"
                 first.fail(amqp_error(506, f"{text} (memory.user_percent)"))
-                self.forget(first)
             else:
                 line.since, line.octets = now, first.unfinished

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.unfinished import PROGRESS_SECONDS
-from tests.frames import BODY, frame, header_frame, method_frame
+from tests.frames import BODY, PROTOCOL_HEADER, frame, header_frame, method_frame
 from tests.joined import Client, Node
 
 KIB = 1024
@@ -105,3 +105,28 @@ def test_nobody_else_is_held() -> None:
         good.publish(1, b"good", routing_key="q")
         node.settle()
         assert "basic.ack" in good.names(1) and good.socket.reads
+
+
+def test_a_body_before_the_login_is_an_error_and_nobody_is_charged() -> None:
+    with Node(**TIGHT) as node:
+        client = Client(node, 0, {}, {})
+        node.clients[client.connection] = client
+        client.write(PROTOCOL_HEADER)
+        client.write(method_frame("basic.publish", 1, routing_key="q"))
+        client.write(header_frame(1, FRAME * 2, {}))
+        for _ in range(30):
+            client.write(frame(BODY, 1, bytes(4 * KIB)))
+        node.settle()
+        assert client.take("connection.close").code == 503
+        assert node.core(0).accounts.users == {} and not node.core(0).unfinished.lines
+
+
+def test_a_connection_that_is_closed_for_something_else_leaves_its_turn() -> None:
+    with Node(**TIGHT) as node:
+        first, second = client_of(node), client_of(node)
+        begin(first, 1)
+        begin(second, 1)
+        first.write(frame(BODY, 1, bytes(2 * FRAME)))  # more than was announced
+        node.settle()
+        assert first.take("connection.close").code == 501
+        assert second.socket.reads
