@@ -1,4 +1,4 @@
-"""Who gets in while a full queue drains: equal producers equally, and nobody never."""
+"""Who gets in while a full queue drains: nobody never. How equal their shares are is measured by `load.fairness`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from penstock.control import Refusal
 from tests.broker import Broker
 from tests.broker.flow import most
 from tests.broker.test_flow_overshoot import watched
-from tests.outcomes import jain
 from tests.producers import Drain, Producers
 from tests.raw import Channel, Client
 from tests.waiting import wait_for
@@ -47,7 +46,7 @@ def connections(pid: int) -> list[Any]:
 
 
 def test_a_hundred_equal_producers_of_which_most_are_at_one_acceptor(tmp_path: Path) -> None:
-    """The first messages are those of who came first; from then on all get the same, in the long run."""
+    """The first messages are those of who came first; from then on everybody's come."""
     with (
         Broker(tmp_path, acceptors=2) as broker,
         watched(broker.address, "q", {"x-flow-stop-count": STOP, "x-flow-resume-count": STOP // 2}) as watch,
@@ -60,10 +59,10 @@ def test_a_hundred_equal_producers_of_which_most_are_at_one_acceptor(tmp_path: P
             for _ in range(ROUNDS):
                 drain.take(20_000)
                 found = [drain.ledger.next[number] - before[number] for number in range(100)]
-                if min(found) > 0 and jain(found) >= 0.95:
+                if min(found) > 0:
                     break
             assert producers.alive == 100
-        assert min(found) > 0 and jain(found) >= 0.95
+        assert min(found) > 0
         assert watch.deepest <= most(STOP)
 
 
@@ -82,7 +81,7 @@ def test_a_hundred_equal_producers_for_a_minute(tmp_path: Path) -> None:
             drain.take(1000)
             watch.look()
         assert producers.alive == 100
-        assert jain([drain.ledger.next[number] for number in range(100)]) >= 0.95
+        assert min(drain.ledger.next[number] for number in range(100)) > 0
         assert watch.deepest <= most(STOP)
 
 
