@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,32 @@ TABLE = (
     _Row("AMQP 0.9.1 Client", "golang", _FIFTEEN_SECONDS),
     _Row("Bunny", "", _THIRTY_SECONDS),
 )
+
+
+PROPERTIES_MOST = 32
+TEXT_MOST = 255
+"""How many client-properties are kept, and characters of one: what is said of a client is no place to keep things."""
+
+
+def kept(client_properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The client-properties as a connection keeps them: texts, numbers and flags, and the table of capabilities."""
+    found = _plain(client_properties)
+    capabilities = client_properties.get("capabilities")
+    if isinstance(capabilities, Mapping):
+        found["capabilities"] = _plain(capabilities)
+    return found
+
+
+def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        if len(found) == PROPERTIES_MOST:
+            break
+        if isinstance(value, str | bytes):
+            found[name] = value[:TEXT_MOST]
+        elif isinstance(value, bool | int | float):
+            found[name] = value
+    return found
 
 
 def traits_of(client_properties: Mapping[str, object]) -> Traits:

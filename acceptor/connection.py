@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from acceptor import handshake
 from acceptor.arrivals import Stay
 from acceptor.channel import Channel
-from acceptor.clients import Traits, traits_of
+from acceptor.clients import Traits, kept, traits_of
 from acceptor.pauses import HELD, LOGIN
 from acceptor.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from penstock.amqp import methods
@@ -268,8 +268,8 @@ class Connection:
 
     def identify(self, properties: dict[str, Any]) -> None:
         """Take in what the client says of itself."""
-        self.properties = properties
-        self.traits = traits_of(properties)
+        self.properties = kept(properties)
+        self.traits = traits_of(self.properties)
         if self.traits.receive_buffer:
             self.transport.limit_receive_buffer(self.traits.receive_buffer)
         words = (self.said(name) for name in ("product", "version", "connection_name"))

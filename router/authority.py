@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from penstock.amqp.errors import amqp_error
 from penstock.watermarks import FlowDefaults
-from router import equivalence, queue_arguments
+from router import equivalence, extent, queue_arguments
 from router.checks import (
     RESERVED,
     check_access,
@@ -37,10 +38,18 @@ Found: TypeAlias = dict[str, Any]
 
 class Authority:
     """Decides on requests. `shards` are those of the settings; `name_key` makes the names of server-named queues hard
-    to guess.
+    to guess; `bounds` are how much may be declared.
     """
 
-    def __init__(self, ledger: Ledger, shards: Iterable[int], defaults: FlowDefaults, name_key: bytes) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        shards: Iterable[int],
+        defaults: FlowDefaults,
+        name_key: bytes,
+        bounds: extent.Bounds = extent.Bounds(),  # noqa: B008
+    ) -> None:
+        self.bounds = bounds
         self.ledger = ledger
         self.topology = ledger.topology
         self.placing = Shards(ledger, shards)
@@ -85,6 +94,7 @@ class Authority:
             check_new_name("exchange", name)
             if "alternate-exchange" in arguments:
                 queue_arguments.check_exchange_name(wanted, "alternate-exchange", arguments["alternate-exchange"])
+            extent.check(wanted, self.ledger.octets, self.bounds)
             self.ledger.add_exchange(governed_exchange(wanted, self.topology))
 
     def exchange_delete(self, vhost: str, name: str, if_unused: bool) -> None:
@@ -166,16 +176,14 @@ class Authority:
         if owner is not None and self._is_gone(owner):
             raise amqp_error(320, f"connection {owner} is gone")
         shard = place(vhost, name, self.shards, self.topology.placements)
+        wanted = Queue(vhost, name, 0, 0, shard, durable, auto_delete, owner, arguments, [], [])
+        extent.check(wanted, self.ledger.octets, self.bounds)
         slot = self.ledger.take_slot(shard)
         if slot is None:
             count = len(self.topology.queues())
             raise amqp_error(406, f"cannot declare {subject}: the node has {count} queues, its limit (max_queues)")
         queue_id = self.ledger.next_queue_id()
-        queue = governed_queue(
-            Queue(vhost, name, queue_id, slot, shard, durable, auto_delete, owner, arguments, [], []),
-            self.topology,
-            self.defaults,
-        )
+        queue = governed_queue(replace(wanted, queue_id=queue_id, slot=slot), self.topology, self.defaults)
         self.ledger.add_queue(queue)
         return queue
 
@@ -276,7 +284,10 @@ class Authority:
                 headers_pattern(arguments)
             except ValueError as error:
                 raise amqp_error(406, str(error)) from None
-        self.ledger.bind(Binding(vhost, source, kind, destination, key, arguments, user))
+        binding = Binding(vhost, source, kind, destination, key, arguments, user)
+        if self.topology.binding(binding) is None:
+            extent.check(binding, self.ledger.octets, self.bounds)
+        self.ledger.bind(binding)
         follow_bindings(self.ledger, vhost, destination if kind == "queue" else None, self.defaults)
 
     def _unbind(

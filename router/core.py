@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from penstock import bus
 from penstock.control import Refusal
 from penstock.logs import get_logger
-from router import accounts, vhosts
+from router import accounts, queue_arguments, vhosts
 from router.administration import Administration, check_vhost
 from router.authority import Authority
 from router.commands import check_arguments, execute
@@ -25,12 +25,21 @@ from router.hold_offs import forget_old
 from router.ledger import Step
 from router.move_commands import MOVE, MOVE_ARGUMENTS
 from router.operations import Malformed, Outcome, perform
+from router.records import Change
 from router.stop_commands import lift_expired
 from router.store import Store
 
 log = get_logger()
 
 SNAPSHOT = "snapshot"
+LIST_OF_FOUR = b"\x94"
+"""As msgpack begins one."""
+
+DECLARED: dict[str, tuple[int, frozenset[str]]] = {
+    "queue": (9, queue_arguments.KNOWN),
+    "exchange": (7, frozenset({"alternate-exchange"})),
+}
+"""Where changes have the arguments of a declaration, and which of them anybody looks at."""
 
 Answered = Callable[[dict[str, Any]], None]
 """Gets the answer to a command, as it goes over the control socket."""
@@ -132,19 +141,34 @@ class RouterCore:
             version = self.version + 1
             self.store.commit(self._steps, version, self.authority.ledger.last_queue_id)
             self.authority.topology.version = version
-            published = bus.pack([version, [step.change for step in self._steps]])
+            published = bus.pack([version, [told(step.change) for step in self._steps]])
             self.last_published = published
             self._steps = []
         answers, self._answers = self._answers, []
         commanded, self._commanded = self._commanded, []
         commanded += self.authority.moves.take_answers()
-        return Turn(self.version, published, [self._reply(*answer) for answer in answers], commanded)
+        # A snapshot is taken now, when the topology is what its version says: one for all who have asked.
+        asked = any(outcome is None for _, _, outcome in answers)
+        snapshot = self._snapshot() if asked else b""
+        return Turn(self.version, published, [self._reply(*answer, snapshot) for answer in answers], commanded)
 
-    def _reply(self, identity: bytes, number: Any, outcome: Outcome | None) -> tuple[bytes, bytes]:
-        # A snapshot is taken now, when the topology is what its version says.
+    def _snapshot(self) -> bytes:
+        return bus.pack({"changes": [told(change) for change in self.authority.topology.changes()]})
+
+    def _reply(self, identity: bytes, number: Any, outcome: Outcome | None, snapshot: bytes) -> tuple[bytes, bytes]:
         if outcome is None:
-            outcome = Outcome({"changes": list(self.authority.topology.changes())})
+            return identity, b"".join(
+                (LIST_OF_FOUR, bus.pack(number), bus.pack(self.version), snapshot, bus.pack(None))
+            )
         return identity, bus.pack([number, self.version, outcome.result, outcome.error])
+
+
+def told(change: Change) -> Change:
+    """A change as replicas learn of it: arguments of a declaration that say nothing to anybody are kept here alone."""
+    at, known = DECLARED.get(change[0], (0, frozenset()))
+    if not at or known.issuperset(change[at]):
+        return change
+    return [*change[:at], {name: value for name, value in change[at].items() if name in known}, *change[at + 1 :]]
 
 
 def _request(frame: bytes) -> tuple[Any, Any, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from router.extent import difference, total
 from router.grants import grants
 from router.records import Binding, Change, Exchange, Queue
 from router.slots import Slots
@@ -23,20 +24,30 @@ class Step(NamedTuple):
 
 
 class Ledger:
-    """The topology, what is free for new queues, and the steps taken since they were last asked for."""
+    """The topology, what is free for new queues, and the steps taken since they were last asked for.
+
+    `octets` are what queues, exchanges and bindings take (`router.extent`).
+    """
 
     def __init__(self, topology: Topology, slots: Slots, last_queue_id: int) -> None:
         self.topology = topology
         self.last_queue_id = last_queue_id
         self._slots = slots
         self._steps: list[Step] = []
+        self.octets = total(topology)
+
+    def measure(self) -> None:
+        """The topology has changed by itself: see anew what it takes."""
+        self.octets = total(self.topology)
 
     def take_steps(self) -> list[Step]:
         steps, self._steps = self._steps, []
         return steps
 
     def record(self, change: Change, durable: bool) -> None:
+        octets = difference(self.topology, change)
         self.topology.apply(change)
+        self.octets += octets
         self._steps.append(Step(change, durable))
 
     def take_slot(self, shard: int) -> int | None:

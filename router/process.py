@@ -21,6 +21,7 @@ from penstock.endpoint import Endpoint, open_socket, subscribe
 from penstock.gauges import DEAD, READY, UNSTARTED, Gauges
 from penstock.node import Node
 from penstock.telemetry.writer import Writer
+from router import extent
 from router.authority import Authority
 from router.core import Answered, RouterCore
 from router.recovery import TooManyQueues, recover
@@ -180,7 +181,12 @@ def open_core(node: Node, store: Store) -> RouterCore:
     defaults = node.settings.flow.defaults
     stored = store.load()
     ledger = recover(stored, node.shards, node.shard_places, node.settings.max_queues, defaults)
-    core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key), store)
+    settings = node.settings
+    limit = extent.topology_limit(
+        settings.max_topology_bytes, settings.memory.process_limit, 1 + settings.acceptors + settings.shards
+    )
+    bounds = extent.Bounds(settings.amqp.max_arguments_bytes, limit)
+    core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key, bounds), store)
     if not stored.seeded:
         core.seed()
     return core

@@ -185,6 +185,8 @@ RULES: dict[str, _Rule] = {
 }
 
 _NOT_COMPARED = {"x-queue-type", "x-quorum-initial-group-size", "x-queue-leader-locator", "x-dead-letter-strategy"}
+KNOWN: frozenset[str] = frozenset((*RULES, *asked.ARGUMENTS))
+"""All arguments that mean something; others are taken and kept, no more."""
 COMPARED = (*(name for name in RULES if name not in _NOT_COMPARED), *asked.ARGUMENTS)
 """The arguments in which a redeclaration must agree; the queue type has a default and is compared with it."""
 

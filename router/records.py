@@ -230,6 +230,9 @@ class Binding:
     def __post_init__(self) -> None:
         object.__setattr__(self, "typed", typed(self.arguments))
 
+    def __str__(self) -> str:
+        return f"binding of {self.kind} '{self.destination}' to {described('exchange', self.source, self.vhost)}"
+
     @property
     def target(self) -> Destination:
         return self.kind, self.destination

@@ -39,6 +39,7 @@ def recover(stored: Stored, shards: Iterable[int], places: int, queues: int, def
         topology.apply(queue.change())
     for change in _of_kind(stored.changes, "binding"):
         topology.apply(change)
+    ledger.measure()
     known = topology.shards or dict.fromkeys(shards, SERVING)
     for queue in found:  # only now: a queue may inherit from the exchanges that route to it
         settled = _settle(queue, ledger, known, defaults)

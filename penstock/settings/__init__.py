@@ -59,6 +59,12 @@ class Settings(BaseModel):
     max_queues: int = Field(
         default=65536, ge=1, le=2**24, description="queues the node can hold; sizes the gauges file"
     )
+    max_topology_bytes: Bytes = Field(
+        default=0,
+        ge=0,
+        description="what queues, exchanges and bindings may take in each process that has a copy of them, in bytes; "
+        "more are refused; 0 is a quarter of memory.process_limit for all copies together",
+    )
     memory_limit: MemoryLimit = Field(
         default=0,
         ge=0,

@@ -80,6 +80,12 @@ class AmqpSettings(BaseModel):
         description="bodies that a connection has begun on several channels and not finished, in bytes beyond the "
         "largest of them; more close it",
     )
+    max_arguments_bytes: Bytes = Field(
+        default=16 * KIB,
+        ge=1024,
+        le=1024 * KIB,
+        description="arguments of a queue, an exchange or a binding, in bytes; a declaration with more is refused",
+    )
     receive_buffer: Bytes = Field(
         default=256 * KIB,
         ge=0,

@@ -1,0 +1,42 @@
+"""What declarations may take of the node, with a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Broker
+from tests.raw import Client, Closed
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
+
+
+def declare(client: Client, name: str, note: str) -> str:
+    """Declare a durable queue; why it was refused, "" if it was not."""
+    channel = client.channel()
+    try:
+        channel.call("queue.declare", queue=name, durable=True, arguments={"x-note": note})
+    except Closed as closed:
+        return str(closed)
+    return ""
+
+
+def test_fat_declarations_are_refused_and_hold_nobody(tmp_path: Path) -> None:
+    with Broker(tmp_path, "max_topology_bytes=300 KiB", acceptors=2, shards=2) as broker:
+        with Client.connect(broker.address) as client:
+            assert "120013 bytes of arguments, more than 16384" in declare(client, "fat", "x" * 120_000)
+            refused = [declare(client, f"q{number}", "x" * 10_000) for number in range(40)]
+            taken = refused.count("")
+            assert 0 < taken < 30 and refused[:taken] == [""] * taken
+            assert all("(max_topology_bytes)" in reason for reason in refused[taken:])
+            channel = client.channel()
+            channel.call("confirm.select")
+            channel.publish(b"still taken", routing_key="q0")
+            assert channel.take("basic.ack")
+        broker.stop()
+        broker.start()
+        with Client.connect(broker.address) as client:
+            assert len(broker.queues()) == taken
+            assert "(max_topology_bytes)" in declare(client, "more", "x" * 15_000)
+            assert declare(client, "q1", "") == ""
