@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # What is less is not counted: a read ends in the middle of some content, mostly.
 LEAST_OCTETS = 64 * 1024
+# One connection may have a quarter of its user's share beside the largest of its bodies, where that is less.
+OF_SHARE = 4
 # Who is first in the line of its user has to bring so much in that time, or is closed.
 PROGRESS_SECONDS = 10.0
 PROGRESS_OCTETS = 640 * 1024
@@ -50,7 +52,7 @@ class Unfinished:
     def __init__(self, core: AcceptorCore, accounts: Accounts) -> None:
         self.core = core
         self.accounts = accounts
-        self.limit = core.settings.amqp.unfinished_bytes
+        self.limit = min(core.settings.amqp.unfinished_bytes, accounts.of_user // OF_SHARE)
         self.lines: dict[str, Line] = {}
 
     def follow(self, connection: Connection) -> None:

@@ -57,7 +57,7 @@ OPTIONS = (
     "--set",
     f"memory.process_limit={LIMIT}",
     "--set",
-    "memory_limit=200 MiB",
+    "memory_limit=100 MiB",
 )
 SLACK = 1.2
 LEAST = 0.9
