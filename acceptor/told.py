@@ -5,10 +5,11 @@
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow,
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
-    entangled               the same, of connections that consume or have deliveries in hand
+    entangled               the same, with `party`: of connections that consume or have deliveries in hand all, of
+                            others one for each party and set of causes, held for the longest
     ledger                  as in `acceptor.ledger`
     publishes               as in `acceptor.counting`, of all sessions since somebody began to ask
-    consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag}], of those that are there
+    consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that are there
 
     refuse      connection, whether it waited for that queue, and is refused now (`acceptor.escalation`)
                 channel, id
@@ -19,7 +20,7 @@
            | {kind: "stop", number, until (seconds since 1970) | None, text}
 
 A session is held from when its client was told until nothing of it waits. `withheld` counts runs of publishes whose
-confirms wait for room.
+confirms wait for room. Connections of a user from one host are one `party`: perhaps one program.
 """
 
 from __future__ import annotations
@@ -63,14 +64,26 @@ def held(core: AcceptorCore) -> list[dict[str, Any]]:
 
 def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
     """Of who is held, those whom others may wait for in turn: what is to be known to find deadlocks."""
-    channels = [channel for channel in core.throttle.held if channel.connection.settles()]
-    withheld = _withheld(core) if channels else {}
-    return [_held(channel, withheld) for channel in channels]
+    withheld = _withheld(core) if core.throttle.held else {}
+    found, seen = [], set()
+    for channel in core.throttle.held:
+        party = _party(channel)
+        if not channel.connection.settles():
+            kind = party, *map(id, _causes(channel, withheld))
+            if kind in seen:
+                continue
+            seen.add(kind)
+        found.append({**_held(channel, withheld), "party": party})
+    return found
 
 
 def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
     known = ((id, core.delivery.consumers.get(id)) for id in ids if isinstance(id, int))
-    return [{"id": id, **whose(consumer.channel), "tag": consumer.tag} for id, consumer in known if consumer]
+    return [
+        {"id": id, **whose(consumer.channel), "tag": consumer.tag, "party": _party(consumer.channel)}
+        for id, consumer in known
+        if consumer
+    ]
 
 
 def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
@@ -93,9 +106,6 @@ def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
 
 def _held(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[str, Any]:
     connection, core = channel.connection, channel.core
-    causes: dict[Gate, None] = dict.fromkeys([*channel.gates, *withheld.get(channel, ())])
-    if not causes and channel.held_by is not None:
-        causes[channel.held_by] = None
     return {
         **state(channel),
         "told": [
@@ -107,8 +117,20 @@ def _held(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[str,
         "paused": connection in core.throttle.paused,
         "ignores_flow": connection.ignores_flow,
         "rung": escalation.state(channel),
-        "causes": [_cause(core, gate) for gate in causes],
+        "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],
     }
+
+
+def _party(channel: Channel) -> str:
+    return f"{channel.connection.user} at {channel.connection.peer_host}"
+
+
+def _causes(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[Gate, None]:
+    """What a channel waits for."""
+    causes: dict[Gate, None] = dict.fromkeys([*channel.gates, *withheld.get(channel, ())])
+    if not causes and channel.held_by is not None:
+        causes[channel.held_by] = None
+    return causes
 
 
 def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:

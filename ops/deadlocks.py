@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
-from ops.flow.circles import Circle, circles
+from ops.flow.circles import Circle, Lockout, circles, lockouts
 from penstock.features import NACK, REPORT
 from penstock.logs import get_logger
 from penstock.settings import Settings
@@ -29,6 +29,7 @@ class DeadlockWatch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="deadlocks", daemon=True)
         self._known: set[frozenset[str]] = set()
+        self._moved: dict[int, tuple[int, int]] = {}
 
     def __enter__(self) -> None:
         if self._seconds:
@@ -47,14 +48,30 @@ class DeadlockWatch:
         with processes.gauges as gauges:
             if not any(gauges.counters_read("acceptor", index).held_sessions for index in range(gauges.acceptors)):
                 self._known.clear()
+                self._moved.clear()
                 return
             sessions = processes.ask_acceptors("entangled")
-            found = circles(sessions, lambda cause: _consumers(processes, cause), _connection_of, self._seconds)
+            moved, self._moved = self._moved, {}
+
+            def still(cause: Facts) -> bool:
+                row = gauges.queue_read(cause["slot"])
+                if row is None or row.queue_id != cause["id"] or row.ready:
+                    return False
+                self._moved[row.queue_id] = row.delivered, row.acked
+                return moved.get(row.queue_id) == self._moved[row.queue_id]
+
+            def consumers(cause: Facts) -> list[Facts]:
+                return _consumers(processes, cause)
+
+            found: list[Circle | Lockout] = [*circles(sessions, consumers, _connection_of, self._seconds)]
+            circled = {queue["id"] for circle in found for queue in circle.queues}
+            locked_out = lockouts(sessions, consumers, still, self._seconds)
+            found += [one for one in locked_out if one.queue["id"] not in circled]
             for circle in found:
                 self._tell(processes, circle, sessions)
             self._known = {circle.key for circle in found}
 
-    def _tell(self, processes: Processes, circle: Circle, sessions: list[Facts]) -> None:
+    def _tell(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> None:
         """Have something done about it; told once as long as nothing is."""
         action, news = REPORT, circle.key not in self._known
         for queue in circle.queues:
@@ -62,7 +79,8 @@ class DeadlockWatch:
                 arguments = {"id": queue["id"], "circle": str(circle), "told": not news}
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
                 if action == NACK:
-                    _refuse_youngest(processes, queue, [each for each in sessions if each["connection"] in circle.key])
+                    members = [each for each in sessions if each["connection"] in circle.key]
+                    _refuse_youngest(processes, queue, members or sessions)
         if news or action != REPORT:
             log.warning("deadlock", circle=str(circle), action=action)
 
@@ -84,10 +102,11 @@ def _consumers(processes: Processes, cause: Facts) -> list[Facts]:
     """The consumers of a queue, each with what its acceptor knows of it."""
     told: list[Facts] = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
     for consumer in told:
-        consumer["connection"] = None
+        consumer["connection"] = consumer["party"] = None
         if consumer["acceptor"] is not None:
             known = processes.ask("acceptor", consumer["acceptor"], "consumers", ids=[consumer["id"]])
-            consumer["connection"] = known[0]["connection"] if known else None
+            if known:
+                consumer.update({name: known[0][name] for name in ("connection", "party")})
     return told
 
 

@@ -59,7 +59,7 @@ class QueueFeatures:
     throttle: str = AUTO
     hold: str = FOREVER
     fair_by: str | None = None
-    deadlock: str = REPORT
+    deadlock: str | None = None
     essential: bool = False
     stranger: str | None = None
     pace_depth: int | None = None
@@ -88,7 +88,7 @@ class QueueFeatures:
             consumer_timeout=arguments.get("x-consumer-timeout"),
             last_value_key=_last_value_key(arguments),
             tx_when_full=arguments.get("x-tx-when-full"),
-            deadlock=arguments.get("x-deadlock", REPORT),
+            deadlock=arguments.get("x-deadlock"),
             max_rate=arguments.get("x-max-rate"),
             max_rate_bytes=octets(arguments.get("x-max-rate-bytes")),
             rate_burst=milliseconds(arguments.get("x-rate-burst")),

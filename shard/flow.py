@@ -45,6 +45,7 @@ class Flow:
         self.gauges = gauges
         self.events = events
         self.near_percent = settings.near_percent
+        self.deadlock = settings.deadlock
         self.lines = FewLines(log)
         self.incidents: list[dict[str, Any]] = []
         self.short_stops = ShortStops()
@@ -163,6 +164,14 @@ class Flow:
         since = state.since if state.saturated else now
         found = {"kind": "deadlock", "cause": circle, "actions": {action: 1}}
         self.incidents.append(_incident(queue, since, now) | found)
+
+    def lend(self, queue: QueueState, now: int) -> None:
+        """Let in as much more as its consumers may need to go on."""
+        state, contents = queue.saturation, queue.contents
+        state.lend(queue.depth, queue.depth_bytes, contents.unacked, contents.unacked_whole, now)
+        assert state.lent is not None
+        self.tell(queue, now, "queue lends", lent_messages=depth_of_mark(state.lent.stop_count, state.marks.stop_count),
+                  lent_bytes=depth_of_mark(state.lent.stop_bytes, state.marks.stop_bytes))  # fmt: skip
 
     def open_stops(self, now: int, seconds: float) -> list[dict[str, Any]]:
         """The stops that are not over and have lasted so long; of more than `OPEN_MOST` the oldest."""

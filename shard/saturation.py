@@ -11,12 +11,13 @@ A queue that stands aside holds nobody: it is `over` its marks without ever bein
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.watermarks import Marks
 
-# Of a stop mark so large a part is lent at a time.
-LENT_SHARE = 10
+LENT_FOR = 60_000_000
+"""Microseconds that room is lent for, from when the queue was last above its stop mark."""
 SETTLING = 5_000_000
 """Microseconds after which acceptors are sure to know new marks, and what is in a queue."""
 LOOK = 1_000_000
@@ -35,12 +36,13 @@ class Saturation:
     """The flow state of one queue. `since` is when it changed last, in microseconds since 1970.
 
     It is `over` from its stop mark on until it is down to its resume marks; `peak_count` and `peak_bytes` are the
-    deepest of the last such time; it is `near` from `comes_near` on until it is at or below its resume marks.
+    deepest of the last such time. What it was `lent` are higher marks, which count instead
+    as long as it needs them. It is `near` from `comes_near` on until it is at or below its resume marks.
 
     `over_count` and `over_bytes` are the furthest that the depth has been above its stop marks because of publishes
     that were to be held. What was there before the marks, came within `SETTLING` of them, or is never held (dead
-    letters, transactions, events) is not in them; nor are the first `reserve` messages, which may be those of a
-    priority lane.
+    letters, transactions, events) is not in them, nor is what was lent; nor are the first `reserve` messages, which may
+    be those of a priority lane.
     `growth` is in messages a second, as of the last look.
     """
 
@@ -55,6 +57,7 @@ class Saturation:
         "epoch",
         "growth",
         "lent",
+        "lent_until",
         "marks",
         "near",
         "over",
@@ -77,7 +80,8 @@ class Saturation:
         self._calm_count = self._calm_bytes = -1
         self._floor_count = self._floor_bytes = 0
         self.over_count = self.over_bytes = 0
-        self.lent: tuple[int, int] | None = None
+        self.lent: Marks | None = None
+        self.lent_until = 0
         self.saturated = False
         self.over = False
         self.near = False
@@ -110,21 +114,36 @@ class Saturation:
         self._floor_count = max(self._floor_count, self.marks.stop_count) + count
         self._floor_bytes = max(self._floor_bytes, self.marks.stop_bytes) + octets
 
-    def lend(self, count: int, octets: int, now: int) -> None:
-        """Let so much more in than is there, whatever the marks: somebody could not go on for want of that."""
-        marks = self.marks
-        more_count, more_octets = max(marks.stop_count // LENT_SHARE, 1), max(marks.stop_bytes // LENT_SHARE, 1)
-        self.lent = max(count, marks.stop_count) + more_count, max(octets, marks.stop_bytes) + more_octets
-        self.disregard(now)
+    def lend(self, count: int, octets: int, in_hand: int, in_hand_octets: int, now: int) -> None:
+        """Let more in than is there, whatever the marks: somebody could not go on for want of that.
 
-    def lends(self, count: int, octets: int) -> bool:
-        """Whether something is left of what was lent; once it is used up it is over with."""
+        It is as much as consumers have in hand, so that they may publish one for each, and as it takes another queue to
+        come from its stop mark down to its resume mark. It stays lent as long as it is used, so that who has been let
+        go on does not stand still again at once.
+        """
+        marks = self.marks
+        count, octets = max(count, marks.stop_count), max(octets, marks.stop_bytes)
+        more, more_octets = count - marks.stop_count + in_hand, octets - marks.stop_bytes + in_hand_octets
+        more, more_octets = more + count - marks.resume_count, more_octets + octets - marks.resume_bytes
+        self.lent = replace(
+            marks,
+            stop_count=marks.stop_count and marks.stop_count + more,
+            resume_count=marks.stop_count and marks.resume_count + more,
+            stop_bytes=marks.stop_bytes and marks.stop_bytes + more_octets,
+            resume_bytes=marks.stop_bytes and marks.resume_bytes + more_octets,
+        )
+        self.lent_until = now + LENT_FOR
+        self.over = False
+
+    def over_lent(self, over: bool, count: int, octets: int, now: int) -> bool:
+        """Whether it is over what it was lent, too; `over`: its own marks."""
         assert self.lent is not None
-        marks, (most_count, most_octets) = self.marks, self.lent
-        left = (not marks.stop_count or count < most_count) and (not marks.stop_bytes or octets < most_octets)
-        if not left:
+        lent = self.lent
+        if over:
+            self.lent_until = now + LENT_FOR
+        elif now >= self.lent_until:
             self.lent = None
-        return left
+        return over and lent.saturated(self.over, count, octets)
 
     def exceeds(self, count: int, octets: int, now: int) -> bool:
         """Take in a new depth; whether it is further above a stop mark than ever."""
@@ -136,6 +155,8 @@ class Saturation:
         marks = self.marks
         stop_count = marks.stop_count + self.reserve
         stop_bytes = marks.stop_bytes + (marks.reserve_bytes if self.reserve else 0)
+        if self.lent is not None:
+            stop_count, stop_bytes = max(stop_count, self.lent.stop_count), max(stop_bytes, self.lent.stop_bytes)
         over = count - max(stop_count, self._floor_count) if marks.stop_count else 0
         over_bytes = octets - max(stop_bytes, self._floor_bytes) if marks.stop_bytes else 0
         if over <= self.over_count and over_bytes <= self.over_bytes:
@@ -190,10 +211,7 @@ class Saturation:
         """Take in a new depth, and whether it stands aside; whether `saturated` changed."""
         over = self.marks.saturated(self.over, count, octets)
         if self.lent is not None:
-            if not self.marks.saturated(True, count, octets):
-                self.lent = None
-            elif self.lends(count, octets):
-                over = False
+            over = self.over_lent(over, count, octets, now)
         if over:
             self.peak_count = max(self.peak_count, count) if self.over else count
             self.peak_bytes = max(self.peak_bytes, octets) if self.over else octets

@@ -48,9 +48,9 @@ def deadlock(core: ShardCore, id: int, circle: str, told: bool) -> str:
     queue = core.queues.get(id)
     if queue is None:
         return REPORT
-    action = queue.features.deadlock
+    action = queue.features.deadlock or core.flow.deadlock
     if action == CREDIT:
-        queue.saturation.lend(queue.depth, queue.depth_bytes, core.now)
+        core.flow.lend(queue, core.now)
     elif action == SPILL:
         queue.yields = True
     if action != REPORT or not told:

@@ -1,8 +1,13 @@
-"""Circles of waiting among full queues: a held connection waits for a queue, whose consumers wait for themselves.
+"""Waiting without end at full queues: in circles, and at a queue that has nothing more for its consumers.
 
 A queue that holds a connection waits for its consumers only if none of them goes on: each has something in hand and has
-settled nothing for a while, and its own connection is held for as long. Where such a chain comes back to a connection
-nobody in it will ever go on by himself, if all of them settle only when what they publish has gone.
+settled nothing for a while, and its own connection is held for as long; or, if that is not held, another one of the
+same party (user and host) that waits for another queue: most programs consume and publish on two. Where such a chain
+comes back to a connection nobody in it will ever go on by himself, if all of them settle only when what they publish
+has gone.
+
+A *lock-out* is a full queue whose consumers have all of it in hand, could be sent more, and have neither got nor
+settled anything for a while: they settle in batches of more than it may hold.
 """
 
 from __future__ import annotations
@@ -29,6 +34,43 @@ class Circle(NamedTuple):
         return frozenset(self.connections)
 
 
+class Lockout(NamedTuple):
+    """A queue that is full of what its consumers have in hand."""
+
+    queue: Facts
+
+    def __str__(self) -> str:
+        return f"queue '{self.queue['name']}' is full of what its consumers have in hand, and they wait for more"
+
+    @property
+    def key(self) -> frozenset[str]:
+        return frozenset((f"queue {self.queue['id']}",))
+
+    @property
+    def queues(self) -> tuple[Facts, ...]:
+        return (self.queue,)
+
+
+def lockouts(
+    held: Iterable[Facts], consumers: Callable[[Facts], list[Facts]], still: Callable[[Facts], bool], seconds: float
+) -> list[Lockout]:
+    """The queues that lock out their consumers, among those that somebody has waited for so long.
+
+    `still` tells of one whether it has nothing ready, and has delivered and got back nothing since the last look.
+    """
+    waited_for = {cause["id"]: cause for causes in _waits(held, seconds).values() for cause in causes}
+    return [
+        Lockout(cause) for cause in waited_for.values() if still(cause) and _could_take_more(consumers(cause), seconds)
+    ]
+
+
+def _could_take_more(consumers: list[Facts], seconds: float) -> bool:
+    """Whether none of a queue's consumers goes on, and one waits for more than it has."""
+    if not all(_is_stuck(consumer, seconds) and consumer["active"] for consumer in consumers):
+        return False
+    return any(not consumer["prefetch"] or consumer["in_hand"] < consumer["prefetch"] for consumer in consumers)
+
+
 def circles(
     held: Iterable[Facts], consumers: Callable[[Facts], list[Facts]], connection_of: Callable[[Facts], str | None],
     seconds: float,
@@ -37,30 +79,59 @@ def circles(
 
     `consumers` tells those of a queue (`shard.told`), given as a cause; `connection_of` whose one of them is.
     """
+    held = list(held)
+    waits = _waits(held, seconds)
+    parties: dict[str, dict[str, None]] = {}
+    for session in held:
+        if session["connection"] in waits and session.get("party"):
+            parties.setdefault(session["party"], {})[session["connection"]] = None
+    behind: dict[int, list[str]] = {}
+    for cause in (cause for causes in waits.values() for cause in causes):
+        if cause["id"] not in behind:
+            told = consumers(cause)
+            if all(_is_stuck(consumer, seconds) for consumer in told):
+                behind[cause["id"]] = _behind(cause, told, connection_of, waits, parties)
+            else:
+                behind[cause["id"]] = []
+    return _found(waits, behind)
+
+
+def _waits(held: Iterable[Facts], seconds: float) -> dict[str, list[Facts]]:
+    """The queues that each connection has waited for so long."""
     waits: dict[str, list[Facts]] = {}
     for session in held:
         if session["held_seconds"] >= seconds:
             queues = [cause for cause in session["causes"] if cause["kind"] == "queue" and cause["shard"] is not None]
             waits.setdefault(session["connection"], []).extend(queues)
-    behind: dict[int, list[str]] = {}
-    for cause in (cause for causes in waits.values() for cause in causes):
-        if cause["id"] not in behind:
-            behind[cause["id"]] = _stuck(consumers(cause), connection_of, waits, seconds)
-    return _found(waits, behind)
+    return waits
 
 
-def _stuck(
-    consumers: list[Facts], connection_of: Callable[[Facts], str | None], waits: dict[str, list[Facts]], seconds: float
-) -> list[str]:
-    """The connections of a queue's consumers if none of these goes on, else nobody."""
-    found = []
+def _is_stuck(consumer: Facts, seconds: float) -> bool:
+    """Whether a consumer has something in hand and does not settle it."""
+    settled = consumer["settled_seconds"]
+    return bool(consumer["in_hand"]) and (settled is None or settled >= seconds)
+
+
+def _behind(
+    cause: Facts, consumers: list[Facts], connection_of: Callable[[Facts], str | None], waits: dict[str, list[Facts]],
+    parties: dict[str, dict[str, None]],
+) -> list[str]:  # fmt: skip
+    """The connections that a queue's consumers wait for, if all of them wait for one, else nobody."""
+    found: dict[str, None] = {}
     for consumer in consumers:
-        settled = consumer["settled_seconds"]
         connection = connection_of(consumer)
-        if connection not in waits or not consumer["in_hand"] or (settled is not None and settled < seconds):
+        if connection in waits:
+            found[connection] = None
+            continue
+        others = [
+            other
+            for other in parties.get(consumer.get("party") or "", ())
+            if any(queue["id"] != cause["id"] for queue in waits[other])
+        ]
+        if not others:
             return []
-        found.append(connection)
-    return found
+        found.update(dict.fromkeys(others))
+    return list(found)
 
 
 def _found(waits: dict[str, list[Facts]], behind: dict[int, list[str]]) -> list[Circle]:

@@ -215,6 +215,10 @@ class FlowSettings(BaseModel):
         "0 looks for none",
     )
 
+    deadlock: Literal["report", "credit", "spill", "nack"] = Field(
+        default="credit", description="what a queue does about a deadlock that says nothing else"
+    )
+
     _marks = model_validator(mode="after")(_resume_not_above_stop)
 
     @property

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.watermarks import Marks
-from shard.saturation import SETTLING, Saturation
+from shard.saturation import LENT_FOR, SETTLING, Saturation
 
 BOTH = Marks(stop_count=10, resume_count=7, stop_bytes=100, resume_bytes=70)
 
@@ -85,7 +85,7 @@ def test_a_look_that_is_spared_would_have_changed_nothing(steps: list[tuple[str,
             elif step == "excuse":
                 state.excuse(count, octets)
             elif step == "lend":
-                state.lend(count, octets, now)
+                state.lend(count, octets, 2, 20, now)
             elif step == "govern":
                 state.govern((BOTH, Marks(stop_count=20, resume_count=5))[count], now)
         now += count * SETTLING if step == "wait" else 1
@@ -178,3 +178,58 @@ def test_time_until_it_is_full() -> None:
     assert state.full_in(6) == 2.0
     state.look(2, seconds(3))
     assert state.full_in(2) is None
+
+
+def lent() -> Saturation:
+    """Saturated at 11 of 10, with 4 in hand: 11 + 4 + (11 - 7) are its mark now, and 3 less its resume mark."""
+    state = Saturation(Marks(stop_count=10, resume_count=7, stop_bytes=0, resume_bytes=0), 0)
+    state.update(11, 0, 0)
+    state.lend(11, 0, 4, 0, SETTLING)
+    return state
+
+
+def test_what_is_lent_is_what_is_in_hand_and_the_way_to_the_resume_mark() -> None:
+    state = lent()
+    seen = []
+    for count in (11, 19, 20, 17, 16, 19, 7):
+        state.update(count, 0, SETTLING)
+        state.exceeds(count, 0, SETTLING)
+        seen.append(state.saturated)
+    assert seen == [False, False, True, True, False, False, False]
+    assert state.over_count == 1
+    state.exceeds(21, 0, SETTLING)
+    assert state.over_count == 2
+
+
+def test_it_stays_lent_as_long_as_it_is_used() -> None:
+    state, now = lent(), SETTLING
+    for count, later in ((15, LENT_FOR), (10, LENT_FOR - 1), (15, LENT_FOR), (5, LENT_FOR - 1), (12, 0)):
+        now += later
+        state.update(count, 0, now)
+        assert not state.saturated
+    state.update(10, 0, now + LENT_FOR)
+    state.update(11, 0, now + LENT_FOR)
+    assert state.saturated
+
+
+def test_marks_that_are_raised_beyond_what_is_lent_count() -> None:
+    state = lent()
+    state.govern(Marks(stop_count=30, resume_count=20, stop_bytes=0, resume_bytes=0), SETTLING)
+    for count, saturated in ((30, False), (31, True), (21, True), (20, False)):
+        state.update(count, 0, SETTLING)
+        assert state.saturated == saturated
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, LENT_FOR), st.booleans())))
+def test_it_is_saturated_beyond_what_is_lent_and_free_at_its_resume_mark(steps: list[tuple[int, int, bool]]) -> None:
+    state, now = Saturation(Marks(stop_count=10, resume_count=7, stop_bytes=0, resume_bytes=0), 0), 0
+    for count, later, lends in steps:
+        now += later
+        state.update(count, 0, now)
+        if lends and state.saturated:
+            state.lend(count, 0, 3, 0, now)
+            state.update(count, 0, now)
+            assert not state.saturated
+        most = 10 if state.lent is None else state.lent.stop_count
+        assert state.saturated or count <= most
+        assert not state.saturated or count > 7

@@ -6,18 +6,22 @@ from typing import Any
 
 import pytest
 
-from ops.flow.circles import circles
+from ops.flow.circles import circles, lockouts
 
 SECONDS = 5
 
 
-def session(connection: str, *queues: int, held: float = 60) -> dict[str, Any]:
+def session(connection: str, *queues: int, held: float = 60, party: str = "") -> dict[str, Any]:
     causes = [{"kind": "queue", "id": id, "name": f"q{id}", "shard": 0} for id in queues]
-    return {"connection": connection, "held_seconds": held, "causes": [*causes, {"kind": "shard", "shard": 0}]}
+    told = {"connection": connection, "held_seconds": held, "causes": [*causes, {"kind": "shard", "shard": 0}]}
+    return {**told, "party": party or connection}
 
 
-def consumer(connection: str | None, in_hand: int = 1, settled: float | None = 60) -> dict[str, Any]:
-    return {"connection": connection, "in_hand": in_hand, "settled_seconds": settled}
+def consumer(
+    connection: str | None, in_hand: int = 1, settled: float | None = 60, party: str | None = None, prefetch: int = 0
+) -> dict[str, Any]:
+    told = {"connection": connection, "in_hand": in_hand, "settled_seconds": settled, "active": True}
+    return {**told, "party": party or connection, "prefetch": prefetch}
 
 
 def found(held: list[dict[str, Any]], queues: dict[int, list[dict[str, Any]]]) -> list[set[str]]:
@@ -65,3 +69,45 @@ def test_two_circles() -> None:
     held = [session(connection, id) for connection, id in (("a", 1), ("b", 2), ("c", 3), ("d", 4))]
     queues = {1: [consumer("b")], 2: [consumer("a")], 3: [consumer("d")], 4: [consumer("c")]}
     assert found(held, queues) == [{"a", "b"}, {"c", "d"}]
+
+
+def test_programs_that_consume_and_publish_on_separate_connections() -> None:
+    held = [session("a2", 1, party="a"), session("b2", 2, party="b")]
+    queues = {1: [consumer("b1", party="b")], 2: [consumer("a1", party="a")]}
+    assert found(held, queues) == [{"a2", "b2"}]
+
+
+@pytest.mark.parametrize(
+    ("held", "queues"),
+    [
+        ([session("a2", 1, party="a")], {1: [consumer("a1", party="a")]}),
+        ([session("a2", 1, party="a"), session("b2", 2, party="b")],
+         {1: [consumer("b1", party="b")], 2: [consumer("c1", party="c")]}),
+        ([session("a2", 1, party="a"), session("b2", 2, party="b")],
+         {1: [consumer("b1", party="b")], 2: [consumer("a1", party="a", settled=1)]}),
+    ],
+    ids=["a slow consumer and its own producer", "another's", "it settles"],
+)  # fmt: skip
+def test_no_circle_of_parties(held: list[dict[str, Any]], queues: dict[int, list[dict[str, Any]]]) -> None:
+    assert found(held, queues) == []
+
+
+def test_a_lockout() -> None:
+    queues = {1: [consumer("b"), consumer("c", prefetch=1)]}
+    (one,) = lockouts([session("a", 1)], lambda cause: queues[cause["id"]], lambda cause: True, SECONDS)
+    assert str(one) == "queue 'q1' is full of what its consumers have in hand, and they wait for more"
+
+
+@pytest.mark.parametrize(
+    ("consumers", "still", "held"),
+    [
+        ([consumer("b", prefetch=1)], True, 60),
+        ([consumer("b"), consumer("c", settled=1)], True, 60),
+        ([consumer("b")], False, 60),
+        ([consumer("b")], True, 1),
+        ([], True, 60),
+    ],
+    ids=["its prefetch is full", "one settles", "something moves", "not for long", "no consumers"],
+)
+def test_no_lockout(consumers: list[dict[str, Any]], still: bool, held: float) -> None:
+    assert lockouts([session("a", 1, held=held)], lambda cause: consumers, lambda cause: still, SECONDS) == []
