@@ -114,7 +114,7 @@ EXCEPTIONS = {
         NONE_CHECK
     ),
     "self.events.append(run)": A_RUN,
-    "self.assemblies[channel] = Assembly(run)": "a content is not whole",
+    "self.begin(channel, Assembly(run))": "a content is not whole",
     "self.settling = SettleRun(channel)": A_RUN,
     "self.events.append(self.settling)": A_RUN,
     "if (self.count + 1) * SETTLEMENT_SIZE > len(self.rows):": NONE_CHECK,

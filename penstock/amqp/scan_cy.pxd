@@ -99,6 +99,7 @@ cdef class Scanner:
     cdef bint body_frame(self, int64_t size, int channel)
     @cython.locals(assembly=Assembly, builder=BatchBuilder, size=int64_t)
     cdef Py_ssize_t stream(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end)
+    cdef int begin(self, int channel, Assembly assembly) except -1
     cdef int keep(self, Assembly assembly, int64_t octets) except -1
     cdef bint complete(self, Assembly assembly)
     @cython.locals(assembly=Assembly)

@@ -264,8 +264,7 @@ class Scanner:
         if run is self.run:
             run = again(run)
         if not self.failed:
-            self.assemblies[channel] = Assembly(run)
-            self.keep(self.assemblies[channel], C_ASSEMBLY)
+            self.begin(channel, Assembly(run))
         return pos + size + 8
 
     def open_run(self, p: Pointer, pos: int, size: int, channel: int) -> PublishRun | None:
@@ -428,6 +427,11 @@ class Scanner:
                     self.run = None
             pos += 1
         return pos
+
+    def begin(self, channel: int, assembly: Assembly) -> int:
+        """The content that follows does not lie whole in the read."""
+        self.assemblies[channel] = assembly
+        return self.keep(assembly, C_ASSEMBLY)
 
     def keep(self, assembly: Assembly, octets: int) -> int:
         assembly.held += octets
