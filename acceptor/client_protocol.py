@@ -7,14 +7,12 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
+from acceptor.read_size import READ_OCTETS
+
 if TYPE_CHECKING:
     from acceptor.connection import Connection
     from acceptor.process import Acceptor
 
-# One read at most; a partial frame of at most the largest frame_max may stand before it.
-READ_OCTETS = 256 * 1024
-# Where large bodies come and none of them waits: fewer reads and turns bring as much.
-LARGE_READ_OCTETS = 512 * 1024
 # What waits for a slow consumer's socket before its window stays closed.
 WRITE_HIGH_OCTETS = 1024 * 1024
 # getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
@@ -48,12 +46,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         size, buffer = len(self.rest), self.acceptor.buffer
         buffer[:size] = self.rest
-        return buffer[size : size + (self.dripping or self.read_octets())]
-
-    def read_octets(self) -> int:
-        """How much is read at once."""
-        large = self.connection is not None and self.connection.reads_large()
-        return LARGE_READ_OCTETS if large else READ_OCTETS
+        octets = READ_OCTETS if self.connection is None else self.connection.read_octets()
+        return buffer[size : size + (self.dripping or octets)]
 
     def buffer_updated(self, received: int) -> None:
         if self.dripping:

@@ -16,6 +16,7 @@ from acceptor.arrivals import Stay
 from acceptor.channel import Channel
 from acceptor.clients import Traits, kept, traits_of
 from acceptor.pauses import HELD, LOGIN
+from acceptor.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
 from acceptor.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from penstock.amqp import methods
 from penstock.amqp.encode_cy import Output
@@ -97,6 +98,7 @@ class Connection:
         self.unreported = 0
         self.gets = 0
         self.unfinished = 0
+        self.read_size = ReadSize()
         self.last_received = core.now
         self.last_sent = core.now
         self.deadline: float | None = core.now + core.settings.amqp.handshake_timeout
@@ -123,6 +125,8 @@ class Connection:
         used = self.scanner.scan(data, start, end, events)
         if self.scanner.unfinished > UNFINISHED_OCTETS or self.unfinished:
             self.core.unfinished.follow(self)
+        if len(events) > MANY_EVENTS or self.read_size.octets < READ_OCTETS:
+            self.read_size.follow(len(events))
         for event in events:
             if self.closed:
                 break
@@ -135,9 +139,9 @@ class Connection:
             self.core.throttle.look_for_acks(self)
         return used
 
-    def reads_large(self) -> bool:
-        """Whether what it publishes are large bodies, and none of them waits."""
-        return self.scanner.large and not self.parked_octets
+    def read_octets(self) -> int:
+        """How much is read of it at once: more where it publishes large bodies, and none of them waits."""
+        return LARGE_READ_OCTETS if self.scanner.large and not self.parked_octets else self.read_size.octets
 
     def refuse_protocol(self, octets: bytes) -> None:
         log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))

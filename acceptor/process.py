@@ -16,12 +16,13 @@ import uvloop
 import zmq
 
 from acceptor import told
-from acceptor.client_protocol import LARGE_READ_OCTETS, ClientProtocol
+from acceptor.client_protocol import ClientProtocol
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from acceptor.hang_ups import HangUps
 from acceptor.kept_accounts import KeptAccounts
 from acceptor.open_holds import OpenHolds
+from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.spool import Spool
 from penstock import bus, logs, process
@@ -80,6 +81,7 @@ class Acceptor:
         self.stalled: list[ClientProtocol] = []
         self.finishing = False
         self.later: asyncio.TimerHandle | None = None
+        # A partial frame of at most the largest frame_max may stand before what is read.
         self.buffer = memoryview(bytearray(LARGE_READ_OCTETS + node.settings.amqp.frame_max + 64))
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"acceptor.{index}.{incarnation}"
