@@ -134,7 +134,7 @@ def test_who_begins_to_consume_while_paused_is_read_for_its_acks() -> None:
             other.publish(1, b"", routing_key="free")
         client = paused(node, 9 * PARKING, "aiormq")
         (all_held, _), (entangled, _) = (questions(node.core(0))[name] for name in ("held", "entangled"))
-        assert len(all_held()) == 1 and not entangled()
+        assert len(all_held()) == len(entangled()) == 1
         client.send("basic.qos", 1, prefetch_count=1)
         client.send("basic.consume", 1, queue="free")
         node.settle(rechecks=1)
@@ -146,7 +146,7 @@ def test_who_begins_to_consume_while_paused_is_read_for_its_acks() -> None:
             client.send("basic.ack", 1, delivery_tag=tag)
             node.settle(rechecks=1)
         assert not client.connection.channels[1].unacked.total and not client.socket.reads
-        assert entangled() == all_held() != []
+        assert [row | {"party": None} for row in entangled()] == [row | {"party": None} for row in all_held()] != []
 
 
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}

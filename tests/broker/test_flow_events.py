@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.bus import MESSAGE_WEIGHT
 from tests.broker import Broker
 from tests.broker.flow import MARKS, RESUME, STOP, settled_depth
 from tests.outcomes import wait_get
@@ -54,14 +55,16 @@ def test_near_stop_resume(
         publisher.publish(BODY, queue)
     key, stop = told(listener)
     assert key == f"stop./.{queue}"
-    assert stop["count"] > STOP and stop["bytes"] == stop["count"] * len(BODY)
+    # Whole messages: exchange and routing key as short strings, the header, which has no properties, and the body.
+    whole = MESSAGE_WEIGHT + 1 + 1 + len(queue) + 14 + len(BODY)
+    assert stop["count"] > STOP and stop["bytes"] == stop["count"] * whole
     for _ in range(2 * STOP - 1 - RESUME):
         wait_get(channel, queue)
     key, resume = told(listener)
     assert key == f"resume./.{queue}"
     assert resume["count"] <= RESUME and resume["epoch"] == stop["epoch"] + 1
     assert resume["seconds"] > 0 and resume["peak_count"] >= stop["count"]
-    assert resume["peak_bytes"] == resume["peak_count"] * len(BODY)
+    assert resume["peak_bytes"] == resume["peak_count"] * whole
 
 
 def test_limits_that_a_policy_changes(
