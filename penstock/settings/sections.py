@@ -175,10 +175,10 @@ class FlowSettings(BaseModel):
         default=2048, ge=64, description="publishes in flight from an acceptor to a shard, in messages"
     )
     consumer_window_bytes: Bytes = Field(
-        default=2 * MIB,
+        default=4 * MIB,
         ge=64 * KIB,
-        description="deliveries a shard may have under way to a consumer, in bytes of bodies and 64 for each message; "
-        "what is handed out at once may exceed it: to about twice as much if messages are small, and by one large one",
+        description="deliveries a shard may have under way to a consumer, in bytes of whole messages; one large one "
+        "may exceed it",
     )
     connection_window_bytes: Bytes = Field(
         default=8 * MIB,
