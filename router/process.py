@@ -48,7 +48,7 @@ class Router:
         self.node = node
         self.gauges = Gauges.open(node.gauges)
         self.store = Store(node.settings.data / FILE_NAME, node.epoch)
-        self.core = open_core(node, self.store)
+        self.core = open_core(node, self.store, self.gauges)
         self.context: zmq.Context[Any] = zmq.Context()
         self.retrying = False
         self.closed = False
@@ -176,11 +176,12 @@ class Router:
         self.gauges.close()
 
 
-def open_core(node: Node, store: Store) -> RouterCore:
+def open_core(node: Node, store: Store, gauges: Gauges) -> RouterCore:
     """The core with what is stored."""
     defaults = node.settings.flow.defaults
     stored = store.load()
-    ledger = recover(stored, node.shards, node.shard_places, node.settings.max_queues, defaults)
+    open_slots = {slot for slot in gauges.queue_slots() if slot >= node.shard_places}
+    ledger = recover(stored, node.shards, node.shard_places, node.settings.max_queues, defaults, open_slots)
     settings = node.settings
     limit = extent.topology_limit(
         settings.max_topology_bytes, settings.memory.process_limit, 1 + settings.acceptors + settings.shards

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from penstock.logs import get_logger
@@ -22,18 +22,22 @@ class TooManyQueues(Exception):
     """More queues are stored than the node may hold; the text is one line that says so."""
 
 
-def recover(stored: Stored, shards: Iterable[int], places: int, queues: int, defaults: FlowDefaults) -> Ledger:
+def recover(
+    stored: Stored, shards: Iterable[int], places: int, queues: int, defaults: FlowDefaults,
+    open_slots: Collection[int] = (),
+) -> Ledger:  # fmt: skip
     """The ledger with all that was stored; what had to be changed is among its steps. TooManyQueues if it cannot be.
 
     A queue stays on its shard if there is one of that number, and keeps the slot it had in this epoch. Slots 0 to
-    `places` - 1 are the shards' own. `shards` are those of the settings.
+    `places` - 1 are the shards' own. `shards` are those of the settings, `open_slots` those that shards have open: also
+    of queues that were deleted and of whose end they have not heard.
     """
     found = [Queue(*change[1:]) for change in stored.changes if change[0] == "queue"]
     if len(found) > queues:
         raise TooManyQueues(f"{len(found)} queues are stored, max_queues is {queues}")
     late = ("queue", "binding")
     topology = Topology(stored.version, [change for change in stored.changes if change[0] not in late])
-    slots = Slots(places, places + queues, {queue.slot for queue in found if queue.slot >= 0})
+    slots = Slots(places, places + queues, {queue.slot for queue in found if queue.slot >= 0}, open_slots)
     ledger = Ledger(topology, slots, stored.last_queue_id)
     for queue in found:
         topology.apply(queue.change())

@@ -11,15 +11,15 @@ class Slots:
 
     A freed slot goes to another queue of the same shard if at all possible, and otherwise only when no fresh one is
     left. A shard closes and opens slots in the order it hears of them, but two shards do not wait for each other: one
-    could close the slot that the other has already opened again.
+    could close the slot that the other has already opened again. A later life of the router does not know who had
+    which, so those that are still `open` though they are not `taken` come last of all.
     """
 
-    def __init__(self, first: int, end: int, taken: Collection[int]) -> None:
-        self._next = max(taken, default=first - 1) + 1
+    def __init__(self, first: int, end: int, taken: Collection[int], open: Collection[int] = ()) -> None:
+        self._next = max((*taken, *open), default=first - 1) + 1
         self._end = end
-        self._freed: dict[int | None, deque[int]] = {
-            None: deque(slot for slot in range(first, self._next) if slot not in taken)
-        }
+        free = [slot for slot in range(first, self._next) if slot not in taken]
+        self._freed: dict[int | None, deque[int]] = {None: deque(sorted(free, key=lambda slot: slot in open))}
 
     def take(self, shard: int) -> int | None:
         """A slot for a queue of the shard; None if all are taken."""

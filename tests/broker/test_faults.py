@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import psutil
 import pytest
 
+from router.placement import place
 from tests.broker import Broker
 from tests.broker.test_fairness import split
 from tests.outcomes import Confirms, bodies, wait_depth, wait_get
@@ -236,3 +238,38 @@ def test_messages_in_hand_survive_the_loss_of_a_router_and_an_acceptor(own: Brok
 def consume_all(channel: Channel) -> None:
     channel.call("basic.consume", queue="q", no_ack=True)
     assert [int(channel.take("basic.deliver").body) for _ in range(500)] == list(range(500))
+
+
+def named_on(shard: int, begins: str) -> str:
+    """A name of a queue that lives on that shard of two."""
+    return next(name for name in (f"{begins}-{n}" for n in count()) if place("/", name, range(2), {}) == shard)
+
+
+def is_gone(client: Client, queue: str) -> bool:
+    try:
+        client.channel().call("queue.declare", queue=queue, passive=True)
+    except Closed as closed:
+        return closed.code == 404
+    return False
+
+
+def test_a_shard_that_hears_late_of_the_end_of_a_queue_closes_no_other_ones_slot(tmp_path: Path) -> None:
+    """The queue is gone and the router dies before its shard has heard; then there is a new queue on another shard."""
+    with Broker(tmp_path, acceptors=1, shards=2) as broker, Client.connect(broker.address) as client:
+        late = psutil.Process(broker.children("shard")[1])
+        with Client.connect(broker.address) as owner:
+            queue = named_on(1, "goes")
+            owner.channel().call("queue.declare", queue=queue, exclusive=True)
+            late.suspend()
+        try:
+            wait_for(lambda: is_gone(client, queue), what="the end of the queue")
+            broker.wait_replaced("router", broker.kill("router"))
+            channel, queue = client.channel(), named_on(0, "comes")
+            channel.call("queue.declare", queue=queue)
+        finally:
+            late.resume()
+        # The late shard has heard of all when it has this one.
+        channel.call("queue.declare", queue=named_on(1, "last"))
+        for number in range(3):
+            channel.publish(b"%d" % number, queue)
+            assert wait_get(channel, queue).body == b"%d" % number

@@ -43,6 +43,12 @@ def test_new_slots_in_a_new_epoch() -> None:
     assert [step.change[3] for step in ledger.take_steps()] == [1, 2]
 
 
+def test_a_slot_that_a_shard_has_still_open_is_no_new_queues() -> None:
+    """Its queue was deleted, and the router died: the shard closes the slot when it hears of it."""
+    ledger = recover(stored(queue("a", 1, 2, 0)), range(2), 2, 5, FlowDefaults(), {2, 3})
+    assert [ledger.take_slot(0) for _ in range(5)] == [4, 5, 6, 3, None]
+
+
 def test_a_shard_that_is_no_more() -> None:
     queues = [queue(f"q{number}", number, -1, number % 4) for number in range(20)]
     ledger = recover(stored(*queues, more=(["placement", "/", "q3", 1],)), range(2), 2, 20, FlowDefaults())

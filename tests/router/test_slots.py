@@ -38,3 +38,8 @@ def test_a_freed_slot_stays_with_its_shard_while_there_are_others() -> None:
     slots.free(2, 0)
     assert slots.take(1) == 2
     assert slots.take(1) is None
+
+
+def test_slots_that_shards_may_still_close_come_last() -> None:
+    slots = Slots(2, 8, {3}, {2, 3, 5})
+    assert [slots.take(0) for _ in range(6)] == [6, 7, 4, 2, 5, None]
