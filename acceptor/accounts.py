@@ -9,7 +9,7 @@ it is an answer) until it is written or let go:
     bodies that it has begun            amqp.unfinished_bytes beyond the      closed with 506 (acceptor.unfinished)
                                         largest of them
     answers that it does not take       amqp.output_bytes                     not read (acceptor.outputs)
-    deliveries that it does not take    flow.connection_window_bytes of       it gets no more (shard.consumer_cy)
+    deliveries that it does not take    flow.connection_window_bytes of       it gets no more (shard.outlet)
                                         each shard, and a message
     uncommitted publishes               amqp.transaction_bytes                406 (acceptor.transaction)
 
@@ -25,30 +25,21 @@ beyond its bound by one read; nothing is looked at message by message.
 
 from __future__ import annotations
 
+from acceptor.charges import Charges
 from penstock.settings import Settings
 
 # What all users together may have, in percent of the limit.
 ALL_PERCENT = 50
 
 
-class Accounts:
+class Accounts(Charges):
     """Octets of unfinished bodies and of answers that nobody takes, by user and in all, and the share of a user."""
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__()
         memory = settings.memory
         self.of_all = memory.process_limit * ALL_PERCENT // 100 // settings.acceptors
         self.of_user = memory.process_limit * memory.user_percent // 100 // settings.acceptors
-        self.users: dict[str, int] = {}
-        self.kept = 0
-
-    def charge(self, user: str, octets: int) -> None:
-        """So much more is kept for a user, or less."""
-        self.kept += octets
-        left = self.users.get(user, 0) + octets
-        if left:
-            self.users[user] = left
-        else:
-            self.users.pop(user, None)
 
     def is_used_up(self, user: str) -> bool:
         """Whether a user has more than its share: where all have more than they may, an equal one."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from acceptor.charges import Charges
+
 if TYPE_CHECKING:
     from acceptor.connection import Connection
     from acceptor.core import AcceptorCore
@@ -22,10 +24,11 @@ RUN_OCTETS = 1024
 ORPHAN_OCTETS = 4096
 
 
-class Quotas:
+class Quotas(Charges):
     """What is kept, by user and in all, in octets."""
 
     def __init__(self, core: AcceptorCore) -> None:
+        super().__init__()
         self.core = core
         flow = core.settings.flow
         self.of_connection = flow.held_bytes
@@ -33,17 +36,6 @@ class Quotas:
         self.in_memory = flow.parked_memory
         self.of_all = flow.parked_memory + flow.spool_limit
         self.of_user = self.of_all * flow.user_percent // 100
-        self.users: dict[str, int] = {}
-        self.kept = 0
-
-    def charge(self, user: str, octets: int) -> None:
-        """So much more is kept for a user, or less."""
-        self.kept += octets
-        left = self.users.get(user, 0) + octets
-        if left:
-            self.users[user] = left
-        else:
-            self.users.pop(user, None)
 
     def is_used_up(self, user: str, octets: int = 0, overdraft: float = 1.0) -> bool:
         """Whether, with so many octets more, a user's share would be, or the acceptor's."""
