@@ -247,7 +247,8 @@ class Throttle:
             return
         connection.kept_octets += kept
         connection.parked_octets += octets
-        self.pause_or_resume(connection)
+        if octets > 0 or connection in self.paused:
+            self.pause_or_resume(connection)
 
     def spooled(self, channel: Channel, run: ParkedRun, spool: Spool) -> ParkedRun:
         """A run that is to be parked, on disk if many are parked already: for all, or for its connection."""

@@ -1,4 +1,4 @@
-"""Benchmarks for one broker or two in turn (A B A B …): `python -m load.bench`.
+"""Benchmarks for one broker or two in turn (A B B A …): `python -m load.bench`.
 
 Absolute figures on a shared machine mean little; the ratio B/A of one run is what counts.
 """
@@ -104,10 +104,14 @@ def check(chosen: list[str], target: Target, pid: int | None) -> None:
 
 
 def measure(row: Row, brokers: dict[str, tuple[Target, int | None]], options: Options, runs: int) -> dict[str, Any]:
-    """Run a row against each broker in turn, `runs` times; the result is what `--json` writes for it."""
+    """Run a row against each broker in turn, `runs` times; the result is what `--json` writes for it.
+
+    Every other pair is run the other way round, so that neither broker always meets what the other's run left behind.
+    """
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in brokers}
-    for _ in range(runs):
-        for name, (target, pid) in brokers.items():
+    for run in range(runs):
+        for name in reversed(brokers) if run % 2 else brokers:
+            target, pid = brokers[name]
             results[name].append(row.run(target, pid, options))
     figures = {name: row.of_runs([float(result[row.figure]) for result in got]) for name, got in results.items()}
     return {

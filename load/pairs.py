@@ -47,7 +47,7 @@ def rank(count: int) -> int:
 
 
 def compared(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
-    """Figures of runs in turn, A B A B; None if A's are not all above 0."""
+    """Figures of runs in turn; None if A's are not all above 0."""
     if not a or min(a) <= 0:
         return None
     ratios = sorted(there / here for here, there in zip(a, b, strict=True))

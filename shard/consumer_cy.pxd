@@ -2,6 +2,7 @@ import cython
 from libc.stdint cimport int64_t
 from penstock.octets cimport address_readonly, get32, get64
 from penstock.ranges_cy cimport RangeSet
+from shard.outlet_cy cimport Outlet
 from shard.queue_cy cimport Queue
 from shard.segment_cy cimport Range
 
@@ -39,12 +40,13 @@ cdef class Consumer:
     cdef public bint elected
     cdef public int64_t settled_at
     cdef public object lease
+    cdef public Outlet outlet
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)
     cpdef bint lacks_grant(self)
     cpdef hold(self, Range item)
-    @cython.locals(taken=list, item=Range)
+    @cython.locals(taken=list, item=Range, window=int64_t)
     cpdef list take(self, int64_t count)
     @cython.locals(claimed=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t claim(self, int64_t sequence, int64_t count, bint returned)

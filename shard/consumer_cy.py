@@ -12,6 +12,7 @@ from shard.queue_cy import UNLIMITED
 if not cython.compiled:
     from penstock.octets import address_readonly, get32, get64
     from penstock.ranges_cy import RangeSet
+    from shard.outlet_cy import Outlet
     from shard.queue_cy import Queue
     from shard.segment_cy import Range
 
@@ -45,9 +46,9 @@ class Consumer:
     one gets nothing more but may have deliveries in hand; the gets of a channel are one from the start. `channel` is
     the group it belongs to, `group` the one whose limit binds it: gets are not limited. `priority` and `level` are the
     dispatch's. `age` counts consumers from the first that the shard had, over all of its lives; one that came `again`
-    was there in the last one. `elected` is who was told to be the active one of its queue. `settled_at` is when
-    something of it was settled last, microseconds since 1970; 0 if never. `lease` is whom it leaves to what it has in
-    hand (shard/leases.py), if not to the queue.
+    was there in the last one. `outlet` is its connection's, None for one that is not served. `elected` is who was told
+    to be the active one of its queue. `settled_at` is when something of it was settled last, microseconds since 1970; 0
+    if never. `lease` is whom it leaves to what it has in hand (shard/leases.py), if not to the queue.
     """
 
     def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
@@ -69,6 +70,7 @@ class Consumer:
         self.elected = False
         self.settled_at = 0
         self.lease: Any = None
+        self.outlet: Outlet | None = None
 
     def credit(self) -> int:
         """How many messages it may be sent now.
@@ -95,10 +97,15 @@ class Consumer:
         return self.no_ack or self.prefetch == 0 or self.outstanding.total < self.prefetch
 
     def take(self, count: int) -> list[Range]:
-        """Take from the queue within the window."""
-        taken = self.queue.take(count, self.window, self.no_ack)
+        """Take from the queue within its window, and that of its connection."""
+        window = self.window
+        if self.outlet is not None:
+            window = min(window, self.outlet.window)
+        taken = self.queue.take(count, window, self.no_ack)
         for item in taken:
             self.window -= item.whole
+            if self.outlet is not None:
+                self.outlet.window -= item.whole
             if not self.no_ack:
                 self.hold(item)
         return taken

@@ -15,7 +15,7 @@ from shard.consumer_cy import Consumer, Group, hold_rows, settle_rows
 from shard.dispatch import Ring
 from shard.leases import Lease, Leases
 from shard.link import Link
-from shard.outlet import Outlet
+from shard.outlet_cy import Outlet
 from shard.queues import QueueState
 from shard.segment_cy import Range
 from shard.transactions import release
@@ -93,7 +93,8 @@ class Consuming:
         if lease is not None:
             self.leases.begin(queue, consumer, lease[0], lease[1])
         link.remember(consumer, consumer.group)
-        queue.ring.add(consumer, self.outlet(link, group))
+        consumer.outlet = self.outlet(link, group)
+        queue.ring.add(consumer)
         self.elect(queue)
         queue.had_consumers = queue.consumed = True
         if exclusive:
@@ -239,10 +240,11 @@ class Consuming:
                 ring.wake(consumer)
                 if consumer.queue.ready:
                     self.core.touch(consumer.queue.owner)
-                outlet = ring.consumers.get(consumer)
+                outlet = consumer.outlet
                 if outlet is not None:
                     outlet.window += octets
-                    self.wake_outlet(outlet)
+                    if outlet.sleepers:
+                        self.wake_outlet(outlet)
 
     def wake_outlet(self, outlet: Outlet) -> None:
         """There may be room again for the consumers of a connection."""
@@ -251,10 +253,14 @@ class Consuming:
 
     def leave_ring(self, queue: QueueState, consumer: Consumer) -> None:
         """A consumer is to get nothing more."""
-        outlet = queue.ring.consumers[consumer]
         queue.ring.remove(consumer)
+        self.leave_outlet(consumer)
+
+    def leave_outlet(self, consumer: Consumer) -> None:
+        """What is under way to a consumer of a connection is no more."""
+        outlet, consumer.outlet = consumer.outlet, None
         if outlet is not None:
-            outlet.leaves(consumer)
+            outlet.leaves(consumer, consumer.window)
             self.wake_outlet(outlet)
 
     def limit(self, link: Link, request: int, group: int, limit: int) -> None:
@@ -313,11 +319,7 @@ class Consuming:
             link.forget(consumer)
             consumer.group.sleepers.pop(consumer, None)
             groups[consumer.group] = None
-            outlet = queue.ring.consumers.get(consumer)
-            if outlet is not None:
-                queue.ring.consumers[consumer] = None
-                outlet.leaves(consumer)
-                self.wake_outlet(outlet)
+            self.leave_outlet(consumer)
             if consumer.lease is not None or not consumer.cancelled:
                 queue.bereft.append(consumer)
         for group in groups:

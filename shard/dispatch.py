@@ -16,7 +16,6 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from shard.consumer_cy import Consumer
-from shard.outlet import Outlet
 from shard.queue_cy import Queue
 from shard.segment_cy import Range
 
@@ -38,8 +37,7 @@ class Level:
 class Ring:
     """The consumers of a queue. `levels` go from the highest priority to the lowest.
 
-    Each of `consumers` goes with the outlet of its connection, None if there is no limit. `starved` are those asleep
-    that lack nothing but a grant of their acceptor (see `Group`).
+    `starved` are those asleep that lack nothing but a grant of their acceptor (see `Group`).
     """
 
     __slots__ = ("active", "consumers", "levels", "single", "starved")
@@ -47,15 +45,15 @@ class Ring:
     def __init__(self, single: bool = False) -> None:
         self.single = single
         self.active: Consumer | None = None
-        self.consumers: dict[Consumer, Outlet | None] = {}
+        self.consumers: dict[Consumer, None] = {}
         self.levels: list[Level] = []
         self.starved: dict[Consumer, None] = {}
 
     def __len__(self) -> int:
         return len(self.consumers)
 
-    def add(self, consumer: Consumer, outlet: Outlet | None = None) -> None:
-        self.consumers[consumer] = outlet
+    def add(self, consumer: Consumer) -> None:
+        self.consumers[consumer] = None
         consumer.level = self.level(consumer.priority)
         consumer.level.members += 1
         if self.single and (self.active is None or (consumer.elected and not self.active.elected)):
@@ -66,7 +64,7 @@ class Ring:
 
     def order(self) -> None:
         """Consumers came in another order than at first: have them in that of their age."""
-        self.consumers = dict(sorted(self.consumers.items(), key=lambda item: item[0].age))
+        self.consumers = dict.fromkeys(sorted(self.consumers, key=lambda consumer: consumer.age))
 
     def level(self, priority: int) -> Level:
         """The level of a priority, made on first use."""
@@ -117,13 +115,12 @@ class Ring:
                         if consumer.group.limit:
                             self.wait_for_group(consumer)
                         continue
-                    outlet = self.consumers[consumer]
+                    outlet = consumer.outlet
                     if outlet is not None and outlet.window <= 0:
                         outlet.sleepers[consumer] = None
                         continue
                     awake[consumer] = None
-                    many = min(share, credit)
-                    taken = consumer.take(many) if outlet is None else outlet.take(consumer, many)
+                    taken = consumer.take(min(share, credit))
                     for item in taken:
                         yield consumer, item
                     if not taken:

@@ -13,7 +13,7 @@ from shard.consumer_cy import Consumer, Group
 from shard.segment_cy import Range
 
 if TYPE_CHECKING:
-    from shard.outlet import Outlet
+    from shard.outlet_cy import Outlet
     from shard.queues import QueueState
 
 

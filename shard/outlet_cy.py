@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """What all consumers of a connection may be sent together: their socket is one.
 
       open ──(so much is under way)──▶ shut: who would be next sleeps here ──(half of it has arrived)──▶ open: they wake
@@ -7,39 +8,24 @@ What is under way to a consumer that leaves has room again at once: nobody would
 
 from __future__ import annotations
 
-from shard.consumer_cy import Consumer
-from shard.segment_cy import Range
+from typing import Any
 
 
 class Outlet:
     """`window` is what may still be sent, octets; to each consumer no more than `of_consumer` may be under way."""
 
-    __slots__ = ("__weakref__", "half", "of_consumer", "sleepers", "window")
-
     def __init__(self, octets: int, of_consumer: int) -> None:
         self.window = octets
         self.half = octets // 2
         self.of_consumer = of_consumer
-        self.sleepers: dict[Consumer, None] = {}
+        self.sleepers: dict[Any, None] = {}
 
-    def take(self, consumer: Consumer, count: int) -> list[Range]:
-        """What a consumer takes from its queue within both windows."""
-        of_consumer = consumer.window
-        window = consumer.window = min(of_consumer, self.window)
-        try:
-            taken: list[Range] = consumer.take(count)
-        finally:  # a message may not be readable
-            sent = window - consumer.window
-            consumer.window = of_consumer - sent
-            self.window -= sent
-        return taken
-
-    def leaves(self, consumer: Consumer) -> None:
-        """A consumer is gone, or gets nothing more."""
+    def leaves(self, consumer: Any, window: int) -> None:
+        """A consumer is gone, or gets nothing more; `window` is what it may still be sent."""
         self.sleepers.pop(consumer, None)
-        self.window += self.of_consumer - consumer.window
+        self.window += self.of_consumer - window
 
-    def woken(self) -> list[Consumer]:
+    def woken(self) -> list[Any]:
         """Those who slept, if they need not any more."""
         if self.window < self.half or not self.sleepers:
             return []
