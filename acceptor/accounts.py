@@ -9,8 +9,8 @@ it is an answer) until it is written or let go:
     bodies that it has begun            amqp.unfinished_bytes beyond the      closed with 506 (acceptor.unfinished)
                                         largest of them
     answers that it does not take       amqp.output_bytes                     not read (acceptor.outputs)
-    deliveries that it does not take    flow.connection_window_bytes of       it gets no more (shard.outlet)
-                                        each shard, and a message
+    deliveries that it does not take    flow.connection_window_bytes of       it gets no more (shard.outlet_cy, and
+                                        each shard, and a message             shard.lending for its user)
     uncommitted publishes               amqp.transaction_bytes                406 (acceptor.transaction)
 
 A user has a share of what all may have, so that others never wait for what one does: of what is parked that is for
@@ -39,7 +39,7 @@ class Accounts(Charges):
         super().__init__()
         memory = settings.memory
         self.of_all = memory.process_limit * ALL_PERCENT // 100 // settings.acceptors
-        self.of_user = memory.process_limit * memory.user_percent // 100 // settings.acceptors
+        self.of_user = max(memory.process_limit * memory.user_percent // 100 // settings.acceptors, 1)
 
     def is_used_up(self, user: str) -> bool:
         """Whether a user has more than its share: where all have more than they may, an equal one."""

@@ -7,14 +7,13 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
+from acceptor.outputs import WRITE_HIGH_OCTETS
 from acceptor.read_size import READ_OCTETS
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
     from acceptor.process import Acceptor
 
-# What waits for a slow consumer's socket before its window stays closed.
-WRITE_HIGH_OCTETS = 1024 * 1024
 # getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
 SO_MEMINFO = 55
 MEMINFO = struct.Struct("=II")
@@ -36,7 +35,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        transport.set_write_buffer_limits(high=WRITE_HIGH_OCTETS)
+        self.limit_write_buffer(WRITE_HIGH_OCTETS)
         self.fd = transport.get_extra_info("socket").fileno()
         peer = transport.get_extra_info("peername") or ("", 0)
         self.acceptor.core.now = self.acceptor.loop.time()
@@ -129,6 +128,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def limit_receive_buffer(self, octets: int) -> None:
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
+
+    def limit_write_buffer(self, octets: int) -> None:
+        self.transport.set_write_buffer_limits(high=octets)
 
     def is_overfull(self) -> bool:
         """Whether the kernel holds more for it than the receive buffer's limit, by its own accounts (sock_diag(7))."""

@@ -14,24 +14,24 @@ While a socket takes all, nothing here is called.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from acceptor.asking import Handling, Until
+from acceptor.charges import Charges
+from acceptor.gets import Gets
 from acceptor.pauses import OUTPUT
 
 if TYPE_CHECKING:
     from acceptor.accounts import Accounts
-    from acceptor.channel import Channel
     from acceptor.connection import Connection
     from acceptor.core import AcceptorCore
 
-# Gets of a connection that are under way at a time, on all of its channels.
-GETS_AT_ONCE = 8
 # A connection is read, though its user's share is used up, as long as no more answers than that wait for it.
 LEAST_OCTETS = 256 * 1024
+# What waits for a socket before it counts as taking nothing: where a user has many connections less for the later ones,
+# this part of its share for as many of them as there are by then, but no less than the least.
+WRITE_HIGH_OCTETS = 1024 * 1024
+WRITE_LEAST_OCTETS = 64 * 1024
+WRITE_PART = 8
 
 
 class Unsent:
@@ -55,16 +55,23 @@ class Outputs:
         self.most = self.limit + core.settings.shards * core.settings.flow.connection_window_bytes
         self.most += core.settings.amqp.max_message_size
         self.unsent: dict[Connection, Unsent] = {}
-        self.getting: dict[Connection, deque[tuple[Channel, Callable[[Any], None]]]] = {}
+        self.gets = Gets(accounts)
+        self.open = Charges()
 
     def writable(self, connection: Connection, writable: bool) -> None:
         """A socket's write buffer is full, or has drained."""
         if writable:
             self.forget(connection)
             connection.resume_reading(OUTPUT)
-            self.serve_gets(connection)
+            self.gets.serve(connection)
         else:
             self.unsent[connection] = Unsent(connection)
+
+    def opened(self, connection: Connection) -> None:
+        """A connection is open: its user is known."""
+        self.open.charge(connection.user, 1)
+        of_each = self.accounts.of_user // WRITE_PART // self.open.users[connection.user]
+        connection.transport.limit_write_buffer(min(max(of_each, WRITE_LEAST_OCTETS), WRITE_HIGH_OCTETS))
 
     def forget(self, connection: Connection) -> None:
         """Nothing waits for its socket, or it is gone."""
@@ -74,12 +81,19 @@ class Outputs:
 
     def lost(self, connection: Connection) -> None:
         self.forget(connection)
-        self.getting.pop(connection, None)
+        if connection.expected is None:
+            self.open.charge(connection.user, -1)
+        self.gets.lost(connection)
 
     def waits(self, connection: Connection) -> int:
         """Octets that waited for its socket when something was written last, 0 if it takes all."""
         unsent = self.unsent.get(connection)
         return 0 if unsent is None else unsent.charged
+
+    def is_over(self, connection: Connection) -> bool:
+        """Whether more waits for its socket than may, or than its user may have."""
+        waits = self.waits(connection)
+        return waits > self.limit or (waits > LEAST_OCTETS and self.accounts.is_used_up(connection.user))
 
     def wrote(self, connection: Connection) -> None:
         """More was written to a socket that takes no more."""
@@ -105,30 +119,4 @@ class Outputs:
         """Often: what waits may have become less."""
         for connection in list(self.unsent):
             self.wrote(connection)
-
-    # Gets: each is one message, of whatever size
-
-    def turn_to_get(self, channel: Channel) -> Handling:
-        """Wait until a connection may have one more get under way; `got` gives the turn back."""
-        connection = channel.connection
-        if connection.writable and connection.gets < GETS_AT_ONCE:
-            connection.gets += 1
-        else:
-            yield Until(partial(self.wait_to_get, channel))
-
-    def wait_to_get(self, channel: Channel, resume: Callable[[Any], None]) -> None:
-        self.getting.setdefault(channel.connection, deque()).append((channel, resume))
-
-    def got(self, connection: Connection) -> None:
-        connection.gets -= 1
-        self.serve_gets(connection)
-
-    def serve_gets(self, connection: Connection) -> None:
-        line = self.getting.get(connection)
-        while line and connection.writable and connection.gets < GETS_AT_ONCE:
-            channel, resume = line.popleft()
-            if not channel.closing:
-                connection.gets += 1
-                resume(None)
-        if not line:
-            self.getting.pop(connection, None)
+        self.gets.look()

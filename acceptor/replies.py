@@ -78,10 +78,7 @@ class Replies:
         connection = channel.connection
         if connection.writable:
             consumer.untaken = 0
-        elif (
-            consumer.untaken > self.core.settings.flow.consumer_window_bytes
-            or self.core.outputs.waits(connection) > self.core.outputs.limit
-        ):
+        elif consumer.untaken > self.core.settings.flow.consumer_window_bytes or self.core.outputs.is_over(connection):
             log.warning("answers dropped, their consumer does not read", connection=connection.id, messages=count)
             return
         else:

@@ -68,19 +68,16 @@ LARGE = 1_000_000
 CHANNELS = 400
 CONNECTIONS = 4
 BACKLOG = 300
+CROWD = 300
 
 
 class Attack(NamedTuple):
-    """What is there before it, and what each of its connections does until it is stopped or closed."""
+    """What is there before it, and what each of its connections, of so many channels, writes and reads nothing."""
 
     prepares: Callable[[Target], None]
     connections: int
-    run: Callable[[Target, threading.Event], None]
-
-
-def connect(target: Target, channels: int = 1) -> socket.socket:
-    """A connection that reads nothing from now on."""
-    return Wire(target, channels).socket
+    channels: int
+    octets: Callable[[], Iterator[bytes]]
 
 
 def flood(connection: socket.socket, stop: threading.Event, octets: Iterator[bytes]) -> None:
@@ -96,14 +93,10 @@ def flood(connection: socket.socket, stop: threading.Event, octets: Iterator[byt
     stop.wait()
 
 
-def attacking(channels: int, octets: Callable[[], Iterator[bytes]]) -> Callable[[Target, threading.Event], None]:
-    def run(target: Target, stop: threading.Event) -> None:
-        connection = connect(target, channels)
-        with suppress(ConnectionError):  # it may be closed for what it does
-            flood(connection, stop, octets())
-        connection.close()
-
-    return run
+def attack_from(connection: socket.socket, stop: threading.Event, octets: Iterator[bytes]) -> None:
+    with suppress(ConnectionError):  # it may be closed for what it does
+        flood(connection, stop, octets)
+    connection.close()
 
 
 def forever(octets: bytes) -> Iterator[bytes]:
@@ -138,6 +131,11 @@ def gets() -> Iterator[bytes]:
     """The same large message again and again."""
     again = method_frame(1, BASIC_GET, b"\0\0" + short_string("large") + b"\0")
     return forever((again + method_frame(1, BASIC_NACK, struct.pack("!QB", 0, 3))) * 20)
+
+
+def crowd() -> Iterator[bytes]:
+    """One consumer of a queue of large messages."""
+    yield method_frame(1, BASIC_CONSUME, b"\0\0" + short_string("large") + short_string("") + b"\x08\0\0\0\0")
 
 
 def consumers() -> Iterator[bytes]:
@@ -182,12 +180,13 @@ def full(target: Target) -> None:
 
 
 ATTACKS = {
-    "returns": Attack(lambda target: None, 1, attacking(1, returns)),
-    "bodies": Attack(lambda target: None, CONNECTIONS, attacking(CHANNELS, bodies)),
-    "gets": Attack(backlog, 1, attacking(1, gets)),
-    "consumers": Attack(backlog, CONNECTIONS, attacking(1, consumers)),
-    "declares": Attack(lambda target: None, CONNECTIONS, attacking(1, declares)),
-    "commits": Attack(full, CONNECTIONS, attacking(1, commits)),
+    "returns": Attack(lambda target: None, 1, 1, returns),
+    "bodies": Attack(lambda target: None, CONNECTIONS, CHANNELS, bodies),
+    "gets": Attack(backlog, 1, 1, gets),
+    "consumers": Attack(backlog, CONNECTIONS, 1, consumers),
+    "crowd": Attack(backlog, CROWD, 1, crowd),
+    "declares": Attack(lambda target: None, CONNECTIONS, 1, declares),
+    "commits": Attack(full, CONNECTIONS, 1, commits),
 }
 
 
@@ -292,8 +291,11 @@ def run(node: LocalNode, name: str, seconds: float, before: float) -> Result:
     good, watch, stop = Good(target), Watch(node.pid), threading.Event()
     rate_before = good.rounds(before) / before
     good.longest = 0.0
+    wires = [Wire(target, attack.channels) for _ in range(attack.connections)]
     watch.start()
-    threads = [threading.Thread(target=attack.run, args=(target, stop), daemon=True) for _ in range(attack.connections)]
+    threads = [
+        threading.Thread(target=attack_from, args=(wire.socket, stop, attack.octets()), daemon=True) for wire in wires
+    ]
     for thread in threads:
         thread.start()
     try:

@@ -50,10 +50,10 @@ PUBLISH = 1
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, of messages as they count whole}]
 # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,
-#  elected] -> age, and [id of a lease, microseconds that it outlives its consumer, "ack" or "requeue" to end it, or
-#  nothing] behind that if what the consumer has in hand is leased (shard/leases.py). The age is 0 for a new consumer;
-#  one that was attached to an earlier life of the shard has that which it got there. It is elected if it was the
-#  active one of a queue with a single one.
+#  elected, user] -> age, and [id of a lease, microseconds that it outlives its consumer, "ack" or "requeue" to end it,
+#  or nothing] behind that if what the consumer has in hand is leased (shard/leases.py). The age is 0 for a new one; one
+#  that was attached to an earlier life of the shard has that which it got there. It is elected if it was the active one
+#  of a queue with a single one.
 CONSUME = 4
 CANCEL = 5  # [CANCEL, request, consumer] -> None
 GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages left]

@@ -108,6 +108,8 @@ class Consumer:
                 self.outlet.window -= item.whole
             if not self.no_ack:
                 self.hold(item)
+        if self.outlet is not None and self.outlet.window < 0:
+            self.outlet.overdraw()
         return taken
 
     def hold(self, item: Range) -> None:

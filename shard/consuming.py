@@ -11,9 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
+from penstock.settings import Settings
 from shard.consumer_cy import Consumer, Group, hold_rows, settle_rows
 from shard.dispatch import Ring
 from shard.leases import Lease, Leases
+from shard.lending import lending_of
 from shard.link import Link
 from shard.outlet_cy import Outlet
 from shard.queues import QueueState
@@ -30,10 +32,11 @@ class Consuming:
     `window` is what a new consumer may be sent, `connection_window` what those of a connection may together, octets.
     """
 
-    def __init__(self, core: ShardCore, window: int, connection_window: int) -> None:
+    def __init__(self, core: ShardCore, settings: Settings) -> None:
         self.core = core
-        self.window = window
-        self.connection_window = connection_window
+        self.settings = settings
+        self.window = settings.flow.consumer_window_bytes
+        self.connection_window = settings.flow.connection_window_bytes
         self.last_age = 0
         self.leases = Leases(core)
         self.grants: list[tuple[Link, Group, int]] = []
@@ -51,7 +54,7 @@ class Consuming:
     def consume(
         self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
         group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
-        lease: tuple[str, int, str] | None = None,
+        user: str, lease: tuple[str, int, str] | None = None,
     ) -> None:  # fmt: skip
         queue = self.core.queues.get(queue_id)
         if queue is None or queue.fenced:
@@ -60,7 +63,7 @@ class Consuming:
         again = age > 0
         if not again and self.core.moving.waits(queue, link, partial(
             self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
-            elected, lease,
+            elected, user, lease,
         ), group):  # fmt: skip
             return
         known = None
@@ -93,7 +96,7 @@ class Consuming:
         if lease is not None:
             self.leases.begin(queue, consumer, lease[0], lease[1])
         link.remember(consumer, consumer.group)
-        consumer.outlet = self.outlet(link, group)
+        consumer.outlet = self.outlet(link, group, user)
         queue.ring.add(consumer)
         self.elect(queue)
         queue.had_consumers = queue.consumed = True
@@ -105,12 +108,15 @@ class Consuming:
         link.reply(request, consumer.age)
         self.core.touch(queue)
 
-    def outlet(self, link: Link, group: int) -> Outlet:
+    def outlet(self, link: Link, group: int, user: str) -> Outlet:
         """What the consumers of a channel's connection share, made on first use."""
         connection = group >> bus.GROUP_BITS
         outlet = link.outlets.get(connection)
         if outlet is None:
-            outlet = link.outlets[connection] = Outlet(self.connection_window, self.window)
+            if link.lending is None:
+                link.lending = lending_of(self.settings)
+            share = link.lending.share(user)
+            outlet = link.outlets[connection] = Outlet(share, self.connection_window, self.window)
         return outlet
 
     def elect(self, queue: QueueState) -> None:
@@ -242,8 +248,8 @@ class Consuming:
                     self.core.touch(consumer.queue.owner)
                 outlet = consumer.outlet
                 if outlet is not None:
-                    outlet.window += octets
-                    if outlet.sleepers:
+                    outlet.returns(octets)
+                    if outlet.sleepers or outlet.share.lending.hungry:
                         self.wake_outlet(outlet)
 
     def wake_outlet(self, outlet: Outlet) -> None:

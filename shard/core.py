@@ -98,7 +98,7 @@ class ShardCore:
         self.moving = Moving(self)
         self.waiters = Waiters(self)
         self.paces = Paces(self)
-        self.consuming = Consuming(self, settings.flow.consumer_window_bytes, settings.flow.connection_window_bytes)
+        self.consuming = Consuming(self, settings)
         self.operations: dict[int, Callable[..., None]] = {
             bus.REPLIES: reply_consumer,
             bus.REPLIES_TO: self.reply_consumer_lives,

@@ -116,8 +116,7 @@ class Ring:
                             self.wait_for_group(consumer)
                         continue
                     outlet = consumer.outlet
-                    if outlet is not None and outlet.window <= 0:
-                        outlet.sleepers[consumer] = None
+                    if outlet is not None and outlet.window <= 0 and not outlet.may_send(consumer):
                         continue
                     awake[consumer] = None
                     taken = consumer.take(min(share, credit))

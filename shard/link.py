@@ -13,6 +13,7 @@ from shard.consumer_cy import Consumer, Group
 from shard.segment_cy import Range
 
 if TYPE_CHECKING:
+    from shard.lending import Lending
     from shard.outlet_cy import Outlet
     from shard.queues import QueueState
 
@@ -43,14 +44,14 @@ class Link:
 
     `reserved` is the room, messages and octets, that is kept in queues for the transactions of channels, by group.
     `promised` are operations that leave when their turn is safe, each with that; a later life is asked again.
-    `outlets` are those of connections that have consumers here.
+    `outlets` are those of connections that have consumers here, `lending` what their users may have under way.
     `greeted` is set from the other's hello until it is answered; `waiting` holds turns that are ahead of the shard's
     topology; `receiver` is the acceptor's index.
     """
 
     __slots__ = (
-        "consumers", "greeted", "groups", "identity", "incarnation", "outlets", "promised", "receiver", "replies",
-        "reported", "reserved", "safe", "taken", "turn", "verdicts", "waiting",
+        "consumers", "greeted", "groups", "identity", "incarnation", "lending", "outlets", "promised", "receiver",
+        "replies", "reported", "reserved", "safe", "taken", "turn", "verdicts", "waiting",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, record: bytes | None = None) -> None:
@@ -69,6 +70,7 @@ class Link:
         self.consumers: dict[int, Consumer] = {}
         self.groups: dict[int, Group] = {}
         self.outlets: WeakValueDictionary[int, Outlet] = WeakValueDictionary()
+        self.lending: Lending | None = None
         self.replies: set[str] = set()
         self.promised: deque[tuple[int, list[Any]]] = deque()
         self.reserved: dict[int, list[tuple[QueueState, int, int]]] = {}

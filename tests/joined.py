@@ -73,6 +73,7 @@ class Socket:
         self.drips = 0
         self.pauses = 0
         self.receive_buffer = 0
+        self.write_buffer = 0
         self.overfull = False
         self.filled = False
         self.waits = 0
@@ -91,6 +92,9 @@ class Socket:
 
     def limit_receive_buffer(self, octets: int) -> None:
         self.receive_buffer = octets
+
+    def limit_write_buffer(self, octets: int) -> None:
+        self.write_buffer = octets
 
     def is_overfull(self) -> bool:
         return self.overfull

@@ -35,6 +35,7 @@ def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
+    yield from channel.core.outputs.gets.turn_to_consume(channel)
     tag = arguments["consumer_tag"] or "amq.ctag-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
     if tag in channel.consumers:
         raise amqp_error(530, f"attempt to reuse consumer tag '{tag}'")
@@ -92,12 +93,12 @@ def cancel_ok(channel: Channel, arguments: dict[str, Any]) -> None:
 
 
 def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    outputs = channel.core.outputs
-    yield from outputs.turn_to_get(channel)
+    gets = channel.core.outputs.gets
+    yield from gets.turn(channel)
     try:
         yield from get_in_turn(channel, arguments)
     finally:
-        outputs.got(channel.connection)
+        gets.got(channel.connection)
 
 
 def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:

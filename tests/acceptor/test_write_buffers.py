@@ -1,0 +1,23 @@
+"""What waits for a socket and counts as taken is less for each of a user's connections, the more there are."""
+
+from __future__ import annotations
+
+from acceptor.outputs import WRITE_HIGH_OCTETS, WRITE_LEAST_OCTETS, WRITE_PART
+from tests.joined import Node
+
+MIB = 1024 * 1024
+USERS_SHARE = 32 * MIB
+
+
+def test_the_buffers_of_a_user_with_many_connections_are_smaller() -> None:
+    with Node(memory={"process_limit": 100 * USERS_SHARE, "user_percent": 1}) as node:
+        assert node.core(0).accounts.of_user == USERS_SHARE
+        clients = [node.connect() for _ in range(80)]
+        buffers = [client.socket.write_buffer for client in clients]
+        all_have = USERS_SHARE // WRITE_PART // WRITE_HIGH_OCTETS
+        assert buffers[:all_have] == [WRITE_HIGH_OCTETS] * all_have
+        assert buffers[all_have] < WRITE_HIGH_OCTETS and buffers[-1] == WRITE_LEAST_OCTETS
+        assert buffers == sorted(buffers, reverse=True)
+        for client in clients:
+            client.lose()
+        assert node.connect().socket.write_buffer == WRITE_HIGH_OCTETS
