@@ -18,6 +18,7 @@ from acceptor import methods, overtaking, publishing, replies
 from acceptor.asking import AtGates, Until
 from acceptor.confirms import Confirms
 from acceptor.consumers import Consumer
+from acceptor.early import Pulse
 from acceptor.fair import BY_KEY, BY_USER
 from acceptor.inlet import UNLIMITED, Gate, Inlet
 from acceptor.obedience import Obedience
@@ -59,6 +60,8 @@ class Channel:
         self.held_since = 0.0
         self.told_flow = False
         self.told_blocked = False
+        self.warned_by: Inlet | None = None
+        self.pulse = Pulse()
         self.budgets = 1
         self.refusing: Inlet | None = None
         self.obedience = Obedience()
@@ -319,6 +322,19 @@ class Channel:
         """A gate that the channel waits at is saturated: now its client is told."""
         self.core.throttle.hold(self, gate)
 
+    def unwarn(self) -> None:
+        """It need not know any more of a stop that it was told of early. Who is held is told when it is free."""
+        inlet, self.warned_by = self.warned_by, None
+        if inlet is not None:
+            del inlet.warned[self]
+            if self.held_by is None:
+                self.core.throttle.untell(self)
+
+    def look_at_warning(self) -> None:
+        """Its ways, or the means to hold it, may be others by now."""
+        if self.warned_by is not None and not self.core.early.concerns(self, self.warned_by):
+            self.unwarn()
+
     def cause(self) -> Gate | None:
         """What holds it: what its client was told, as long as that is in its way."""
         return self.held_by if self.withheld or self.held_by in self.gates or not self.gates else self.gates[0]
@@ -423,6 +439,7 @@ class Channel:
         replies.cancel(self)
         self.unacked = UnackedTags()
         self.leave_gates()
+        self.unwarn()
         if self.held_by is not None:
             self.core.throttle.release(self)
         parked = [item for item in self.inbox if isinstance(item, ParkedRun)] if keep_parked else []

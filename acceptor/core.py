@@ -15,6 +15,7 @@ from acceptor.asking import Answer, ToRouter, ToShard
 from acceptor.channel import Channel
 from acceptor.connection import Connection, Transport, forced
 from acceptor.delivery import Delivery
+from acceptor.early import EarlyNotice
 from acceptor.episodes import Episodes
 from acceptor.escalation import Escalations
 from acceptor.event_log import EventLog
@@ -104,6 +105,7 @@ class AcceptorCore:
         self.connections: dict[str, Connection] = {}
         self.open_channels = 0
         self.delivery = Delivery(self)
+        self.early = EarlyNotice(self, settings.flow.early_rate)
         self.patience = Patience(self, settings.amqp.consumer_timeout)
         self.replies = Replies(self)
         self.dirty: dict[Connection, None] = {}
@@ -299,6 +301,7 @@ class AcceptorCore:
         self.user_terms.clear()
         self.weights.follow()
         self.gates.reconsider()
+        self.early.reconsider()
         self.throttle.take_terms()
 
     # Shards
@@ -399,6 +402,7 @@ class AcceptorCore:
         self.unfinished.look(self.now)
         self.throttle.drip(self.now)
         self.gates.recheck_queues()
+        self.early.look()
         if self.gates.pressure.look(self.gates.freed):
             self.reroute()
         self.gates.recheck_others(self.now)
@@ -429,6 +433,7 @@ class AcceptorCore:
         self.patience.tick(self.now)
         self.routes.look_at_counting(self.now)
         self.throttle.tell_again(self.now)
+        self.early.tick()
 
     def has_place(self) -> bool:
         """Whether the gauges of the place are this acceptor's: a predecessor may still write them."""

@@ -33,7 +33,8 @@ class Gates:
     """All gates of the acceptor of that index. `lanes` are the ids of queues with a priority lane, `away` of those that
     are on their way to another shard: until they are at home their slots in the gauges say nothing.
 
-    `clock` is in seconds, `turns` the number of the loop's turn.
+    `stopped` are those of queues that have stopped since somebody asked (acceptor/early.py). `clock` is in seconds,
+    `turns` the number of the loop's turn.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Gates:
         self.parts = Parts(topology, links, self.inlets)
         self.freed: dict[Session, None] = {}
         self.changed: list[Inlet] = []
+        self.stopped: dict[Inlet, None] = {}
 
     def limited(self) -> list[Inlet]:
         """The gates of queues, and of several queues together."""
@@ -191,12 +193,15 @@ class Gates:
             epoch = gate.flow_epoch()
             if epoch != gate.told:
                 gate.told = epoch
+                if isinstance(gate, Inlet):
+                    self.stopped[gate] = None
                 for session in [session for session in gate.waiting if session.held_by is None]:
                     session.held_at(gate)
             return
         if isinstance(gate, Inlet):
             gate.left = False
             gate.release_withheld()
+            gate.unwarn()
         gate.serve()
 
     def is_home(self, id: int) -> None:
@@ -214,11 +219,11 @@ class Gates:
 
     def recheck_queues(self) -> None:
         """Tell or let in whom a lost broadcast left waiting at a queue."""
-        waited_at = [inlet for inlet in self.inlets.values() if inlet.waiting or inlet.withheld]
+        waited_at = [inlet for inlet in self.inlets.values() if inlet.waiting or inlet.withheld or inlet.warned]
         if all(link.up or link.absent for link in self.links):
             self.wakeups.look(waited_at)
         for inlet in waited_at:
-            if inlet.waiting or inlet.withheld:
+            if inlet.waiting or inlet.withheld or inlet.warned:
                 self.look_at(inlet)
                 if inlet.fanned:
                     self.leave(inlet)
@@ -228,6 +233,8 @@ class Gates:
     def leave(self, inlet: Inlet) -> None:
         """Let go who waits at a queue that has been left behind, because of what other queues do."""
         inlet.release_left()
+        for session in list(inlet.warned):
+            session.look_at_warning()
         for session in list(inlet.waiting):
             session.reconsider()
 

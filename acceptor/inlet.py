@@ -52,6 +52,14 @@ class Session(Protocol):
 
     def held_at(self, gate: Gate) -> None: ...
 
+    def unwarn(self) -> None:
+        """It was told early of a stop (acceptor/early.py) that is over."""
+        ...
+
+    def look_at_warning(self) -> None:
+        """It may not be concerned any more."""
+        ...
+
     def reconsider(self) -> None: ...
 
 
@@ -92,13 +100,14 @@ class Inlet:
     One that publishes pass together with others (`fanned`) may be `left` behind by them (acceptor/fan.py), until it has
     room. `closed` is one whose queue is gone: its slot in the gauges may be another queue's by now. `told` is the flow
     epoch whose stop all who wait have been told of; `weight` is what was last said of those who wait, and `most_weight`
-    the largest that any acceptor has (acceptor/parts.py).
+    the largest that any acceptor has (acceptor/parts.py). Sessions that are `warned` know of its stop though nothing of
+    theirs waits (acceptor/early.py).
     """
 
     __slots__ = (
         "_limits", "acceptors", "calm", "closed", "fanned", "gauges", "id", "in_flight", "in_flight_bytes", "lane",
         "left", "marks", "most_weight", "name", "overshoot", "pace", "slot", "terms", "told", "vhost",
-        "waiting", "weight", "withheld",
+        "waiting", "warned", "weight", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +129,7 @@ class Inlet:
         self.in_flight_bytes = 0
         self.waiting = FairLine()
         self.withheld: list[Span] = []
+        self.warned: dict[Session, None] = {}
         self.fanned = self.left = False
         self.told = -1
         self.weight = self.most_weight = 0
@@ -301,6 +311,12 @@ class Inlet:
         self.closed = True
         self.calm = None
         self.release_withheld()
+        self.unwarn()
+
+    def unwarn(self) -> None:
+        """Who was told early may go on."""
+        for session in list(self.warned):
+            session.unwarn()
 
     def lose_withheld(self) -> None:
         """The queue is empty because its shard died: what waited for its confirms is not in it."""

@@ -179,6 +179,7 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
         for inlet in target.inlets:
             target.link.enter(inlet, count, whole)
     channel.core.published_total += count
+    channel.pulse.count += count
     run.advance(count)
 
 

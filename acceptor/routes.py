@@ -181,11 +181,12 @@ class Routes:
 
     def waits(self, inlet: Inlet, span: Span) -> bool:
         """Whether publishes that go the way of a span wait for a queue now."""
-        before = span.route
-        if before is None:
-            return True
+        return span.route is None or self.passes(inlet, span.session.access, span.route)
+
+    def passes(self, inlet: Inlet, access: Access, before: Route) -> bool:
+        """Whether what is published now where that went before has to pass the gate of a queue."""
         try:
-            route = self.find(span.session.access, before.address(), before.further)
+            route = self.find(access, before.address(), before.further)
         except AMQPError:
             return False
         if route.by_headers:

@@ -109,13 +109,23 @@ class Throttle:
             channel.core.now, "stop", reason=str(gate), connection=connection.id, channel=channel.number,
             client=connection.client, peer=connection.peer, user=connection.user,
         )  # fmt: skip
-        means = self.take(channel, gate)
-        if connection not in self.paused and channel_flow.stops(connection, means):
+        early = channel.warned_by
+        self.tell(channel, gate, self.take(channel, gate))
+        if early is not None:
+            channel.unwarn()
+
+    def tell(self, channel: Channel, gate: Gate, means: Means) -> None:
+        """Tell its client of a stop by these means, unless it knows."""
+        connection = channel.connection
+        if not channel.told_flow and connection not in self.paused and channel_flow.stops(connection, means):
             channel.told_flow = True
-            self.ledger.acted(channel, "channel.flow")
             self.tell_flow(channel, active=False)
-        if means.blocked:
+        if channel.told_flow:
+            self.ledger.acted(channel, "channel.flow")
+        if means.blocked and (not channel.told_blocked or channel.warned_by is not gate):
             self.block(channel, gate)
+        elif channel.told_blocked:
+            self.ledger.acted(channel, "connection.blocked")
 
     def tell_flow(self, channel: Channel, *, active: bool) -> None:
         channel.obedience.told(channel.core.now)
@@ -201,7 +211,8 @@ class Throttle:
 
     def update(self, connection: Connection) -> None:
         """Tell how what blocks a connection stands now, if it stands otherwise than it was told."""
-        gate = next((each.held_by for each in connection.channels.values() if each.told_blocked), None)
+        told = (channel for channel in connection.channels.values() if channel.told_blocked)
+        gate = next((channel.held_by or channel.warned_by for channel in told), None)
         if gate is None:
             return
         if str(gate) != connection.told_reason:
@@ -225,6 +236,12 @@ class Throttle:
             now, "resume", held_seconds=round(now - channel.held_since, 3), connection=connection.id,
             channel=channel.number, client=connection.client, queue=str(gate),
         )  # fmt: skip
+        self.untell(channel)
+        self.pause_or_resume(connection)
+
+    def untell(self, channel: Channel) -> None:
+        """Tell its client that it may go on."""
+        connection = channel.connection
         if channel.told_flow:
             channel.told_flow = False
             if not channel.closing:
@@ -234,7 +251,6 @@ class Throttle:
             connection.blocked_channels -= 1
             if connection.blocked_channels == 0 and connection.has_capability("connection.blocked"):
                 connection.send(0, "connection_unblocked")
-        self.pause_or_resume(connection)
 
     def parked(self, channel: Channel, octets: int) -> None:
         """Something was parked (or is not any more, where `octets` is negative)."""
@@ -307,6 +323,9 @@ class Throttle:
     def begins_to_settle(self, connection: Connection) -> None:
         """A connection has begun to consume, or has got something."""
         self.look_for_acks(connection)
+        for channel in connection.channels.values():
+            if channel.warned_by is not None and channel_flow.acknowledges(connection):
+                channel.unwarn()
         channel_flow.lift(self, connection)
 
     def arrived(self, connection: Connection) -> None:

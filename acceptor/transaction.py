@@ -211,6 +211,7 @@ class Committing:
                 for inlet in target.inlets:
                     target.link.enter(inlet, run.count, whole)
             core.published_total += run.count
+            self.channel.pulse.count += run.count
         for link, settlements in zip(core.links, self.settlements[:-1], strict=True):
             if settlements:
                 self.commit(link)

@@ -132,6 +132,12 @@ class FlowSettings(BaseModel):
     near_percent: int = Field(
         default=90, ge=1, le=100, description="how much of a stop mark makes a near event of a queue, in percent"
     )
+    early_rate: float = Field(
+        default=0.2,
+        ge=0,
+        description="who has published to a queue lately (about 10 s) at least at this rate is told at once that it "
+        "has stopped, not only at the next publish, in messages per second; 0 tells nobody early",
+    )
     parking_bytes: Bytes = Field(
         default=128 * KIB,
         ge=0,

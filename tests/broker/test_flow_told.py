@@ -57,6 +57,23 @@ def test_channel_flow_for_those_who_honour_it(
     assert "channel.flow" not in [event.name for event in publisher.pending()]
 
 
+def test_who_published_before_is_told_early(connect: Callable[..., Client], channel: Channel, queue: str) -> None:
+    """Without a publish of its own to the full queue; and who settles on its connection is not."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    earlier, settles = connect(properties=JAVA).channel(), connect(properties=JAVA).channel()
+    settles.call("basic.consume", queue=settles.call("queue.declare", exclusive=True).queue)
+    for publisher in (earlier, settles):
+        publisher.call("confirm.select")
+        fill(publisher, queue, 5)
+        publisher.take("basic.ack")
+    fill(channel, queue, STOP)
+    assert earlier.take("channel.flow").active is False
+    settles.call("basic.qos", prefetch_count=1)
+    assert "channel.flow" not in [event.name for event in settles.pending()]
+    connect().channel().call("queue.purge", queue=queue)
+    assert earlier.take("channel.flow").active is True
+
+
 def test_channel_flow_is_for_the_channel_that_is_held(
     connect: Callable[..., Client], channel: Channel, queue: str
 ) -> None:

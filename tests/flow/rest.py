@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis.stateful import precondition, rule
 
 from acceptor.channel import Channel
+from acceptor.channel_flow import acknowledges
 from acceptor.core import AcceptorCore
 from acceptor.inlet import Gate, Inlet
 from shard.room import MEMORY
@@ -45,7 +46,7 @@ class AtRest(Moves):
         for person in self.people:
             for session in person.sessions.values():
                 channel = person.client.connection.channels.get(session.number)
-                assert session.flows or session.closing or (channel is not None and channel.held_by is not None)
+                assert session.flows or session.closing or (channel is not None and is_stopped(channel))
 
     def revive(self) -> None:
         """Who has died comes back."""
@@ -79,6 +80,11 @@ class AtRest(Moves):
             assert (inlet.in_flight, inlet.in_flight_bytes) == (0, 0)
             assert not inlet.waiting or is_blocked(inlet) or elsewhere(inlet)
             assert not inlet.withheld or inlet.is_saturated()
+            assert not inlet.warned or inlet.is_saturated()
+            for channel in inlet.warned:
+                assert isinstance(channel, Channel) and channel.warned_by is inlet
+                assert channel.connection.channels[channel.number] is channel and channel.held_by is None
+                assert not acknowledges(channel.connection)
         for channel in [*core.orphans, *(c for p in core.connections.values() for c in p.channels.values())]:
             assert channel.running is None or channel.runs_at_gates
             if channel.runs_at_gates:
@@ -214,6 +220,11 @@ def in_order(ids: list[Id]) -> bool:
 def elsewhere(inlet: Inlet) -> bool:
     """Whether all who wait at a queue with room wait for another one that has none."""
     return all(any(map(is_blocked, session.gates)) for session in inlet.waiting)  # type: ignore[attr-defined]
+
+
+def is_stopped(channel: Channel) -> bool:
+    """Whether it is held, or told early that it would be."""
+    return channel.held_by is not None or channel.warned_by is not None
 
 
 def is_blocked(gate: Gate) -> bool:

@@ -1,0 +1,142 @@
+"""Early notice: who published to a queue lately is told that it has stopped before its next publish comes.
+
+      publishes lately ──(the queue has stopped, and still is at the next look)──▶ warned ──(a publish waits)──▶ held
+      warned ──(room again, the queue is gone or no longer on its way, it begins to settle)──▶ told that it may go on
+
+Who is warned is told as one that is held (acceptor/throttle.py), but is not: nothing of it waits, it is on no ladder
+and in no account. Not warned is who publishes more rarely than `flow.early_rate`, and who could not be told or is not
+to be stopped: a connection that settles (acceptor/channel_flow.py), one whose socket is paused, and at a queue with a
+priority lane anybody, because what is for the lane passes.
+
+On the way of a publish it is only counted. All else is done once a second for each channel, and when a queue stops; a
+stop that is over by the next look is told to nobody who has not met it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acceptor import channel_flow
+from penstock.logs import FewLines, get_logger
+
+if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.core import AcceptorCore
+    from acceptor.inlet import Inlet
+    from penstock.means import Means
+
+log = get_logger()
+
+# What was published a second ago counts a tenth less: what remains is of about the last ten seconds.
+LATELY_SECONDS = 10.0
+# Less than that is nothing, messages.
+LEAST = 0.1
+# Looking at all channels may take that much of the time at most: so many seconds pass for each that was looked at.
+SECONDS_EACH = 20e-6
+
+
+class Pulse:
+    """What a channel has published: `count` messages in all, `lately` in about the last seconds up to `counted`."""
+
+    __slots__ = ("count", "counted", "lately")
+
+    def __init__(self) -> None:
+        self.count = self.counted = 0
+        self.lately = 0.0
+
+    def tick(self) -> None:
+        """Once a second."""
+        self.lately = self.lately * (1 - 1 / LATELY_SECONDS) + self.count - self.counted
+        self.counted = self.count
+        if self.lately < LEAST:
+            self.lately = 0.0
+
+    def rate(self) -> float:
+        """Messages a second, by now."""
+        return (self.lately + self.count - self.counted) / LATELY_SECONDS
+
+
+class EarlyNotice:
+    """Whom an acceptor warns: who has published at least at that rate, in messages a second; 0 warns nobody."""
+
+    def __init__(self, core: AcceptorCore, rate: float) -> None:
+        self.core = core
+        self.rate = rate
+        self.lines = FewLines(log)
+        self.next_look = 0.0
+
+    def tick(self) -> None:
+        """Once a second."""
+        self.lines.tell_more(self.core.now)
+        if self.rate and self.core.gates.inlets:
+            for connection in self.core.connections.values():
+                for channel in connection.channels.values():
+                    pulse = channel.pulse
+                    if pulse.lately or pulse.count != pulse.counted:
+                        pulse.tick()
+
+    def look(self) -> None:
+        """Often: tell of the queues that have stopped since, if they still are."""
+        gates = self.core.gates
+        if not gates.stopped or self.core.now < self.next_look:
+            return
+        stopped, gates.stopped = gates.stopped, {}
+        full = {inlet for inlet in stopped if inlet.is_saturated() and inlet.lane is None}
+        if not (full and self.rate):
+            return
+        seen = 0
+        told = dict.fromkeys(full, 0)
+        for connection in self.core.connections.values():
+            for channel in connection.channels.values():
+                seen += 1
+                inlet = self.is_for(channel, full)
+                if inlet is not None and self.warn(channel, inlet):
+                    told[inlet] += 1
+        self.next_look = self.core.now + seen * SECONDS_EACH
+        for inlet, count in told.items():
+            if count:
+                self.lines.info(self.core.now, "told early", reason=str(inlet), channels=count)
+
+    def is_for(self, channel: Channel, full: set[Inlet]) -> Inlet | None:
+        """Which of these queues a channel publishes to, if it does so often enough, and is not told already."""
+        if channel.held_by is not None or channel.warned_by is not None or channel.pulse.rate() < self.rate:
+            return None
+        for route in channel.routes:
+            for inlet in route.inlets:
+                if inlet in full and self.core.routes.passes(inlet, channel.access, route):
+                    return inlet
+        return None
+
+    def warn(self, channel: Channel, inlet: Inlet) -> bool:
+        """Tell it, if it can be; whether it was."""
+        connection, throttle = channel.connection, self.core.throttle
+        if channel.closing or connection in throttle.paused or channel_flow.acknowledges(connection):
+            return False
+        means = self.means(channel, inlet)
+        if not self.tells(channel, means):
+            return False
+        channel.warned_by = inlet
+        inlet.warned[channel] = None
+        throttle.tell(channel, inlet, means)
+        return True
+
+    def means(self, channel: Channel, inlet: Inlet) -> Means:
+        return self.core.user_terms.at(channel.vhost, channel.connection.user, inlet).means
+
+    def tells(self, channel: Channel, means: Means) -> bool:
+        """Whether its client hears of a stop by these means."""
+        connection = channel.connection
+        blocked = means.blocked and connection.has_capability("connection.blocked")
+        return blocked or channel_flow.stops(connection, means)
+
+    def reconsider(self) -> None:
+        """The topology has changed: who does not publish to its queue any more, or is told by no means, may go on."""
+        for inlet in self.core.gates.limited():
+            for session in list(inlet.warned):
+                session.look_at_warning()
+
+    def concerns(self, channel: Channel, inlet: Inlet) -> bool:
+        """Whether a channel that is warned of a queue still is to be."""
+        if inlet.lane is not None or not self.tells(channel, self.means(channel, inlet)):
+            return False
+        return any(self.core.routes.passes(inlet, channel.access, route) for route in channel.routes)
