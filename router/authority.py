@@ -230,10 +230,10 @@ class Authority:
 
     def move_report(
         self, queue_id: int, epoch: int, shard: int, life: int, state: str, count: int, octets: int, checksum: int,
-        reason: str,
+        stop: list[int], reason: str,
     ) -> None:  # fmt: skip
         """A shard is done with its part of a move (`router.moving`)."""
-        self.moves.report(queue_id, epoch, shard, life, state, count, octets, checksum, reason)
+        self.moves.report(queue_id, epoch, shard, life, state, count, octets, checksum, stop, reason)
 
     # Those who are gone
 

@@ -124,10 +124,10 @@ class Moves:
 
     def report(
         self, queue_id: int, epoch: int, shard: int, life: int, state: str, count: int, octets: int, checksum: int,
-        reason: str,
+        stop: list[int], reason: str,
     ) -> None:  # fmt: skip
         """A shard is done with its part: "written", "kept", "homed", or it "failed". What is of another move, or comes
-        again, does nothing.
+        again, does nothing. `stop` is what was written of the queue's stop, empty if it holds nobody.
         """
         move = self.topology.moves.get(queue_id)
         if move is None or move.epoch != epoch:
@@ -140,7 +140,7 @@ class Moves:
         elif state == "failed":
             self.roll_back(move, f"shard {shard}: {reason}")
         elif state == "written" and move.phase == STOPPING and shard == move.source:
-            self._record(replace(move, phase=COPYING, count=count, octets=octets, checksum=checksum))
+            self._record(replace(move, phase=COPYING, count=count, octets=octets, checksum=checksum, stop=stop))
         elif state == "kept" and move.phase == COPYING and shard == move.target:
             if (count, octets, checksum) == (move.count, move.octets, move.checksum):
                 self._switch(move)

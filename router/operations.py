@@ -14,7 +14,7 @@
     queue_delete       queue_id                                                    None
     queue_place        vhost, name, shard | None                                   None
     move_report        queue_id, epoch, shard, life, state, count, octets,         None
-                       checksum, reason
+                       checksum, stop, reason
     connection_closed  connection                                                  queues
     hold_off           user, host, seconds, most, forget, reason                   None
 
@@ -70,6 +70,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
         {
             **dict.fromkeys(("queue_id", "epoch", "shard", "life", "count", "octets", "checksum"), int),
             **dict.fromkeys(("state", "reason"), str),
+            "stop": list,
         },
     ),
     "hold_off": (

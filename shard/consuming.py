@@ -302,12 +302,19 @@ class Consuming:
             link.turn.operations.append([bus.SPENT, group.id, count])
 
     def activate(self, link: Link, request: int, ids: list[int], active: bool) -> None:
+        """Some consumers get something, or nothing, from now on: also those that wait to be attached."""
+        self.set_active(link, ids, active)
+        missing = [id for id in ids if id not in link.consumers]
+        if missing:
+            self.core.moving.behind(link, partial(self.set_active, link, missing, active))
+        link.reply(request, None)
+
+    def set_active(self, link: Link, ids: list[int], active: bool) -> None:
         for id in ids:
             consumer = link.consumers.get(id)
             if consumer is not None:
                 consumer.active = active
                 self.wake(consumer)
-        link.reply(request, None)
 
     def gone(self, link: Link, id: int) -> None:
         release(link, id)

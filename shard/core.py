@@ -20,7 +20,7 @@ from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import QueueLimits
 from router.grants import Grants
-from router.records import Queue
+from router.records import Move, Queue
 from router.topology import Topology
 from shard.admission import Refused, admit, take_all
 from shard.burial import RECHECK, SLICE, Burial
@@ -43,6 +43,7 @@ from shard.recovered import Recovered
 from shard.recovery import Life, Recovery
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.requests import Requests
+from shard.saturation import Stop
 from shard.stalls import Stalls
 from shard.transactions import release, reserve, take_in
 from shard.waiters import Waiters
@@ -133,6 +134,10 @@ class ShardCore:
             elif homes[queue.id] != self.index:
                 self.release_queue(queue)
         self.topology.reset()
+        moves = (Move(*change[1:]) for change in changes if change[0] == "move")
+        self.flow.earlier |= {
+            move.queue_id: Stop(*move.stop) for move in moves if move.stop and move.home == self.index == move.target
+        }
         for change in changes:
             self.change(change)
         self.moving.keep_only(self.topology.moves)

@@ -35,7 +35,7 @@ class Flow:
     `feeder` says of a queue why a binding on the way to it grants it nothing, None where all grant it everything.
 
     `stopped` are the queues that are saturated, by id. `earlier` are the stops that were not over when the node ended,
-    by queue id, until the queues are known.
+    or that a move has brought here, by queue id, until the queues are known.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class Flow:
     def begin(self, queue: QueueState, now: int) -> None:
         """The shard has taken up a queue, in its first life or a later one. What had stopped stays so.
 
-        A later life of the shard finds its predecessor's state in the gauges, one of the node in `earlier`.
+        A later life of the shard finds its predecessor's state in the gauges, one of the node in `earlier`, and so is
+        what came with a queue that the predecessor had not taken up.
         """
         stop = self.earlier.get(queue.id)
         before = self.gauges.queue_read(queue.slot)

@@ -14,7 +14,7 @@ What is to be done outside of the core waits in `writes`, `reads` and `removals`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +144,7 @@ class Moving:
         if known is not None and known.move.epoch == move.epoch:
             known.move = move
             if known.written is not None and move.phase == STOPPING:
-                self.report(move, "written", *known.written)
+                self.report_written(known)
             return
         if queue is None or move.phase != STOPPING:
             return
@@ -232,7 +232,13 @@ class Moving:
             self.failed(leaving, f"{count} messages were written, {queue.contents.ready} are there")
             return
         leaving.written = count, octets, checksum
-        self.report(leaving.move, "written", count, octets, checksum)
+        self.report_written(leaving)
+
+    def report_written(self, leaving: Leaving) -> None:
+        """The router keeps the stop as well: if the new home dies as it takes the queue up its next life asks there."""
+        if leaving.written is not None:
+            stop = leaving.queue.saturation.stop()
+            self.report(leaving.move, "written", *leaving.written, stop=[] if stop is None else [*stop])
 
     # The new home
 
@@ -406,6 +412,12 @@ class Moving:
         homing.waiting.append((link, group, request))
         return True
 
+    def behind(self, link: Link, action: Callable[[], None]) -> None:
+        """Have something carried out again behind each request of an acceptor that waits."""
+        for homing in self.homing.values():
+            if any(waiting is link for waiting, *_ in homing.waiting):
+                homing.waiting.append((link, 0, action))
+
     def gone(self, link: Link, group: int) -> None:
         """A channel has ended: nothing that it asked for is done."""
         for homing in self.homing.values():
@@ -424,12 +436,13 @@ class Moving:
         return min((homing.deadline for homing in self.homing.values() if not homing.over), default=NEVER)
 
     def report(
-        self, move: Move, state: str, count: int = 0, octets: int = 0, checksum: int = 0, reason: str = ""
-    ) -> None:
+        self, move: Move, state: str, count: int = 0, octets: int = 0, checksum: int = 0, reason: str = "",
+        stop: Sequence[int] = (),
+    ) -> None:  # fmt: skip
         """Tell the router."""
         arguments = {
             "queue_id": move.queue_id, "epoch": move.epoch, "shard": self.core.index, "life": self.life, "state": state,
-            "count": count, "octets": octets, "checksum": checksum, "reason": reason,
+            "count": count, "octets": octets, "checksum": checksum, "stop": [*stop], "reason": reason,
         }  # fmt: skip
         self.core.router_requests.append(("move_report", arguments, _noted))
 

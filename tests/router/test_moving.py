@@ -14,7 +14,7 @@ from router.records import COPYING, HOMING, STOPPING, Move
 from tests.router.making import Asked
 
 COPY = {"count": 3, "octets": 30, "checksum": 7}
-NOTHING = {"count": 0, "octets": 0, "checksum": 0}
+NOTHING = {"count": 0, "octets": 0, "checksum": 0, "stop": []}
 
 
 class Moved(Asked):

@@ -33,6 +33,7 @@ WHOLE: dict[str, dict[str, Any]] = {
         "life": 1,
         "state": "homed",
         "reason": "",
+        "stop": [],
         **dict.fromkeys(("count", "octets", "checksum"), 0),
     },
     "connection_closed": {"connection": "0.1.1"},

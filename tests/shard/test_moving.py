@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from router.records import HOMING, Move
 from shard.copying import Reader, Writer, path_of, remove_all
 from shard.environment import StoreError
+from shard.moving import Homing
+from shard.queue_cy import NEVER
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
 
@@ -551,3 +554,45 @@ def test_who_has_not_seen_the_end_of_a_move_goes_on_with_the_next(node: Node) ->
     node.settle()
     assert node.queue(QUEUE).shard == 1
     assert client.take("basic.consume-ok", 1)
+
+
+def test_a_stop_goes_on_from_its_beginning_where_the_new_home_dies_as_it_takes_the_queue_up(node: Node) -> None:
+    client = opened(node, **{"x-flow-stop-count": 3, "x-flow-resume-count": 1})
+    publish(client, QUEUE, *[b"%d" % number for number in range(5)], delivery_mode=2)
+    stop = node.state(QUEUE).saturation.stop()
+    assert stop is not None
+    pass_ms(node, 5000)
+    id = node.queue(QUEUE).queue_id
+    results = node.move(QUEUE, 1)
+    while node.router.topology.moves[id].phase != HOMING:
+        assert node.step()
+    assert id not in node.shard(1).queues
+    node.kill_shard(1)
+    pass_ms(node, 1000)
+    node.start_shard(1)
+    node.settle()
+    assert [result["result"] for result in results] == ["moved"]
+    assert node.state(QUEUE).saturation.stop() == stop
+    gauge = node.gauges.queue_read(node.queue(QUEUE).slot)
+    assert gauge is not None and (gauge.saturated, gauge.saturated_since_us) == (True, stop.since)
+
+
+def test_a_consume_that_waits_for_the_home_is_active_if_that_was_said_meanwhile(node: Node) -> None:
+    """Deliveries of its connection were withheld when it was sent, and are not any more when it is carried out."""
+    client = opened(node)
+    publish(client, QUEUE, b"1")
+    shard, id = node.shard(0), node.queue(QUEUE).queue_id
+    move = Move(id, 1, 1, 0, HOMING, 1, 1, None, 0.0, outcome="moved")
+    homing = shard.moving.homing[id] = Homing(move, {("shard", 9, 1)}, NEVER)
+    withhold = node.core(0).last_resort.withhold
+    withhold(client.connection, True)
+    client.send("basic.consume", 1, queue=QUEUE, consumer_tag="c")
+    node.settle()
+    assert homing.waiting
+    withhold(client.connection, False)
+    node.settle()
+    homing.awaited.clear()
+    shard.moving.look()
+    node.settle()
+    client.take("basic.consume-ok", 1)
+    assert client.take("basic.deliver", 1).body == b"1"
