@@ -22,6 +22,7 @@ from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from acceptor.parked import ParkedRun
 from acceptor.settling import SETTLING_SECONDS
+from acceptor.spool import Spool
 from penstock import bus
 from penstock.gauges import DEAD, READY, Gauges
 from penstock.node import Role
@@ -58,11 +59,13 @@ from tests.frames import (
 )
 from tests.penstock.telemetry.reading import check
 from tests.raw import CAPABILITIES
-from tests.router.making import Asked
+from tests.router.making import Asked, rabbit_hash
 
 QUEUES = 200
 STORE_OCTETS = 64 * 1024 * 1024
 PROCESSES = 8
+WRITE_HIGH_OCTETS = 32 * 1024
+"""What waits for the socket of a client that takes nothing before its acceptor hears of that."""
 
 
 class Socket:
@@ -115,11 +118,19 @@ class Socket:
 
 
 class Client:
-    """A client of one acceptor. What it writes lies in `unread` until the acceptor reads it."""
+    """A client of one acceptor. What it writes lies in `unread` until the acceptor reads it, up to `most` octets at
+    once. `fills`: whatever was not read fills the kernel's buffer.
 
-    def __init__(self, node: Node, acceptor: int, properties: dict[str, Any], capabilities: dict[str, bool]) -> None:
+    `largest_charge` is the most that one read has added to what is kept for it. While it is `deaf` it takes nothing:
+    what was written for it is `untaken`.
+    """
+
+    def __init__(
+        self, node: Node, acceptor: int, properties: dict[str, Any], capabilities: dict[str, bool], user: str = "guest"
+    ) -> None:
         self.node = node
         self.acceptor = acceptor
+        self.user = user
         self.socket = Socket()
         self.properties = {"product": "penstock tests", **properties, "capabilities": capabilities}
         self.connection: Connection = node.core(acceptor).connect(self.socket, "127.0.0.1:49152", "127.0.0.1")
@@ -131,11 +142,21 @@ class Client:
         self.header = b""
         self.content: dict[int, tuple[Event, int | None]] = {}
         self.on_event: Callable[[Event], bool] = lambda event: False
+        self.most = 1 << 30
+        self.fills = False
+        self.largest_charge = 0
+        self.deaf = False
+        self.untaken = b""
 
     # Out
 
     def write(self, octets: bytes, when_read: Callable[[], None] | None = None) -> None:
         self.unread.append((octets, when_read))
+        self.look_at_buffer()
+
+    def look_at_buffer(self) -> None:
+        if self.fills:
+            self.socket.filled = bool(self.unread)
 
     def send(self, name: str, channel: int = 0, when_read: Callable[[], None] | None = None, **arguments: Any) -> None:
         self.write(method_frame(name, channel, **arguments), when_read)
@@ -149,8 +170,8 @@ class Client:
     def log_in(self, vhost: str = "/", heartbeat: int = 0) -> None:
         self.write(PROTOCOL_HEADER)
         self.send(
-            "connection.start-ok", client_properties=self.properties, mechanism="PLAIN", response=b"\0guest\0guest",
-            locale="en_US",
+            "connection.start-ok", client_properties=self.properties, mechanism="PLAIN",
+            response=b"\0%s\0guest" % self.user.encode(), locale="en_US",
         )  # fmt: skip
         self.send("connection.tune-ok", channel_max=2047, frame_max=131072, heartbeat=heartbeat)
         self.send("connection.open", vhost=vhost)
@@ -177,9 +198,9 @@ class Client:
         return [event.name for event in self.events[channel]]
 
     def read(self, most: int = 1 << 30) -> bool:
-        """The acceptor reads up to so many octets; whether it did."""
+        """The acceptor reads up to so many octets; whether it did. What it ignores has not been read."""
         core = self.node.core(self.acceptor)
-        most = self.socket.lets(most)
+        most = self.socket.lets(min(most, self.most))
         if not self.unread or not most or core.behind():
             return False
         octets, done = b"", []
@@ -191,14 +212,40 @@ class Client:
             self.unread.appendleft((octets[most:], done.pop()))
             octets = octets[:most]
         self.socket.drips = 0
+        self.look_at_buffer()
         for when_read in done:
-            if when_read is not None:
+            if when_read is not None and not self.connection.closing:
                 when_read()
         core.now = self.node.now
         buffer = bytearray(self.rest + octets)
+        before = self.connection.kept_octets
         used = self.connection.receive(buffer, len(buffer))
+        self.largest_charge = max(self.largest_charge, self.connection.kept_octets - before)
         self.rest = bytes(buffer[used:])
         return True
+
+    def take_octets(self, chunks: list[Any]) -> None:
+        """Octets come to its socket: it hears them at once, unless it takes nothing."""
+        if not self.deaf:
+            self.hear(chunks)
+            return
+        self.untaken += b"".join(chunks)
+        self.socket.waits = len(self.untaken)
+        core = self.node.core(self.acceptor)
+        if self.connection.writable and self.socket.waits > WRITE_HIGH_OCTETS:
+            core.delivery.writable(self.connection, False)
+        if not self.connection.writable:
+            core.outputs.wrote(self.connection)
+
+    def listen(self, most: int = 1 << 30) -> None:
+        """It takes up to so many octets of what waits for it, and, once that is all, whatever comes."""
+        taken, self.untaken = self.untaken[:most], self.untaken[most:]
+        self.socket.waits = len(self.untaken)
+        self.hear([taken])
+        if not self.untaken:
+            self.deaf = False
+            if not self.connection.writable:
+                self.node.core(self.acceptor).delivery.writable(self.connection, True)
 
     def hear(self, chunks: list[Any]) -> None:
         """Octets from the acceptor: frames, whole or not."""
@@ -255,6 +302,9 @@ class Acceptor:
         self.core.now = node.now
         self.core.flush = node.flush
         self.core.record = node.record
+        if node.spools:
+            flow = node.settings.flow
+            self.core.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
         self.incarnation = incarnation
         self.identity = b"acceptor.%d.%d" % (index, incarnation)
         self.meets = [0] * node.settings.shards
@@ -434,15 +484,16 @@ Frames = list[Any]
 class Node:
     """Acceptors and shards, the authority and the gauges, and everything that is on its way between them.
 
-    With `stores` shards write down what is persistent, as soon as they can or, where `commits` is unset, when they are
-    told to (`commit_shard`).
+    With `spools` acceptors have parked contents on disk. With `stores` shards write down what is persistent, as soon as
+    they can or, where `commits` is unset, when they are told to (`commit_shard`).
     """
 
     def __init__(
         self, acceptors: int = 1, shards: int = 1, flow: dict[str, Any] | None = None, stores: bool = False,
-        **options: Any,
+        spools: bool = False, **options: Any,
     ) -> None:  # fmt: skip
         self.stores = stores
+        self.spools = spools
         self.commits = True
         self.exits = ExitStack()
         directory = Path(self.exits.enter_context(TemporaryDirectory()))
@@ -521,10 +572,10 @@ class Node:
 
     def connect(
         self, acceptor: int = 0, properties: dict[str, Any] | None = None,
-        capabilities: dict[str, bool] | None = None, heartbeat: int = 0, vhost: str = "/",
+        capabilities: dict[str, bool] | None = None, heartbeat: int = 0, vhost: str = "/", user: str = "guest",
     ) -> Client:  # fmt: skip
-        """A client that is logged in."""
-        client = self.visit(acceptor, properties, capabilities)
+        """A client that is logged in; all users have the same password."""
+        client = self.visit(acceptor, properties, capabilities, user)
         client.log_in(vhost, heartbeat)
         self.settle()
         client.take("connection.open-ok")
@@ -532,10 +583,11 @@ class Node:
         return client
 
     def visit(
-        self, acceptor: int = 0, properties: dict[str, Any] | None = None, capabilities: dict[str, bool] | None = None
-    ) -> Client:
+        self, acceptor: int = 0, properties: dict[str, Any] | None = None, capabilities: dict[str, bool] | None = None,
+        user: str = "guest",
+    ) -> Client:  # fmt: skip
         """A client that has said nothing yet."""
-        client = Client(self, acceptor, properties or {}, CAPABILITIES if capabilities is None else capabilities)
+        client = Client(self, acceptor, properties or {}, CAPABILITIES if capabilities is None else capabilities, user)
         self.clients[client.connection] = client
         return client
 
@@ -551,6 +603,15 @@ class Node:
         return self.shard(record.shard).queues[record.queue_id]
 
     # The router
+
+    def add_user(self, name: str, write: str = ".*") -> None:
+        """A user who may declare and read everything, and write to what matches."""
+        self.router.command("user_add", name=name, password_hash=rabbit_hash("guest"), tags=[])
+        self.permit(name, write)
+
+    def permit(self, name: str, write: str) -> None:
+        self.router.command("permission_set", user=name, vhost="/", configure=".*", write=write, read=".*")
+        self.publish_changes()
 
     def add_vhost(self, name: str) -> None:
         """A vhost that guest may use."""
@@ -753,7 +814,7 @@ class Node:
         client = self.clients.get(connection)
         if client is not None:
             connection.last_sent = self.now
-            client.hear(chunks)
+            client.take_octets(chunks)
 
     def finish_shard(self, index: int) -> bool:
         life = self.shards[index]

@@ -23,7 +23,7 @@ from tests.flow.metered import (
 )
 from tests.flow.rest import AtRest
 from tests.flow.served import within_limits
-from tests.flow.world import BESIDE, LARGEST, Kept, Session
+from tests.flow.world import BESIDE, LARGEST, STRANGERS, Kept, Session
 
 # What may go a step on; a turn of a shard with its broadcasts, or without.
 STEPS = (
@@ -119,9 +119,9 @@ class Flow(AtRest):
         for _, shard in self.node.running_shards():
             for queue in shard.core.queues.values():
                 marks, before = queue.limits.marks, self.changed.get(queue.name, (0, 0))
-                if before is None or self.share != 0:
-                    continue
                 kind = queue.name.split("-")[0]
+                if before is None or self.share != 0 or kind in STRANGERS:
+                    continue
                 most, most_octets = (acceptors * each for each in self.largest.get(kind, (0, 0)))
                 if not self.losses and marks.stop_count:
                     assert queue.saturation.over_count <= marks.overshoot_bound(acceptors)[0] + most
@@ -138,6 +138,11 @@ class Flow(AtRest):
                 paced = most_paced(queue, acceptors)
                 if paced is not None and not self.losses:
                     assert queue.depth <= max(paced + most, before[0])
+
+    @invariant()
+    def strangers_hold_nobody(self) -> None:
+        if hasattr(self, "node"):
+            self.nobody_waits_for_strangers()
 
     @invariant()
     def nothing_breaks(self) -> None:
@@ -252,7 +257,7 @@ class Flow(AtRest):
             assert life is not None
             seen = {id for queue, id in self.seen if queue == kept.name}
             must = {id for id in arrived if self.meant_for(id, kept) and self.sent_at[id] > kept.born}
-            if kept.name not in self.leaky and not self.losses:
+            if kept.name not in self.leaky and not self.losses and not self.refuses_for_itself(kept):
                 assert len(must - seen) <= contents.dropped + life.books[kept.id].rejected + self.refused_before(kept)
 
     def refused_before(self, kept: Kept) -> int:

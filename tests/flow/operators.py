@@ -13,7 +13,7 @@ from tests.flow.metered import (
     RATES,
     SHARED,
 )
-from tests.flow.transactions import Transactions
+from tests.flow.strangers import Strangers
 from tests.flow.world import KINDS
 
 # What a policy may make of them: marks where there were none, others, none at all, another overflow, a lane, a pace or
@@ -29,7 +29,7 @@ POLICIES: tuple[dict[str, Any] | None, ...] = (
 STOPS = ("all", "user", "exchange some", "exchange ", *(f"queue {kind}" for kind in ("count", "bytes", "free")))
 
 
-class Operators(Transactions):
+class Operators(Strangers):
     """Policies change, and operators stop this and that."""
 
     @rule(kind=st.sampled_from([*KINDS]), definition=st.sampled_from(POLICIES))
@@ -38,6 +38,7 @@ class Operators(Transactions):
         if not self.node.router_lives or (definition is not None and "lane-key" in definition and not self.lanes):
             return
         self.node.policy(kind, f"^{kind}-", definition)
+        self.note_policy(kind, definition or {})
         # Also those that are to be deleted, and that a shard has which is dead now.
         self.changed.update(dict.fromkeys(kept.name for kept in self.queues.values() if kept.kind == kind))
 

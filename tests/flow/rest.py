@@ -38,6 +38,7 @@ class AtRest(Moves):
         for index, _ in self.node.running_shards():
             self.gauges_are_right(index)
         nobody_starves(self.node)
+        self.nobody_waits_for_strangers(at_rest=True)
         self.stops_hold()
         self.nothing_is_lost()
         if not self.losses:
@@ -147,7 +148,8 @@ class AtRest(Moves):
             meant |= {id for ids in self.undecided for id in ids if self.meant_for(id, kept)}
             contents = self.node.state(kept.name).contents
             counted = contents.published + life.books[kept.id].rejected
-            assert counted == len(entered) or (counted < len(entered) and self.may_miss_refusals())
+            uncounted = self.may_miss_refusals() or self.refuses_for_itself(kept)
+            assert counted == len(entered) or (counted < len(entered) and uncounted)
             assert len(set(entered)) == len(entered)
             assert self.lanes or in_order([id for id in entered if (kept.name, id) not in self.afresh])
             assert not must & waiting & set(entered)

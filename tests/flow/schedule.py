@@ -18,7 +18,7 @@ HOWS = ("ack", "ack", "ack", "requeue", "reject", "recover")
 
 INVARIANTS = (
     Flow.nothing_breaks, Flow.whoever_is_held_has_an_episode, Flow.shared_prefetch_holds,
-    Flow.metered_gates_are_looked_at,
+    Flow.metered_gates_are_looked_at, Flow.strangers_hold_nobody,
 )  # fmt: skip
 
 
@@ -54,6 +54,7 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
         lambda: model.change_policy(kind(), pick(POLICIES)): 1,
         lambda: model.limit_together(pick([*OWNERS]), pick(SHARED)): 0.5,
         lambda: model.overtake(pick([True, False])): 0.5,
+        lambda: model.permit(pick([True, False, False])): 0.7,
         lambda: model.operator_stop(pick(STOPS)): 0.5,
         lambda: model.operator_start(who()): 1.5,
         lambda: model.move_queue(kind(), who()): 3,

@@ -30,12 +30,19 @@ REFUSE = {"x-max-length": 6, "x-overflow": "reject-publish"}
 # What queues there are: their arguments and their shard (of two).
 KINDS: dict[str, tuple[dict[str, Any], int]] = {
     "count": (COUNT, 0), "bytes": (BYTES, 1), "both": (BOTH, 1), "free": ({}, 0), "ring": (RING, 1),
-    "refuse": (REFUSE, 0), "paced": ({"x-pace-depth": 6}, 1), "rated": (RATED, 0),
+    "refuse": (REFUSE, 0), "paced": ({"x-pace-depth": 6}, 1), "rated": (RATED, 0), "lurker": (COUNT, 1),
+    "spurner": (REFUSE, 1), "dawdler": (RATED, 0),
 }  # fmt: skip
+# Those that are bound by a user who may not write to the exchange.
+STRANGERS = frozenset({"lurker", "spurner", "dawdler"})
+MALLORY = "mallory"
+NOWHERE, ANYWHERE = "^$", ".*"
+"""Where she may write."""
 # Fanout exchanges, and the kinds of queues that are bound to them.
 EXCHANGES = {
-    "some": ("count", "bytes", "free"), "marked": ("both", "count"), "metered": ("paced", "rated", "free"),
-    "all": ("count", "bytes", "both", "free", "ring", "refuse", "paced"),
+    "some": ("count", "bytes", "free", "lurker"), "marked": ("both", "count", "spurner"),
+    "metered": ("paced", "rated", "free", "dawdler"), "shy": ("free", "lurker", "spurner", "dawdler"),
+    "all": ("count", "bytes", "both", "free", "ring", "refuse", "paced", "lurker"),
 }  # fmt: skip
 CLIENTS = 4
 PY_AMQP = {"product": "py-amqp", "product_version": "5.4.0", "version": "5.4.0"}
@@ -122,6 +129,7 @@ class World(RuleBasedStateMachine):
         """
         flow = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consumer_window_bytes": 65536}
         self.node = Node(acceptors, shards, flow, self.stores, memory_limit=memory)
+        self.node.add_user(MALLORY, NOWHERE)
         self.share = share
         self.lanes = lanes
         if share is not None:
@@ -163,7 +171,7 @@ class World(RuleBasedStateMachine):
         record = self.node.declare(name, min(shard, len(self.node.shards) - 1), self.stores, **arguments)
         for exchange, kinds in EXCHANGES.items():
             if kind in kinds:
-                self.node.bind(exchange, name)
+                self.node.bind(exchange, name, user=MALLORY if kind in STRANGERS else "guest")
         self.queues[name] = Kept(name, kind, record.queue_id, self.sent, self.node.now)
 
     def living(self) -> dict[str, Kept]:

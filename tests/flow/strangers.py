@@ -1,0 +1,112 @@
+"""Users who bind queues to exchanges that they may not write to, as rules: such queues do nothing to publishers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from acceptor.channel import Channel
+from acceptor.inlet import Gate, Inlet
+from acceptor.pools import itself
+from acceptor.rates import RateGate
+from tests.flow.transactions import Transactions
+from tests.flow.world import ANYWHERE, EXCHANGES, KINDS, MALLORY, NOWHERE, STRANGERS, Id, Kept, Session, identity
+from tests.frames import Event
+from tests.joined import parked
+
+HOLDING = ("flow", "reject", "reject-publish")
+"""Overflows with which a policy of a queue grants it what it does to those who publish to it."""
+
+
+class Strangers(Transactions):
+    """A stranger's queue holds, slows and refuses whom somebody lets it: the owner of the exchange, or an operator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.permitted = False
+        # Kinds of queues that a policy grants it now, and those that anything has ever granted it.
+        self.empowered: set[str] = set()
+        self.ever_empowered: set[str] = set()
+        # Kinds that may ever have refused something.
+        self.refusing = {kind for kind, (arguments, _) in KINDS.items() if "x-overflow" in arguments}
+
+    @rule(permitted=st.booleans())
+    def permit(self, permitted: bool) -> None:
+        """She may write to all exchanges, or to none."""
+        if self.node.router_lives:
+            self.node.permit(MALLORY, ANYWHERE if permitted else NOWHERE)
+            self.permitted = permitted
+            if permitted:
+                self.ever_empowered |= STRANGERS
+
+    def note_policy(self, kind: str, definition: dict[str, Any]) -> None:
+        """What a policy grants the queues of a kind, unless they have declared otherwise."""
+        overflow = definition.get("overflow")
+        self.empowered.discard(kind)
+        if overflow in HOLDING and KINDS[kind][0].get("x-overflow", overflow) == overflow:
+            self.empowered.add(kind)
+            self.ever_empowered.add(kind)
+        if overflow in HOLDING[1:]:
+            self.refusing.add(kind)
+
+    def is_powerless(self, kind: str, at_rest: bool) -> bool:
+        """Whether by now nothing grants it to such a queue; before all have come to rest: whether nothing ever did."""
+        if kind not in STRANGERS:
+            return False
+        return kind not in (self.empowered if at_rest else self.ever_empowered) and not (at_rest and self.permitted)
+
+    def refuses_for_itself(self, kept: Kept) -> bool:
+        """Whether what it refuses of a commit is counted nowhere: nobody is told."""
+        return kept.kind in STRANGERS & self.refusing
+
+    def nobody_waits_for_strangers(self, at_rest: bool = False) -> None:
+        """Whoever waits at a stranger's queue, or whose confirms wait for it, has published to it by its name."""
+        kinds = {kept.id: kept.kind for kept in self.queues.values() if self.is_powerless(kept.kind, at_rest)}
+        for channel in self.node.channels():
+            for kind in {kinds.get(queue_of(gate)) for gate in channel.gates} - {None}:
+                assert kind in {self.bound_for[id] for id in self.waiting_of(channel)}
+        for person in self.people:
+            by_confirms = {
+                channel.confirms: person.sessions.get(channel.number)
+                for channel in person.client.connection.channels.values()
+            }
+            for inlet in person.client.connection.core.gates.limited():
+                for span in inlet.withheld if inlet.id in kinds else ():
+                    session = by_confirms.get(span.confirms)
+                    if session is not None and not span.done:
+                        tags = range(span.first, span.first + span.count)
+                        assert {self.bound_for[session.tags[tag]] for tag in tags} == {kinds[inlet.id]}
+
+    def waiting_of(self, channel: Channel) -> set[Id]:
+        """What a channel has parked, or is committing, or waits to have confirmed."""
+        ids = {identity(body) for _, body in parked(channel)}
+        for person in self.people:
+            for session in person.sessions.values():
+                if person.client.connection is channel.connection and session.number == channel.number:
+                    ids |= {id for published, _ in session.committing for id in published}
+                    ids |= {id for tag, id in session.tags.items() if tag not in session.told}
+        return ids
+
+    def confirmed(self, session: Session, event: Event) -> None:
+        """Whatever is refused was for a queue that may refuse it."""
+        before = session.told.keys() | set()
+        super().confirmed(session, event)
+        if event.name == "basic.nack" and not self.losses:
+            for tag in session.told.keys() - before:
+                assert self.targets(session.tags[tag]) & self.refusing
+
+    def targets(self, id: Id) -> set[str]:
+        """The kinds of queues that may do something to a message: those of strangers only if it is for them alone."""
+        to = self.bound_for[id]
+        kinds = EXCHANGES.get(to)
+        return {to} if kinds is None else set(kinds) - (STRANGERS - self.ever_empowered)
+
+
+def queue_of(gate: Gate) -> int:
+    """The id of the queue whose gate it is, 0 if it is that of something else."""
+    gate = itself(gate)
+    if isinstance(gate, Inlet):
+        return gate.id
+    return gate.limit.queue_id if isinstance(gate, RateGate) else 0
