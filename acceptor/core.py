@@ -29,7 +29,7 @@ from acceptor.outputs import Outputs
 from acceptor.parked import ParkedRun
 from acceptor.patience import Patience
 from acceptor.permissions import Permissions
-from acceptor.quotas import ORPHAN_OCTETS, OVERDRAFT, Quotas
+from acceptor.quotas import ORPHAN_OCTETS, OVERDRAFT, RUN_OCTETS, Quotas
 from acceptor.replies import Replies
 from acceptor.routes import Routes
 from acceptor.settling import awaited
@@ -211,7 +211,7 @@ class AcceptorCore:
 
     def adopt(self, channel: Channel, parked: list[ParkedRun]) -> None:
         """Publishes that outlive their channel go on waiting for room, charged to their user."""
-        octets = sum(run.octets for run in parked)
+        octets = sum(run.octets + RUN_OCTETS for run in parked)
         if self.quotas.is_used_up(channel.connection.user, octets + ORPHAN_OCTETS, OVERDRAFT):
             log.warning("parked publishes dropped with their connection", connection=channel.connection.id,
                         messages=sum(run.count for run in parked), octets=octets)  # fmt: skip

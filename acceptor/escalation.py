@@ -105,10 +105,11 @@ class Escalations:
     # Who is on a ladder
 
     def begin(self, channel: Channel, gate: Gate, ladder: Ladder) -> None:
-        """A channel is held by a gate, by now or on other terms than before."""
+        """A channel is held by a gate, by now or on other terms than before. A last resort lasts till there is room."""
         full = itself(gate)
         known = self.climbs.get(channel)
-        if known is not None and (known.gate, known.ladder) == (full, ladder):
+        refused = known is not None and known.ladder is REFUSED and channel.refusing is full
+        if known is not None and known.gate is full and (known.ladder == ladder or refused):
             return
         self.end(channel)
         if ladder and isinstance(full, Inlet):

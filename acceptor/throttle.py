@@ -149,9 +149,10 @@ class Throttle:
         return means
 
     def take_terms(self) -> None:
-        """Policies may say otherwise by now of how those are held who are."""
+        """Policies may say otherwise by now of how those are held who are; of who was refused nothing may wait."""
         for channel in list(self.held):
             self.review(channel)
+            channel.release_if_free()
 
     def review(self, channel: Channel) -> None:
         """What a channel may park may be another amount than before."""
@@ -351,8 +352,13 @@ class Throttle:
         """
         to_read, self.to_read = self.to_read, {}
         for connection in to_read:
+            self.pause_or_resume(connection)
+            if connection not in self.paused:
+                continue
             if connection in self.hung_up or self.is_read_on(connection):
                 connection.drip(SETTLING_OCTETS)
+            elif not self.last_resort.may_read(connection):
+                self.to_read[connection] = None  # its user's share may have room again
         self.relieve()
         for connection in self.drips.take(now):
             self.drips.put(connection, now + connection.drip_seconds())

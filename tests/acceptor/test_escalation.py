@@ -286,6 +286,15 @@ def test_a_policy_for_the_user(node: Node) -> None:
     assert rung(client) == "reject"
 
 
+def test_who_was_refused_and_is_not_any_more_is_held_no_longer(node: Node) -> None:
+    client = held(node, "reject", confirms=True)
+    later(node, 1)
+    assert client.connection.channels[1].refusing is not None
+    node.policy("p", "^guest$", {"hold": "forever"}, "users")
+    node.settle()
+    assert client.connection.channels[1].held_by is None and "connection.unblocked" in client.names()
+
+
 def test_a_limit_over_several_queues(node: Node) -> None:
     node.policy("pool", "^x$", {"sum-stop-count": 4, "hold": "park 1 s, reject"}, apply_to="exchanges")
     node.declare("q")

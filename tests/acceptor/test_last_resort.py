@@ -251,6 +251,23 @@ def test_confirmed_publishes_are_nacked_where_that_is_asked_for(asked: str) -> N
         assert taken(node, 1) == [b"more"]
 
 
+def test_who_is_nacked_is_so_until_there_is_room_whatever_changes_meanwhile() -> None:
+    with Node(flow={**FLOW, "last_resort": "nack"}) as node:
+        queue = node.declare("full", **MARKS)
+        client = producer(node, PY_AMQP, confirms=True)
+        flood(client, 300)
+        pass_time(node, 20)
+        node.policy("p", "^guest$", {"throttle": "park, pause"}, apply_to="users")
+        pass_time(node, 1)
+        before = nacked(client)
+        flood(client, 5)
+        node.settle()
+        assert nacked(client) > before and client.connection.parked_octets == 0
+        node.ask("queue_delete", queue_id=queue.queue_id)
+        node.settle(rechecks=1)
+        assert client.connection.channels[1].held_by is None and "connection.unblocked" in client.names()
+
+
 def test_without_confirms_there_is_nothing_to_nack() -> None:
     with Node(flow={**FLOW, "last_resort": "nack"}) as node:
         node.declare("full", **MARKS)
@@ -283,3 +300,50 @@ def test_what_a_closed_connection_sends_on_is_read_slowly_and_its_close_ok_ends_
         assert closed(client) and client.socket.closed and not client.unread
         client.lose()
         assert not node.core(0).last_resort.closing
+
+
+def overdrawn(node: Node) -> Client:
+    """Somebody for whom a user has more than its share parked for another queue."""
+    node.declare("first", **MARKS)
+    quotas = node.core(0).quotas
+    while quotas.kept <= quotas.of_user * OVERDRAFT:
+        client = producer(node, PIKA)
+        flood(client, 20, "first")
+        pass_time(node, 1)
+    return client
+
+
+def test_acks_are_read_once_others_of_the_same_user_have_let_go_of_its_share() -> None:
+    with Node(flow={**FLOW, "parked_memory": 16 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, PIKA)
+        client.call("channel.open", 2)
+        client.call("basic.consume", 2, queue="full")
+        flood(client, 3)
+        node.settle()
+        assert client.names(2).count("basic.deliver") == 3
+        overdrawn(node)
+        flood(client, 2 * READ // KIB)
+        client.send("basic.ack", 2, delivery_tag=3, multiple=True)
+        pass_time(node, 5)
+        assert client.connection.parked_octets and client.unread and node.state("full").depth == 3
+        node.ask("queue_delete", queue_id=node.queue("first").queue_id)
+        for life in node.lives_now():
+            while node.change(life):
+                pass
+        pass_time(node, 5)
+        assert not client.unread and not client.connection.has_in_hand()
+
+
+def test_what_outlives_its_connection_is_within_the_share_with_all_that_is_charged_for_it() -> None:
+    with Node(flow={**FLOW, "parked_memory": 64 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
+        node.declare("full", **MARKS)
+        node.declare("other", **MARKS)
+        quotas = node.core(0).quotas
+        for _ in range(20):
+            client = producer(node, PIKA)
+            for number in range(40):
+                client.publish(1, b"small", routing_key=("full", "other")[number % 2])
+            pass_time(node, 1)
+            client.lose()
+            assert quotas.kept <= quotas.of_user * OVERDRAFT

@@ -122,7 +122,7 @@ class Clients(World):
     @rule(which=st.integers(0, 50))
     def leave(self, which: int) -> None:
         """A client drops its connection; another one comes."""
-        self.drop(self.people[which % len(self.people)])
+        self.drop(self.person(which))
         self.people.append(self.arrive())
 
     def drop(self, person: Person) -> None:

@@ -40,6 +40,7 @@ class FlowAndDeath(FlowAndRouter):
         self.losses += 1
         self.bereft |= {number for number, home in self.homes.items() if home == acceptor}
         self.people = [person for person in self.people if person.number not in self.bereft]
+        self.ended = [person for person in self.ended if person.number not in self.bereft]
         self.node.kill_acceptor(acceptor)
         while len(self.people) < 2:
             self.people.append(self.arrive())

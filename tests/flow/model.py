@@ -59,9 +59,9 @@ class Flow(AtRest):
         acceptors, shards = len(self.node.acceptors), len(self.node.shards)
         match what:
             case "read":
-                self.people[at % len(self.people)].client.read()
+                self.person(at).client.read()
             case "part":
-                self.people[at % len(self.people)].client.read(1 + 100 * to)
+                self.person(at).client.read(1 + 100 * to)
             case "finish":
                 self.node.finish(at % acceptors)
             case "decide":
@@ -145,6 +145,11 @@ class Flow(AtRest):
             self.nobody_waits_for_strangers()
 
     @invariant()
+    def what_is_kept_is_bounded(self) -> None:
+        if hasattr(self, "node"):
+            self.budgets_hold()
+
+    @invariant()
     def nothing_breaks(self) -> None:
         if hasattr(self, "node"):
             assert not [line for line in self.node.logs if line["log_level"] in ("error", "critical")]
@@ -199,8 +204,10 @@ class Flow(AtRest):
             drainer.client.send("basic.consume", 2, queue=kept.name, consumer_tag=f"drain-{kept.name}")
         for turn in range(2000):
             self.node.settle(1)
+            self.what_is_kept_is_bounded()
             if turn % 100 == 99:
                 self.give_up_commits()
+                self.give_up_the_paused()
             for person in self.people:
                 for session in person.sessions.values():
                     if session.tx and not session.closing and (session.uncommitted or session.unsettled):
@@ -217,6 +224,8 @@ class Flow(AtRest):
                         )
             waits = any(channel.inbox or channel.running for channel in self.node.channels())
             unread = any(person.client.unread for person in self.people)
+            if self.ended:
+                self.reconnect()
             if not waits and not unread and not any(self.depths()) and not self.node.step():
                 break  # nor is anything on its way that the last look let in
         self.node.settle(10)
@@ -225,6 +234,7 @@ class Flow(AtRest):
         for _, life in self.node.running_acceptors():
             assert (life.core.throttle.parked_octets, life.core.throttle.held, life.core.throttle.paused) == (0, {}, {})
             nobody_is_remembered(life.core)
+            self.nothing_is_kept(life.core)
         for person in self.people:
             assert not person.blocked
             for session in person.sessions.values():
@@ -256,9 +266,10 @@ class Flow(AtRest):
             life = self.node.shards[self.node.queue(kept.name).shard]
             assert life is not None
             seen = {id for queue, id in self.seen if queue == kept.name}
-            must = {id for id in arrived if self.meant_for(id, kept) and self.sent_at[id] > kept.born}
+            must = {id for id in arrived if self.meant_for(id, kept) and self.sent_at[id] > kept.born} - self.nacked
             if kept.name not in self.leaky and not self.losses and not self.refuses_for_itself(kept):
-                assert len(must - seen) <= contents.dropped + life.books[kept.id].rejected + self.refused_before(kept)
+                refused = contents.dropped + life.books[kept.id].rejected + self.refused_before(kept)
+                assert len(must - seen) <= refused + self.dropped()[1]
 
     def refused_before(self, kept: Kept) -> int:
         """What earlier lives of its shard dropped or refused."""

@@ -13,7 +13,7 @@ from tests.flow.metered import (
     RATES,
     SHARED,
 )
-from tests.flow.strangers import Strangers
+from tests.flow.spent import Spent
 from tests.flow.world import KINDS
 
 # What a policy may make of them: marks where there were none, others, none at all, another overflow, a lane, a pace or
@@ -29,7 +29,7 @@ POLICIES: tuple[dict[str, Any] | None, ...] = (
 STOPS = ("all", "user", "exchange some", "exchange ", *(f"queue {kind}" for kind in ("count", "bytes", "free")))
 
 
-class Operators(Strangers):
+class Operators(Spent):
     """Policies change, and operators stop this and that."""
 
     @rule(kind=st.sampled_from([*KINDS]), definition=st.sampled_from(POLICIES))

@@ -91,7 +91,8 @@ class AtRest(Moves):
             if channel.runs_at_gates:
                 assert lacks_room(channel) or is_behind_another(channel)
             elif channel.inbox or channel.gates or channel.held_by is not None:
-                assert any(map(is_blocked, channel.gates)) or (channel.withheld and not channel.inbox)
+                refused = channel.refusing is not None and channel.refusing.is_saturated()
+                assert any(map(is_blocked, channel.gates)) or refused or (channel.withheld and not channel.inbox)
                 told = channel.held_by is not None or not any(map(is_shut, channel.gates))
                 assert channel.detached or told or only_just_waits(core, channel)
 
@@ -104,6 +105,8 @@ class AtRest(Moves):
         assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}
         for connection in core.connections.values():
             assert connection.parked_octets == sum(here[channel] for channel in connection.channels.values())
+            if connection.closing:
+                continue
             assert connection.reads == (connection not in throttle.paused)
             least = min(throttle.parking_octets // 2, throttle.budget(connection))
             assert connection.reads or connection.parked_octets > least
@@ -153,7 +156,9 @@ class AtRest(Moves):
             assert len(set(entered)) == len(entered)
             assert self.lanes or in_order([id for id in entered if (kept.name, id) not in self.afresh])
             assert not must & waiting & set(entered)
-            assert must - waiting <= set(entered) | self.gone_with_others(kept)
+            missing = must - waiting - set(entered) - self.gone_with_others(kept) - self.nacked
+            whose, how_many = self.dropped()
+            assert {id[0] for id in missing} <= whose and len(missing) <= how_many, missing
             if not self.losses:
                 assert set(entered) <= meant
                 # A client that is paused may have closed a channel whose close nobody has read.

@@ -19,6 +19,7 @@ HOWS = ("ack", "ack", "ack", "requeue", "reject", "recover")
 INVARIANTS = (
     Flow.nothing_breaks, Flow.whoever_is_held_has_an_episode, Flow.shared_prefetch_holds,
     Flow.metered_gates_are_looked_at, Flow.strangers_hold_nobody,
+    Flow.what_is_kept_is_bounded,
 )  # fmt: skip
 
 
@@ -31,8 +32,10 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
     some = chance.sample([*KINDS], 3)
     kind = lambda: pick(some if chance.random() < 0.6 else [*KINDS])  # noqa: E731
     target = lambda: pick([*EXCHANGES]) if chance.random() < 0.4 else kind()  # noqa: E731
+    # A last resort takes its time; a shard that has died waits for its acceptors for less.
+    seconds = [0.01, 1.0] if model.last_resort is None or isinstance(model, FlowAndLives) else [0.01, 1.0, 5.0]
     weights: dict[Callable[[], None], float] = {
-        lambda: model.publish(who(), target(), pick([1, 5, 20]), pick(SIZES)): 8,
+        lambda: model.publish(who(), target(), pick([1, 5, 20]), pick(SIZES)): 8 if model.last_resort is None else 24,
         lambda: model.take_steps(who() * 1000 + who(), pick([3, 15, 40])): 40,
         lambda: model.consume(
             who(),
@@ -54,13 +57,14 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
         lambda: model.change_policy(kind(), pick(POLICIES)): 1,
         lambda: model.limit_together(pick([*OWNERS]), pick(SHARED)): 0.5,
         lambda: model.overtake(pick([True, False])): 0.5,
+        lambda: model.reconnect(): 2,
         lambda: model.permit(pick([True, False, False])): 0.7,
         lambda: model.operator_stop(pick(STOPS)): 0.5,
         lambda: model.operator_start(who()): 1.5,
         lambda: model.move_queue(kind(), who()): 3,
         lambda: model.abort_move(kind()): 0.3,
         lambda: model.stray(who(), who(), pick([True, False])): 2,
-        lambda: model.time_passes(who(), pick([0.01, 1.0])): 3,
+        lambda: model.time_passes(who(), pick(seconds)): 3 if len(seconds) == 2 else 9,
         lambda: model.go_on(pick([None, 0, 1]), pick([1, 10])): 4,
         lambda: model.rest(): 1,
     }
@@ -86,7 +90,8 @@ def run(model: Flow, seed: int, steps: int) -> None:
     """So many steps, then everything comes to its end. AssertionError where something did not hold."""
     chance = Random(seed)
     memory, share = chance.choice([1 << 30, 1 << 30, 400_000]), chance.choice([0, 50, None])
-    model.start(chance.choice([1, 2, 2]), chance.choice([1, 2, 2, 3]), memory, share, seed % 3 == 0)
+    last_resort = chance.choice([None, None, "close", "pause", "nack"])
+    model.start(chance.choice([1, 2, 2]), chance.choice([1, 2, 2, 3]), memory, share, seed % 3 == 0, last_resort)
     weights = actions(model, chance)
     try:
         for _ in range(steps):

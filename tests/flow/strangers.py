@@ -95,7 +95,11 @@ class Strangers(Transactions):
         super().confirmed(session, event)
         if event.name == "basic.nack" and not self.losses:
             for tag in session.told.keys() - before:
-                assert self.targets(session.tags[tag]) & self.refusing
+                assert self.may_refuse(session.tags[tag])
+
+    def may_refuse(self, id: Id) -> bool:
+        """Whether one of the queues of a message may refuse it."""
+        return bool(self.targets(id) & self.refusing)
 
     def targets(self, id: Id) -> set[str]:
         """The kinds of queues that may do something to a message: those of strangers only if it is for them alone."""

@@ -46,9 +46,17 @@ EXCHANGES = {
 }  # fmt: skip
 CLIENTS = 4
 PY_AMQP = {"product": "py-amqp", "product_version": "5.4.0", "version": "5.4.0"}
+GO = {"product": "AMQP 0.9.1 Client", "platform": "golang"}
 # What clients say of themselves, and whether they publish nothing more on a channel that is told to stop: one that
-# keeps to it, one that does not, one whose socket must not go unread, one of which nothing is known.
-CLIENT_KINDS: tuple[tuple[dict[str, Any], bool], ...] = ((JAVA, True), (JAVA, False), (PY_AMQP, False), ({}, False))
+# keeps to it, one that does not, two whose sockets must not go unread, one of which nothing is known.
+CLIENT_KINDS: tuple[tuple[dict[str, Any], bool], ...] = (
+    (JAVA, True), (JAVA, False), (PY_AMQP, False), ({}, False), (GO, False),
+)  # fmt: skip
+
+# Of what is held so much is kept for a client, and for its user at an acceptor half of what memory and disk take, where
+# that is little; and so much is read at once.
+LITTLE = {"held_bytes": 65536, "parked_memory": 40_000, "spool_limit": 260_000, "user_percent": 50}
+READ = 16 * 1024
 
 Id = tuple[int, int, int]
 """A message: number of the client, of the channel, and of the publish."""
@@ -122,13 +130,26 @@ class World(RuleBasedStateMachine):
         memory=st.sampled_from([1 << 30, 1 << 30, 400_000]),
         share=st.sampled_from([0, 0, 50, None]),
         lanes=st.booleans(),
+        last_resort=st.sampled_from([None, None, "close", "pause", "nack"]),
     )
-    def start(self, acceptors: int, shards: int, memory: int, share: int | None, lanes: bool) -> None:
+    def start(
+        self, acceptors: int, shards: int, memory: int, share: int | None, lanes: bool, last_resort: str | None
+    ) -> None:
         """Where `share` is not 0 queues may be left behind: then they are as deep as they are. Where there are `lanes`
-        some messages pass others, also in other queues that these go to.
+        some messages pass others, also in other queues that these go to. With a `last_resort` little is kept of what is
+        held.
         """
-        flow = {"parking_bytes": 30_000, "pair_count": 64, "pair_bytes": 65536, "consumer_window_bytes": 65536}
-        self.node = Node(acceptors, shards, flow, self.stores, memory_limit=memory)
+        flow: dict[str, Any] = {
+            "parking_bytes": 30_000,
+            "pair_count": 64,
+            "pair_bytes": 65536,
+            "consumer_window_bytes": 65536,
+        }
+        self.last_resort = last_resort
+        spools = last_resort is not None
+        if spools:
+            flow |= LITTLE | {"last_resort": last_resort}
+        self.node = Node(acceptors, shards, flow, self.stores, spools, memory_limit=memory)
         self.node.add_user(MALLORY, NOWHERE)
         self.share = share
         self.lanes = lanes
@@ -156,6 +177,8 @@ class World(RuleBasedStateMachine):
         self.stops: dict[int, dict[str, int] | None] = {}
         self.people: list[Person] = []
         self.homes: dict[int, int] = {}
+        # Of connections by their ids: whose they are.
+        self.numbers: dict[str, int] = {}
         self.last_client = 0
         self.last_tag = 0
         self.queues: dict[str, Kept] = {}
@@ -184,6 +207,8 @@ class World(RuleBasedStateMachine):
         acceptor = running[self.last_client % len(running)]
         properties, obeys = CLIENT_KINDS[self.last_client % len(CLIENT_KINDS)]
         client = self.node.connect(acceptor, properties)
+        client.most, client.fills = (READ, True) if self.last_resort is not None else (client.most, False)
+        self.numbers[client.connection.id] = self.last_client
         person = Person(self.last_client, client, obeys)
         self.homes[person.number] = acceptor
         client.on_event = lambda event: self.hear(person, event)
@@ -201,7 +226,13 @@ class World(RuleBasedStateMachine):
         if tx:
             person.client.send("tx.select", number)
 
+    def person(self, which: int) -> Person:
+        while not self.people:
+            self.people.append(self.arrive())
+        return self.people[which % len(self.people)]
+
     def session(self, which: int) -> Session:
+        self.person(which)
         sessions = [session for person in self.people for session in person.sessions.values() if not session.closing]
         return sessions[which % len(sessions)]
 
