@@ -61,7 +61,7 @@ class Gates:
         self.metered = Metered(INTERVAL * index / settings.acceptors)
         self.rates = Rates(topology, gauges, clock, self.metered, index, settings.acceptors)
         self.wakeups = WakeUps(gauges)
-        self.parts = Parts(topology, links, self.inlets)
+        self.parts = Parts(index, topology, links, self.inlets)
         self.freed: dict[Session, None] = {}
         self.changed: list[Inlet] = []
         self.stopped: dict[Inlet, None] = {}

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # How often the drain rate is looked at, and the queue itself: so often that a quarter of it may have left meanwhile.
 LOOK_SECONDS = 0.01
 SHORTEST, LONGEST = 0.001, 0.01
+# It is idle for longer each time that nobody can use what it gets, up to so many times, and for another time at each
+# acceptor: those who need the room of two queues would else ask for one and then the other in turn, at the same times.
+FRUITLESS = 20
 # What was given before is void.
 ANEW = -1
 
@@ -35,7 +38,19 @@ class Pace:
     asked for more, as nobody could use what it gave. While it is `serving`, what was under way `before` is not of that.
     """
 
-    __slots__ = ("before", "clock", "idle_until", "in_hand", "looked", "metered", "pacing", "parts", "serving", "told")
+    __slots__ = (
+        "before",
+        "clock",
+        "fruitless",
+        "idle_until",
+        "in_hand",
+        "looked",
+        "metered",
+        "pacing",
+        "parts",
+        "serving",
+        "told",
+    )
 
     def __init__(self, clock: Callable[[], float], metered: Metered, parts: Parts) -> None:
         self.clock = clock
@@ -46,6 +61,7 @@ class Pace:
         self.in_hand = 0
         self.told: tuple[int, int] | None = None
         self.idle_until = -LONGEST
+        self.fruitless = 0
         self.serving = False
         self.before = 0
 
@@ -80,11 +96,14 @@ class Pace:
             finally:
                 self.serving = False
             sent = inlet.in_flight - self.before
+            if sent:
+                self.fruitless = 0
             self.in_hand = max(given - sent, 0)
             if self.in_hand and usable:  # nobody here can use it
                 self.in_hand = 0
                 if not sent:
-                    self.idle_until = self.clock() + LONGEST
+                    self.idle_until = self.clock() + LONGEST * (1 + self.fruitless * (1 + self.parts.index))
+                    self.fruitless = min(self.fruitless + 1, FRUITLESS)
         self.ask(inlet, given - self.in_hand)
 
     def ask(self, inlet: Inlet, used: int = 0) -> None:

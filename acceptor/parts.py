@@ -22,9 +22,10 @@ CHANGE = 8
 
 
 class Parts:
-    """What was told to shards of the weight of those who wait at queues, and what they said."""
+    """What was told to shards of the weight of those who wait at queues, and what they said, in one acceptor."""
 
-    def __init__(self, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet]) -> None:
+    def __init__(self, index: int, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet]) -> None:
+        self.index = index
         self.topology = topology
         self.links = links
         self.inlets = inlets

@@ -198,3 +198,27 @@ def test_a_new_life_of_the_shard_grants_anew() -> None:
         found = taken(node, opened(node, 1), 40, 5)
         assert found[1] >= 150
         assert clients[1].connection.channels[1].gates
+
+
+@pytest.mark.parametrize("depths", [(1, 1), (2, 6), (6, 2)])
+def test_those_who_need_the_room_of_two_paced_queues_do_not_get_one_and_then_the_other(depths: tuple[int, int]) -> None:
+    with Node(acceptors=2) as node:
+        for name, depth in zip("ab", depths, strict=True):
+            node.declare(name, **{"x-pace-depth": depth})
+        node.bind("both", "a", "b")
+        clients = [opened(node, acceptor) for acceptor in (0, 1)]
+        for name in "ab":
+            for client in clients:
+                for _ in range(12):
+                    client.publish(1, b"x", routing_key=name)
+                node.settle()
+        for client in clients:
+            for _ in range(20):
+                client.publish(1, b"x", exchange="both")
+        node.settle()
+        reader = opened(node)
+        for name in "ab":
+            reader.send("basic.consume", 1, queue=name, no_ack=True)
+        node.settle(rechecks=100)
+        assert not any(client.connection.channels[1].inbox for client in clients)
+        assert reader.names(1).count("basic.deliver") == 2 * (2 * 12 + 2 * 20)
