@@ -11,10 +11,10 @@ it is an answer) until it is written or let go:
     answers that it does not take       amqp.output_bytes                     not read (acceptor.outputs)
     deliveries that it does not take    flow.connection_window_bytes of       it gets no more (shard.outlet_cy, and
                                         each shard, and a message             shard.lending for its user)
-    uncommitted publishes               amqp.transaction_bytes                406 (acceptor.transaction)
+    publishes without commit            amqp.transaction_bytes                406 (acceptor.transaction)
 
 A user has a share of what all may have, so that others never wait for what one does: of what is parked that is for
-`acceptor.quotas` to say; of unfinished bodies and of answers it is `memory.user_percent` of `memory.process_limit`,
+`acceptor.quotas` to say; of bodies, answers and transactions it is `memory.user_percent` of `memory.process_limit`,
 in equal parts for the acceptors, and this is where it is counted. All users together may have half of the limit: beyond
 that each has an equal share.
 
@@ -33,7 +33,7 @@ ALL_PERCENT = 50
 
 
 class Accounts(Charges):
-    """Octets of unfinished bodies and of answers that nobody takes, by user and in all, and the share of a user."""
+    """Octets of bodies, of answers that nobody takes and of transactions, by user, in all, and the share of a user."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -41,7 +41,9 @@ class Accounts(Charges):
         self.of_all = memory.process_limit * ALL_PERCENT // 100 // settings.acceptors
         self.of_user = max(memory.process_limit * memory.user_percent // 100 // settings.acceptors, 1)
 
-    def is_used_up(self, user: str) -> bool:
-        """Whether a user has more than its share: where all have more than they may, an equal one."""
-        own = self.users.get(user, 0)
-        return own > self.of_user or (self.kept > self.of_all and own * len(self.users) > self.of_all)
+    def is_used_up(self, user: str, octets: int = 0) -> bool:
+        """Whether a user has more than its share, or would with so many octets more: where all have more than they may,
+        an equal one.
+        """
+        own, kept = self.users.get(user, 0) + octets, self.kept + octets
+        return own > self.of_user or (kept > self.of_all and own * len(self.users) > self.of_all)

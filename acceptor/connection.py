@@ -99,6 +99,7 @@ class Connection:
         self.unreported = 0
         self.gets = 0
         self.unfinished = 0
+        self.uncommitted = 0
         self.read_size = ReadSize()
         self.last_received = core.now
         self.last_sent = core.now

@@ -116,7 +116,6 @@ class AcceptorCore:
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.flush: Callable[[Connection], None] = lambda connection: None
-        self.transaction_octets = 0
         self.published_total = 0
         self.confirmed_total = 0
         self.turns = 0

@@ -1,9 +1,9 @@
 """Gets: each brings one message, of whatever size, so only so many are under way.
 
-Of a connection that is `AT_ONCE`, and none while anything waits for its socket; of a user `OF_USER`, one where what it
-does not take is a fifth of its share (`acceptor.accounts`), and none where it is two fifths. A consume of a connection
-that takes nothing goes the same way where that is a fifth: what is under way to a consumer that leaves has room again
-at once, and so could be had again and again.
+Of a connection that is `AT_ONCE`, and none while anything waits for its socket; of a user `OF_USER`, one where what
+waits for its sockets is a fifth of its share (`acceptor.accounts`), and none where it is two fifths. A consume of a
+connection that takes nothing goes the same way where that is a fifth: what is under way to a consumer that leaves has
+room again at once, and so could be had again and again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ PARTS = 5
 
 
 class Gets:
-    """`lines` are those that wait, by connection; `crowded` the connections, by user, that only wait for others."""
+    """`waiting` is what waits for sockets; `lines` are those that wait for a turn, by connection; `crowded` are the
+    connections, by user, that only wait for others.
+    """
 
-    def __init__(self, accounts: Accounts) -> None:
-        self.accounts = accounts
+    def __init__(self, waiting: Accounts) -> None:
+        self.waiting = waiting
         self.under_way = Charges()
         self.lines: dict[Connection, deque[tuple[Channel, Callable[[Any], None]]]] = {}
         self.crowded: dict[str, dict[Connection, None]] = {}
@@ -61,8 +63,8 @@ class Gets:
 
     def at_once(self, user: str) -> int:
         """How many may be under way to a user."""
-        fifths = self.accounts.users.get(user, 0) * PARTS // self.accounts.of_user
-        if fifths >= 2 or self.accounts.is_used_up(user):
+        fifths = self.waiting.users.get(user, 0) * PARTS // self.waiting.of_user
+        if fifths >= 2 or self.waiting.is_used_up(user):
             return 0
         return 1 if fifths else OF_USER
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from acceptor.accounts import Accounts
 from acceptor.charges import Charges
 from acceptor.gets import Gets
 from acceptor.pauses import OUTPUT
 
 if TYPE_CHECKING:
-    from acceptor.accounts import Accounts
     from acceptor.connection import Connection
     from acceptor.core import AcceptorCore
 
@@ -55,7 +55,8 @@ class Outputs:
         self.most = self.limit + core.settings.shards * core.settings.flow.connection_window_bytes
         self.most += core.settings.amqp.max_message_size
         self.unsent: dict[Connection, Unsent] = {}
-        self.gets = Gets(accounts)
+        self.waiting = Accounts(core.settings)
+        self.gets = Gets(self.waiting)
         self.open = Charges()
 
     def writable(self, connection: Connection, writable: bool) -> None:
@@ -77,7 +78,11 @@ class Outputs:
         """Nothing waits for its socket, or it is gone."""
         unsent = self.unsent.pop(connection, None)
         if unsent is not None:
-            self.accounts.charge(connection.user, -unsent.charged)
+            self.charge(connection, -unsent.charged)
+
+    def charge(self, connection: Connection, octets: int) -> None:
+        self.accounts.charge(connection.user, octets)
+        self.waiting.charge(connection.user, octets)
 
     def lost(self, connection: Connection) -> None:
         self.forget(connection)
@@ -103,7 +108,7 @@ class Outputs:
         waits = connection.transport.unsent()
         unsent.deliveries = min(unsent.deliveries + connection.delivered - unsent.seen, waits)
         unsent.seen = connection.delivered
-        self.accounts.charge(connection.user, waits - unsent.charged)
+        self.charge(connection, waits - unsent.charged)
         unsent.charged = waits
         answers = waits - unsent.deliveries
         full = self.accounts.is_used_up(connection.user)

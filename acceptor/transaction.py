@@ -30,7 +30,6 @@ from router.grants import NOBODY
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
-    from acceptor.core import AcceptorCore
 
 Piece = tuple[ParkedRun, Route]
 
@@ -38,8 +37,9 @@ Piece = tuple[ParkedRun, Route]
 class Transaction:
     """What a channel has published and settled since its last commit or rollback."""
 
-    def __init__(self, core: AcceptorCore) -> None:
-        self.core = core
+    def __init__(self, channel: Channel) -> None:
+        core = self.core = channel.core
+        self.connection = channel.connection
         self.runs: list[ParkedRun] = []
         self.octets = 0
         # By shard, and last those of queues that move.
@@ -49,14 +49,24 @@ class Transaction:
 
     def publish(self, run: ParkedRun) -> None:
         """Keep publishes until the commit; nothing is left in `run`. AMQPError where there is no more room for them."""
-        limit = self.core.settings.amqp.transaction_bytes
-        if self.core.transaction_octets + run.octets > limit:
+        limit, connection, accounts = self.core.settings.amqp.transaction_bytes, self.connection, self.core.accounts
+        if connection.uncommitted + run.octets > limit:
             raise amqp_error(406, f"transactions without commit hold more than {limit} bytes (amqp.transaction_bytes)")
-        self.core.transaction_octets += run.octets
-        self.octets += run.octets
+        if accounts.is_used_up(connection.user, run.octets):
+            raise amqp_error(
+                406,
+                f"transactions without commit of user '{connection.user}', and what else is kept for it, come to more "
+                "than its share (memory.user_percent)",
+            )
+        self.charge(run.octets)
         kept = ParkedRun(run.address, run.mandatory, run.batch, run.first, run.count, 0, run.further)
         self.runs.append(kept)
         run.count = 0
+
+    def charge(self, octets: int) -> None:
+        self.octets += octets
+        self.connection.uncommitted += octets
+        self.core.accounts.charge(self.connection.user, octets)
 
     def settle(self, channel: Channel, run: SettleRun) -> int:
         """Keep settlements until the commit; the first tag that is unknown, or -1."""
@@ -74,8 +84,7 @@ class Transaction:
         self.forget()
 
     def forget(self) -> None:
-        self.core.transaction_octets -= self.octets
-        self.octets = 0
+        self.charge(-self.octets)
         self.runs.clear()
 
     def pieces(self, channel: Channel) -> list[Piece]:

@@ -19,14 +19,14 @@ def select(channel: Channel, arguments: dict[str, Any]) -> None:
     if channel.confirms is not None:
         raise amqp_error(406, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
-        channel.transaction = Transaction(channel.core)
+        channel.transaction = Transaction(channel)
     channel.send("tx_select_ok")
 
 
 def commit(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """The next transaction begins at once: what comes from now on is not of this one."""
     transaction = begun(channel)
-    channel.transaction, channel.committing = Transaction(channel.core), transaction
+    channel.transaction, channel.committing = Transaction(channel), transaction
     committing = Committing(channel, transaction)
     try:
         committing.leave((yield from find_room(channel, transaction, committing)))
@@ -71,7 +71,7 @@ def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
 
 def rollback(channel: Channel, arguments: dict[str, Any]) -> None:
     begun(channel).rollback(channel)
-    channel.transaction = Transaction(channel.core)
+    channel.transaction = Transaction(channel)
     channel.send("tx_rollback_ok")
 
 

@@ -66,7 +66,7 @@ class AmqpSettings(BaseModel):
     transaction_bytes: Bytes = Field(
         default=64 * MIB,
         ge=0,
-        description="contents of publishes that wait for tx.commit, in bytes an acceptor; more close the channel",
+        description="contents of publishes of a connection that wait for tx.commit, in bytes; more close the channel",
     )
     output_bytes: Bytes = Field(
         default=16 * MIB,
@@ -254,8 +254,8 @@ class MemorySettings(BaseModel):
         default=25,
         ge=1,
         le=100,
-        description="bodies that the connections of a user have begun, and answers that they do not take, in percent "
-        "of process_limit, an equal part of it for each acceptor; then they are not read",
+        description="bodies that the connections of a user have begun, answers that they do not take and transactions, "
+        "in percent of process_limit, an equal part of it for each acceptor; then they are not read, or get 406",
     )
 
     _marks = model_validator(mode="after")(_resume_not_above_stop)
