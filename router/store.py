@@ -100,6 +100,10 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE bindings ADD COLUMN maker;
     """,
+    # 10. The stop of a queue that moves, packed; empty if it holds nobody.
+    """
+    ALTER TABLE moves ADD COLUMN stop BLOB DEFAULT x'90';
+    """,
 )
 
 
@@ -225,8 +229,9 @@ class Store:
             yield ["placement", _name(vhost), _name(queue), shard]
         if number := self._fact("placement_version", 0):
             yield ["placement_version", number]
-        for *known, plan, since, count, octets, checksum, outcome, reason in self._execute("SELECT * FROM moves"):
-            yield ["move", *known, _name_or_none(plan), since, count, octets, checksum, outcome, _name(reason)]
+        for *known, plan, since, count, octets, checksum, outcome, reason, stop in self._execute("SELECT * FROM moves"):
+            found = since, count, octets, checksum, outcome
+            yield ["move", *known, _name_or_none(plan), *found, _name(reason), unpack(stop)]
 
     def commit(self, steps: Iterable[Step], version: int, last_queue_id: int) -> None:
         """Store the steps that lead to a version, all or none. StoreError if that cannot be; it may be tried again."""
@@ -394,9 +399,9 @@ def _shard_gone(execute: Execute, _durable: bool, number: int) -> None:
 
 
 def _move(execute: Execute, _durable: bool, *fields: Any) -> None:
-    *known, plan, since, count, octets, checksum, outcome, reason = fields
-    values = (*known, _stored_or_none(plan), since, count, octets, checksum, outcome, _stored(reason))
-    execute("INSERT OR REPLACE INTO moves VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    *known, plan, since, count, octets, checksum, outcome, reason, stop = fields
+    values = (*known, _stored_or_none(plan), since, count, octets, checksum, outcome, _stored(reason), pack(stop))
+    execute("INSERT OR REPLACE INTO moves VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _move_gone(execute: Execute, _durable: bool, queue_id: int) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.ledger import Step
-from router.records import Change
+from router.records import Change, Move
 from router.store import APPLICATION_ID, MIGRATIONS, Store, StoreError
 from tests.router.strategies import field_values
 
@@ -53,7 +53,7 @@ TRANSIENT: list[Change] = [
     ["binding", "/", "123", "queue", "transient", "k", {}, None],
     ["binding", "/", "x", "exchange", "123", "", {}, "bob"],
     ["stop", 3, None, None, None, None, None, "0.1.1", "ann", "", 1.5, None],
-    ["move", 2, 9, 1, 0, "homing", 1, 2, ODD, 1.5, 3, 2**40, 2**32 - 1, "rolled-back", "why"],
+    ["move", 2, 9, 1, 0, "homing", 1, 2, ODD, 1.5, 3, 2**40, 2**32 - 1, "rolled-back", "why", [2**50, 12, 345]],
 ]
 
 
@@ -85,6 +85,14 @@ def test_same_epoch(path: Path) -> None:
     version, last_queue_id, changes = loaded(path, 1)
     assert (version, last_queue_id) == (7, 4)
     assert ordered(changes) == ordered(DURABLE + TRANSIENT)
+
+
+def test_a_move_comes_back_with_all_that_is_known_of_it(path: Path) -> None:
+    move = Move(2, 9, 1, 0, "copying", 1, 2, None, 1.5, 3, 2**40, 2**32 - 1, stop=[2**50, 12, 345])
+    store = Store(path, 1)
+    store.commit([Step(move.change(), False)], 7, 4)
+    store.close()
+    assert [Move(*change[1:]) for change in loaded(path, 1)[2] if change[0] == "move"] == [move]
 
 
 def test_next_epoch(path: Path) -> None:
