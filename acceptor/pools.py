@@ -241,8 +241,8 @@ class Pools:
         return queues
 
     def closed(self) -> list[Pool]:
-        """Those that somebody waits at: nobody tells when a limit over several queues is reached, or has room again."""
-        found = [pool for pool in self.by_limit.values() if pool.waiting or pool.withheld]
+        """Those that concern somebody: nobody tells when a limit over several queues is reached, or has room again."""
+        found = [pool for pool in self.by_limit.values() if pool.waiting or pool.withheld or pool.warned]
         for pool in found:
             pool.turn = -1
         return found

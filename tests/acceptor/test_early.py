@@ -199,6 +199,24 @@ def test_a_shard_s_death_while_warned(node: Node) -> None:
     assert flows(client) == [True]
 
 
+def test_a_limit_over_several_queues_lets_go_whom_it_warned_though_nobody_waits() -> None:
+    with Node() as node:
+        node.policy("p", "^guest$", {"sum-stop-count": 20, "sum-resume-count": 10}, "users")
+        node.declare("work")
+        client = publisher(node)
+        other = open_channel(node)
+        publish(other, 16)
+        other.call("tx.select", 1)
+        publish(other, 1)
+        other.send("tx.commit", 1)
+        node.settle(1)
+        other.call("channel.close", 1, code=200)
+        assert is_warned(client) and not any(pool.waiting for pool in node.core(0).gates.pools.by_limit.values())
+        purge(node)
+        node.settle(1)
+        assert not is_warned(client) and flows(client) == [False, True]
+
+
 def test_a_steady_rate_is_what_it_is() -> None:
     pulse = Pulse()
     for _ in range(100):

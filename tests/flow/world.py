@@ -106,13 +106,13 @@ class Session:
 
 @dataclass
 class Person:
-    """One client, over all of its channels; whether it `obeys` Channel.Flow."""
+    """One client, over all of its channels; whether it `obeys` Channel.Flow, and why it is `blocked`."""
 
     number: int
     client: Client
     obeys: bool
     sessions: dict[int, Session] = field(default_factory=dict)
-    blocked: bool = False
+    blocked: str = ""
     next_channel: int = 1
 
 
@@ -242,8 +242,10 @@ class World(RuleBasedStateMachine):
         session = person.sessions.get(event.channel)
         match event.name:
             case "connection.blocked" | "connection.unblocked":
-                assert person.blocked != (event.name == "connection.blocked")
-                person.blocked = not person.blocked
+                # It is told again only where it is for another reason.
+                reason = event.reason if event.name == "connection.blocked" else ""
+                assert person.blocked != reason
+                person.blocked = reason
             case "channel.close" | "connection.close":
                 raise AssertionError(event)
             case "channel.close-ok":
