@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from heapq import nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from acceptor.inlet import Gate, Inlet
@@ -26,13 +27,16 @@ from penstock.short_stops import VICTIMS, ShortStops
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
+    from acceptor.connection import Connection
 
 MOST = 4096
 RECORDS = 1024
 KEPT_MOST = 256
 """So many accounts of a kind are kept for the next life of the acceptor."""
 OPEN_MOST = 64
-"""Of so many incidents it is noted once a second whom they hold."""
+"""Of so many incidents it is noted once a second whom they hold, of each the first `VICTIMS`."""
+VICTIMS_MOST = 64
+"""So many connections are named in an incident, the first that it held."""
 KINDS = ("connection", "user", "vhost", "exchange", "queue")
 OTHERS = "others"
 WORDS = ((Pool, "limit"), (Inlet, "queue"), (ShardLink, "shard"), (StopGate, "stop"), (VhostGate, "vhost"),
@@ -42,26 +46,21 @@ Key = tuple[str, str]
 """Vhost ("" for what is in none) and name."""
 
 
-class Incident:
-    """Something that holds sessions, `holding` so many now, which it began to at times that add up to `began_holding`;
-    `held_seconds` are of those that it has let go. `victims` are the first of them, by connection.
+class Held:
+    """Sessions that something holds: `holding` so many now, which it began to at times that add up to `began_holding`;
+    `held_seconds` are of those that it has let go.
     """
 
-    def __init__(self, gate: Gate, now: float) -> None:
-        self.gate = gate
-        self.reason = str(gate)
-        self.begun = now
+    __slots__ = ("began_holding", "held_seconds", "holding")
+
+    def __init__(self) -> None:
         self.holding = 0
-        self.sessions = 0
         self.held_seconds = 0.0
         self.began_holding = 0.0
-        self.victims: dict[str, dict[str, str]] = {}
-        self.actions: Counter[str] = Counter()
 
     def holds(self, since: float) -> None:
         """One session more."""
         self.holding += 1
-        self.sessions += 1
         self.began_holding += since
 
     def lets_go(self, since: float, now: float) -> None:
@@ -70,8 +69,53 @@ class Incident:
         self.held_seconds += now - since
 
     def seconds(self, now: float) -> float:
-        """For how long it has held sessions, all of them together."""
+        """For how long it has held them, all of them together."""
         return self.held_seconds + self.holding * now - self.began_holding
+
+
+class Victim(Held):
+    """A connection that an incident holds, or held, since `since` at first."""
+
+    __slots__ = ("connection", "since")
+
+    def __init__(self, connection: Connection, since: float) -> None:
+        super().__init__()
+        self.connection = {"connection": connection.id, "client": connection.client, "user": connection.user,
+                           "peer": connection.peer}  # fmt: skip
+        self.since = since
+
+    def told(self, now: float) -> dict[str, Any]:
+        return {**self.connection, "since": self.since, "held_seconds": round(self.seconds(now), 3)}
+
+
+class Incident(Held):
+    """Something that holds sessions. `victims` are the first connections, by id."""
+
+    __slots__ = ("actions", "begun", "gate", "reason", "sessions", "victims")
+
+    def __init__(self, gate: Gate, now: float) -> None:
+        super().__init__()
+        self.gate = gate
+        self.reason = str(gate)
+        self.begun = now
+        self.sessions = 0
+        self.victims: dict[str, Victim] = {}
+        self.actions: Counter[str] = Counter()
+
+    def begins(self, connection: Connection, now: float) -> None:
+        """It holds one session more."""
+        self.sessions += 1
+        self.holds(now)
+        if connection.id not in self.victims and len(self.victims) < VICTIMS_MOST:
+            self.victims[connection.id] = Victim(connection, now)
+        if connection.id in self.victims:
+            self.victims[connection.id].holds(now)
+
+    def ends(self, connection: Connection, since: float, now: float) -> None:
+        """It does not hold a session any more that it held since then."""
+        self.lets_go(since, now)
+        if connection.id in self.victims:
+            self.victims[connection.id].lets_go(since, now)
 
 
 class Ledger:
@@ -94,11 +138,7 @@ class Ledger:
         incident = self.open.get(gate)
         if incident is None:
             incident = self.open[gate] = Incident(gate, now)
-        incident.holds(now)
-        connection = channel.connection
-        if len(incident.victims) < VICTIMS:
-            incident.victims[connection.id] = {"client": connection.client, "user": connection.user,
-                                               "peer": connection.peer}  # fmt: skip
+        incident.begins(channel.connection, now)
 
     def acted(self, channel: Channel, action: str) -> None:
         """Something was done to it for being held."""
@@ -114,18 +154,19 @@ class Ledger:
         for kind, key in _keys(channel, gate):
             self.enter(kind, key, now - since)
         incident = self.open[gate]
-        incident.lets_go(since, now)
+        incident.ends(channel.connection, since, now)
         if not incident.holding:
             del self.open[gate]
             if now - incident.begun >= INCIDENT_SECONDS:
                 self.records = [*self.records[-RECORDS + 1 :], _record(incident, now)]
             else:
-                self.short_stops.add(_record(incident, now), now)
+                self.short_stops.add(_record(incident, now, VICTIMS), now)
 
     def open_records(self, now: float) -> list[dict[str, Any]]:
         """The incidents that are not over, as they are now; of more than `OPEN_MOST` the oldest."""
         lasting = [incident for incident in self.open.values() if now - incident.begun >= INCIDENT_SECONDS]
-        return [_record(incident, now) for incident in nsmallest(OPEN_MOST, lasting, key=lambda one: one.begun)]
+        oldest = nsmallest(OPEN_MOST, lasting, key=lambda incident: incident.begun)
+        return [_record(incident, now, VICTIMS) for incident in oldest]
 
     def forget(self, connection: str) -> None:
         """A connection is gone: what it was held for stays with its user, vhost, exchange and queue."""
@@ -210,7 +251,7 @@ def _of(gate: Gate) -> str:
     return str(gate.queue) if isinstance(gate, MoveGate) else str(gate)
 
 
-def _record(incident: Incident, now: float) -> dict[str, Any]:
+def _record(incident: Incident, now: float, victims: int = VICTIMS_MOST) -> dict[str, Any]:
     gate = incident.gate
     return {
         "kind": kind_of(gate),
@@ -222,6 +263,6 @@ def _record(incident: Incident, now: float) -> dict[str, Any]:
         "ended": now,
         "sessions": incident.sessions,
         "held_seconds": round(incident.seconds(now), 3),
-        "victims": [{"connection": id, **facts} for id, facts in incident.victims.items()],
+        "victims": [victim.told(now) for victim in islice(incident.victims.values(), victims)],
         "actions": dict(incident.actions),
     }

@@ -297,6 +297,8 @@ class Acceptor:
         for record in [*incidents, *short_stops, *holds]:
             record["begun"] += self.core.began
             record["ended"] += self.core.began
+            for victim in record["victims"]:
+                victim["since"] += self.core.began
         self.flow_records.write(self.core.events.take(), incidents, short_stops)
         self.open_holds.keep(holds)
 

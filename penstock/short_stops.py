@@ -70,7 +70,11 @@ def merged(one: Record, other: Record) -> Record:
     both |= {name: round(one[name] + other[name], 3) for name in _SUMS if name in one}
     both |= {name: max(one[name], other[name]) for name in _MOST if one.get(name) is not None}
     if "victims" in one:
-        victims = {each["connection"]: each for each in [*one["victims"], *other["victims"]]}
+        victims: dict[str, Record] = {}
+        for each in [*one["victims"], *other["victims"]]:
+            known = victims.setdefault(each["connection"], {**each, "held_seconds": 0.0})
+            known["held_seconds"] = round(known["held_seconds"] + each["held_seconds"], 3)
+            known["since"] = min(known["since"], each["since"])
         both["victims"] = list(victims.values())[:VICTIMS]
         both["actions"] = dict(Counter(one["actions"]) + Counter(other["actions"]))
     return both

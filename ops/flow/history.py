@@ -76,7 +76,7 @@ def _event_row(event: Facts) -> dict[str, Any]:
 
 
 def _incident_row(incident: Facts) -> dict[str, Any]:
-    victims = [f"{each['user']} at {each['peer']}" for each in incident["victims"]]
+    victims = [f"{each['user']} at {each['peer']} for {shown(each['held_seconds'])}" for each in incident["victims"]]
     more = [f"and {len(victims) - SHOWN_VICTIMS} more"] if len(victims) > SHOWN_VICTIMS else []
     return {
         "begun": datetime.fromtimestamp(incident["begun"], UTC).isoformat(sep=" ", timespec="seconds"),

@@ -23,8 +23,9 @@ def incidents(data: Path) -> list[Facts]:
 
     Each has kind, vhost, queue, of (what it is about if not a queue), cause, begun and ended (seconds since 1970),
     stops, seconds, longest (seconds), peak_count, peak_bytes, overshoot_count, overshoot_bytes (None where it is not of
-    a queue), sessions, held_seconds, victims and actions. Short stops of the same thing with less than a minute between
-    them are one incident: `stops` is their number, `seconds` how long they were together; of any other `stops` is 1.
+    a queue), sessions, held_seconds, victims (each with since and held_seconds) and actions. Short stops of the same
+    thing with less than a minute between them are one incident: `stops` is their number, `seconds` how long they were
+    together; of any other `stops` is 1.
     """
     return sorted(_joined(_stops(data, "shard"), _stops(data, "acceptor")), key=lambda incident: -incident["ended"])
 
@@ -130,9 +131,17 @@ def _span(one: Facts, other: Facts) -> float:
     return max(float(max(one["ended"], other["ended"]) - min(one["begun"], other["begun"])), 1e-6)
 
 
+def _victim(victim: Facts, incident: Facts, share: float) -> Facts:
+    """Who was held through several incidents, as one of them has it."""
+    if share == 1.0:
+        return victim
+    since = max(victim["since"], incident["begun"])
+    return {**victim, "since": since, "held_seconds": round(share * victim["held_seconds"], 3)}
+
+
 def _add(incident: Facts, held: Facts, share: float, actions: Facts) -> None:
     incident["sessions"] += held["sessions"]
     incident["held_seconds"] = round(incident["held_seconds"] + share * held["held_seconds"], 3)
-    incident["victims"] += held["victims"]
+    incident["victims"] += (_victim(victim, incident, share) for victim in held["victims"])
     for action, count in actions.items():
         incident["actions"][action] = incident["actions"].get(action, 0) + count

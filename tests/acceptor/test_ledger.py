@@ -120,6 +120,10 @@ def test_incidents_that_are_not_over_have_who_is_held_and_was(monkeypatch: pytes
         (record,) = core.throttle.ledger.open_records(core.now)
         assert (record["kind"], record["queue"], record["ended"]) == ("queue", "full", core.now)
         assert record["sessions"] == held and len(record["victims"]) == 2
+        gone, there = record["victims"]
+        assert record["begun"] == gone["since"] < there["since"] < core.now - 10
+        assert 5 <= gone["held_seconds"] < 10 < there["held_seconds"]
+        assert gone["held_seconds"] + there["held_seconds"] == pytest.approx(record["held_seconds"], abs=0.01)
         running = sum(each["seconds"] for each in core.throttle.ledger.told(core.now) if each["by"] == "queue")
         assert record["held_seconds"] == pytest.approx(running, abs=0.01)
         monkeypatch.setattr(ledger, "OPEN_MOST", 0)

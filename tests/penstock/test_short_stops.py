@@ -12,8 +12,8 @@ def stop(begun: float, ended: float, queue: str | None = "q", **facts: Any) -> d
 
 
 def held(begun: float, ended: float, connection: str) -> dict[str, Any]:
-    return stop(begun, ended, reason=connection, sessions=2, held_seconds=0.5, victims=[{"connection": connection}],
-                actions={"paused": 1})  # fmt: skip
+    return stop(begun, ended, reason=connection, sessions=2, held_seconds=0.5, actions={"paused": 1},
+                victims=[{"connection": connection, "since": begun, "held_seconds": 0.5}])  # fmt: skip
 
 
 def test_there_is_one_record_for_each_queue() -> None:
@@ -46,6 +46,8 @@ def test_sessions_victims_and_actions_are_summed_up() -> None:
     stops.add(held(99, 99.5, "0"), 99)
     (found,) = stops.take_all()
     assert [each["connection"] for each in found["victims"]] == [str(number) for number in range(VICTIMS)]
+    assert found["victims"][0] == {"connection": "0", "since": 0, "held_seconds": 1.5}
+    assert found["victims"][-1]["held_seconds"] == 1.0
     assert (found["stops"], found["sessions"], found["held_seconds"]) == (33, 66, 16.5)
     assert found["actions"] == {"paused": 33}
 

@@ -17,8 +17,9 @@ def stop(begun: float, ended: float) -> dict[str, Any]:
 def held(begun: float, ended: float, peer: str, kind: str = "queue", reason: str = "full") -> dict[str, Any]:
     queue = {"vhost": "/", "queue": "q"} if kind == "queue" else {"vhost": None, "queue": None, "of": reason}
     return {"kind": kind, **queue, "reason": reason, "begun": begun, "ended": ended, "sessions": 1,
-            "held_seconds": ended - begun, "victims": [{"connection": peer, "client": "c", "user": "u", "peer": peer}],
-            "actions": {"paused": 1}}  # fmt: skip
+            "held_seconds": ended - begun, "actions": {"paused": 1},
+            "victims": [{"connection": peer, "client": "c", "user": "u", "peer": peer, "since": begun,
+                         "held_seconds": ended - begun}]}  # fmt: skip
 
 
 def several(stop: dict[str, Any], stops: int, seconds: float) -> dict[str, Any]:
@@ -94,6 +95,8 @@ def test_who_is_held_over_several_stops_is_entered_in_each(tmp_path: Path) -> No
     assert [[victim["peer"] for victim in each["victims"]] for each in found] == [["a"], ["a"], ["b"], []]
     assert [(each["sessions"], each["held_seconds"]) for each in found] == [(2, 5.6), (2, 8.4), (1, 3.0), (0, 0.0)]
     assert [each["actions"] for each in found] == [{}, {"paused": 1}, {"paused": 1}, {}]
+    times = [[(victim["since"], victim["held_seconds"]) for victim in each["victims"]] for each in found]
+    assert times == [[(100, 2.8)], [(103, 4.2)], [(107, 3)], []]
 
 
 def test_many_stops_are_joined_each_with_its_own(tmp_path: Path) -> None:
