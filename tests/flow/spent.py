@@ -7,6 +7,7 @@ but where its user has more than its share: then it is dropped with its connecti
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis.stateful import rule
@@ -84,6 +85,7 @@ class Spent(Strangers):
         """Nobody has more kept than may be, beyond what came by one read; and nothing is charged that is not there."""
         for _, life in self.node.running_acceptors():
             self.user_keeps_to_its_share(life.core)
+            self.accounts_are_right(life.core)
             for connection in life.core.connections.values():
                 self.connection_keeps_to_its_budget(connection)
 
@@ -102,9 +104,18 @@ class Spent(Strangers):
             most = quotas.of_user * OVERDRAFT + reads + ORPHAN_OCTETS
             assert kept <= most, (kept, most)
 
+    def accounts_are_right(self, core: AcceptorCore) -> None:
+        """Begun bodies, answers that nobody takes and what is not committed: all of it is charged, and no more."""
+        charged: Counter[str] = Counter()
+        for connection in core.connections.values():
+            charged[connection.user] += connection.unfinished + connection.uncommitted + core.outputs.waits(connection)
+        assert core.accounts.users == {user: octets for user, octets in charged.items() if octets}
+        assert core.accounts.kept == charged.total()
+
     def nothing_is_kept(self, core: AcceptorCore) -> None:
         """Once all has been let in, and whoever was closed has gone."""
-        assert (core.quotas.kept, core.quotas.users, core.transaction_octets) == (0, {}, 0)
+        assert (core.quotas.kept, core.quotas.users) == (0, {})
+        assert (core.accounts.kept, core.accounts.users) == (0, {})
         assert not core.last_resort.spent and not core.last_resort.resorted and not core.last_resort.closing
         assert core.spool is None or core.spool.held == 0
 
