@@ -174,7 +174,7 @@ class Exchange:
     def change(self) -> Change:
         return [
             *("exchange", self.vhost, self.name, self.type),
-            *(self.durable, self.auto_delete, self.internal, dict(self.arguments)),
+            *(self.durable, self.auto_delete, self.internal, _as_dict(self.arguments)),
             *(self.policy, self.policy_alternate),
         ]
 
@@ -208,7 +208,7 @@ class Queue:
     def change(self) -> Change:
         return [
             *("queue", self.vhost, self.name, self.queue_id, self.slot, self.shard),
-            *(self.durable, self.auto_delete, self.owner, dict(self.arguments), self.limits, self.features),
+            *(self.durable, self.auto_delete, self.owner, _as_dict(self.arguments), self.limits, self.features),
             *(self.policy, self.operator_policy),
         ]
 
@@ -246,4 +246,9 @@ class Binding:
         return ["binding_gone", *self._fields()]
 
     def _fields(self) -> list[Any]:
-        return [self.vhost, self.source, self.kind, self.destination, self.key, dict(self.arguments)]
+        return [self.vhost, self.source, self.kind, self.destination, self.key, _as_dict(self.arguments)]
+
+
+def _as_dict(arguments: Arguments) -> dict[str, Any]:
+    """As msgpack takes them. Nobody changes them: a record and the changes that make it have the same ones."""
+    return arguments if isinstance(arguments, dict) else dict(arguments)

@@ -39,9 +39,7 @@ def recover(
     topology = Topology(stored.version, [change for change in stored.changes if change[0] not in late])
     slots = Slots(places, places + queues, {queue.slot for queue in found if queue.slot >= 0}, open_slots)
     ledger = Ledger(topology, slots, stored.last_queue_id)
-    for queue in found:
-        topology.apply(queue.change())
-    for change in _of_kind(stored.changes, "binding"):
+    for change in _of_kind(stored.changes, *late):
         topology.apply(change)
     ledger.measure()
     known = topology.shards or dict.fromkeys(shards, SERVING)

@@ -92,3 +92,13 @@ def test_features_of_queues_from_before_there_were_any() -> None:
     ledger = recover(stored([*queue("a", 1, 4, 0, **{"x-message-ttl": 5})[:-1], []]), range(2), 2, 5, FlowDefaults())
     (step,) = ledger.take_steps()
     assert QueueFeatures.from_wire(step.change[11]) == QueueFeatures(message_ttl=5)
+
+
+def test_arguments_are_in_memory_once() -> None:
+    """What was read is what the topology has, and what is stored again: copies would be there all at once."""
+    change = queue("q", 1, -1, 0, text="of some length")
+    ledger = recover(stored(change), range(2), 2, 5, FlowDefaults())
+    (step,) = ledger.take_steps()
+    found = ledger.topology.queue("/", "q")
+    assert found is not None
+    assert found.arguments is change[9] is step.change[9]
