@@ -68,6 +68,7 @@ def told(channel: Channel) -> dict[str, Any]:
                 "exchanges": list(route.exchanges) or [route.exchange],
                 "routing_key": route.key,
                 "queues": [id for target in route.targets for id in target.queues if isinstance(id, int)],
+                "powerless": sorted(route.powerless),
             }
             for route in channel.routes
         ],

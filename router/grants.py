@@ -12,7 +12,7 @@ and neither does a temporary one (router/strangers.py); unless a policy of the q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.features import UNCONSUMED, granted_on_wire, stranger_on_wire
@@ -105,8 +105,8 @@ class Grants:
         self._look()
         if queue_id not in self._feeders:
             queue = self.topology.queue_by_id(queue_id)
-            found = None if queue is None or granted_on_wire(queue.features) else self._find_feeder(queue)
-            self._feeders[queue_id] = found
+            refusing = () if queue is None or granted_on_wire(queue.features) else self.refusing(queue)
+            self._feeders[queue_id] = next((why for _, why in refusing), None)
         return self._feeders[queue_id]
 
     def _look(self) -> None:
@@ -176,14 +176,16 @@ class Grants:
         users = topology.users
         return all(users.may_use_topic(maker, binding.vhost, binding.source, "write", key) for key in keys)
 
-    def _find_feeder(self, queue: Queue) -> str | None:
+    def refusing(self, queue: Queue) -> Iterator[tuple[str, str]]:
+        """The bindings on ways to a queue that do not grant it power over all that takes them: from which exchange each
+        is, and why. What policies grant the queue is not asked.
+        """
         waiting = list(self.topology.bindings_to(queue.vhost, "queue", queue.name))
         passed: set[str] = set()
         while waiting:
             binding = waiting.pop()
             if (why := refused_by(self.topology, binding)) is not None:
-                return why
+                yield binding.source, why
             if binding.source not in passed:
                 passed.add(binding.source)
                 waiting += self.topology.bindings_to(queue.vhost, "exchange", binding.source)
-        return None

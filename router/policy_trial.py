@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from penstock.features import UNCONSUMED, QueueFeatures
+from penstock.features import UNCONSUMED, QueueFeatures, granted_on_wire
 from penstock.watermarks import FlowDefaults
 from router.flow_commands import shown
 from router.governing import governed_queue
+from router.grants import Grants
 from router.policies import governs
 from router.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
 from router.rates import RateLimit, limits_rates, rate_of, rate_said
@@ -24,11 +25,14 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
     """The queues that may stop producers and whose limits would be others, the limits over several queues and of rates
     that it would make or change:
 
-    {queues: [{queue_id, slot, vhost, name, limits (`QueueLimits.to_wire`)}],
+    {queues: [{queue_id, slot, vhost, name, limits (`QueueLimits.to_wire`), loses_grant, refusing}],
      shared: [{sort, vhost, name, routing_key, …} (`flow_commands.shown`)],
      rates: [{sort, vhost, name, routing_key, queue_id, messages, octets, limit}]}
 
     Messages and octets of a rate are those a second, 0 where it has no such limit; `limit` says it in words.
+
+    `refusing` are bindings that do not grant a queue what it does to publishers, as [exchange, why]; none where a
+    policy would grant it. `loses_grant`: one does now, and would not any more.
 
     The policy has been checked. The topology is afterwards what it was.
     """
@@ -38,9 +42,11 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
     try:
         queues = [queue for place in places for queue in topology.queues_in(place)]
         after = [(queue, governed_queue(queue, topology, defaults)) for queue in queues]
+        grants = Grants(topology)
         owners = list(_owners(policy, places, topology)) if says_something(policy) or limits_rates(policy) else []
+        changed = [(before, now) for before, now in after if _may_stop(now) and _differs(before, now)]
         return {
-            "queues": [_shown(now) for before, now in after if _may_stop(now) and _differs(before, now)],
+            "queues": [_shown(before, now, grants) for before, now in changed],
             "shared": _shared(policy, owners, topology, defaults),
             "rates": [_rate(limit) for limit in [*_rates_of_queues(after), *_rates(policy, owners, topology)]],
         }
@@ -57,13 +63,16 @@ def _differs(before: Queue, now: Queue) -> bool:
     return now.limits != before.limits or not _may_stop(before)
 
 
-def _shown(queue: Queue) -> dict[str, Any]:
+def _shown(before: Queue, queue: Queue, grants: Grants) -> dict[str, Any]:
+    granted = granted_on_wire(queue.features)
     return {
         "queue_id": queue.queue_id,
         "slot": queue.slot,
         "vhost": queue.vhost,
         "name": queue.name,
         "limits": queue.limits,
+        "loses_grant": granted_on_wire(before.features) and not granted,
+        "refusing": [] if granted else [list(each) for each in grants.refusing(queue)],
     }
 
 

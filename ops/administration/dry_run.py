@@ -20,9 +20,9 @@ Stop = tuple[str, Concerns]
 """What would be reached, and whether a session runs into it."""
 
 
-def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]]:
-    """Marks and rates that would be exceeded, and the sessions publishing there. CommandError if there can be no such
-    policy.
+def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts], list[str]]:
+    """Marks and rates that would be exceeded, the sessions publishing there, and which queues would hold nobody who
+    comes by a binding that does not grant it. CommandError if there can be no such policy.
 
     A session is {connection, channel, user, vhost, client, peer, reason, held_by}; held_by is what holds it already.
     Where the policy is of rates it is watched for a while what is published.
@@ -42,7 +42,7 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
         if reason is not None:
             facts = ("connection", "channel", "user", "vhost", "client", "peer", "held_by")
             stopped.append({**{fact: session[fact] for fact in facts}, "reason": reason})
-    return [reason for reason, _ in stops], stopped
+    return [reason for reason, _ in stops], stopped, list(_ungranted(trial["queues"]))
 
 
 def _along(of_route: OfRoute) -> Concerns:
@@ -58,7 +58,30 @@ def _queues(queues: list[Facts], gauges: Gauges) -> Iterator[Stop]:
         count, octets = gauge.ready + gauge.unacked, gauge.whole_bytes
         if marks.saturated(gauge.saturated, count, octets):
             reason = f"queue '{queue['name']}' in vhost '{queue['vhost']}': {_depth(marks, count, octets)}"
-            yield reason, _along(_to_queue(queue["queue_id"]))
+            yield reason, _along(_held_by(queue))
+
+
+def _ungranted(queues: list[Facts]) -> Iterator[str]:
+    """Queues that get limits, and what keeps them from holding all who publish to them."""
+    for queue in queues:
+        for exchange, why in queue["refusing"]:
+            yield (
+                f"queue '{queue['name']}' in vhost '{queue['vhost']}' would not hold what comes by exchange "
+                f"'{exchange}': {why}, and the policy does not grant it"
+            )
+
+
+def _held_by(queue: Facts) -> OfRoute:
+    """Whether publishes go to a queue along a route that grants it to hold them."""
+    id, refusing = queue["queue_id"], {exchange for exchange, _ in queue["refusing"]}
+
+    def held(session: Facts, route: Facts) -> bool:
+        if id not in route["queues"]:
+            return False
+        lost = queue["loses_grant"] and not refusing.isdisjoint(route["exchanges"])
+        return not refusing or not (lost or id in route["powerless"])
+
+    return held
 
 
 def _to_queue(id: int) -> OfRoute:

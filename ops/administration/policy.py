@@ -75,13 +75,14 @@ def set_(
 
 
 def _show_trial(data: Path | None, policy: dict[str, Any], as_json: bool) -> None:
-    reached, stopped = would_stop(data, policy)
+    reached, stopped, ungranted = would_stop(data, policy)
     if as_json:
-        print(orjson.dumps({"reached": reached, "stopped": stopped}, option=orjson.OPT_INDENT_2).decode())
+        told = {"reached": reached, "stopped": stopped, "ungranted": ungranted}
+        print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
         return
     print(f"policy '{policy['name']}' is not set; it would stop {len(stopped)} sessions now")
-    for reason in reached:
-        print(reason)
+    for line in (*reached, *ungranted):
+        print(line)
     if stopped:
         show(stopped, STOPPED_COLUMNS, as_json=False)
 

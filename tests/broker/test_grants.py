@@ -98,3 +98,32 @@ def test_what_is_granted_holds_and_outlives_a_restart(place: Broker) -> None:
         assert wait_get(reader, "mal").body == b"0"
         wait_depth(reader, "good", MESSAGES + 1)
         reader.call("queue.delete", queue="mal")
+
+
+def test_a_dry_run_says_whom_a_stranger_s_queue_would_not_hold(place: Broker) -> None:
+    queue = f"mal-{next(numbers)}"
+    with (
+        Client.connect(place.address, user=MALLORY, password="m") as hostile,
+        Client.connect(place.address) as publisher,
+    ):
+        bad, by_binding, by_name = hostile.channel(), publisher.channel(), publisher.channel()
+        bad.call("queue.declare", queue=queue, durable=True)
+        bad.call("queue.bind", queue=queue, exchange="news")
+        publish(by_binding)
+        by_name.publish(b"x", queue)
+        wait_depth(bad, queue, MESSAGES + 1)
+
+        def trial(**definition: object) -> tuple[set[int], list[str]]:
+            said = orjson.dumps(definition).decode()
+            told = place.penstock("policy", "set", "trial", f"^{queue}$", said, "--dry-run", "--json")
+            assert told.returncode == 0, told.stderr
+            found = orjson.loads(told.stdout)
+            return {each["channel"] for each in found["stopped"]}, found["ungranted"]
+
+        why = f"'{MALLORY}' may not write to exchange 'news', and the policy does not grant it"
+        ungranted = f"queue '{queue}' in vhost '/' would not hold what comes by exchange 'news': {why}"
+        assert trial(**{"flow-stop-count": 5}) == ({by_name.number}, [ungranted])
+        both = {by_name.number, by_binding.number}
+        assert trial(**{"flow-stop-count": 5, "essential": True}) == (both, [])
+        bad.call("queue.delete", queue=queue)
+        by_name.call("queue.purge", queue="good")

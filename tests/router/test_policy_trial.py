@@ -8,7 +8,7 @@ import pytest
 
 from penstock.control import Refusal
 from penstock.watermarks import Marks, QueueLimits
-from tests.router.making import Asked
+from tests.router.making import Asked, rabbit_hash
 
 
 @pytest.fixture
@@ -79,3 +79,21 @@ def test_limits_of_rates(asked: Asked) -> None:
 def test_what_cannot_be_set_cannot_be_tried(asked: Asked) -> None:
     with pytest.raises(Refusal, match="there is no key 'max-lenght'; did you mean 'max-length'"):
         tried(asked, max_lenght=10)
+
+
+def test_a_stranger_s_queue_would_hold_nobody_who_comes_by_its_binding(asked: Asked) -> None:
+    asked.command("user_add", name="mallory", password_hash=rabbit_hash("m"), tags=[])
+    asked.command("permission_set", user="mallory", vhost="/", configure=".*", write="^$", read=".*")
+    asked.done("queue_bind", queue="b", source="x", user="mallory")
+    refusing = [["x", "'mallory' may not write to exchange 'x'"]]
+
+    def told(**definition: Any) -> dict[str, Any]:
+        trial = tried(asked, **definition)
+        return {each["name"]: (each["refusing"], each["loses_grant"]) for each in trial["queues"]}
+
+    assert told(flow_stop_count=5) == {"a": ([], False), "b": (refusing, False)}
+    assert told(flow_stop_count=5, essential=True) == {"a": ([], False), "b": ([], False)}
+    asked.command("policy_set", **fields(flow_stop_count=10, essential=True))
+    assert told(flow_stop_count=5) == {"a": ([], True), "b": (refusing, True)}
+    asked.command("permission_set", user="mallory", vhost="/", configure=".*", write=".*", read=".*")
+    assert told(flow_stop_count=5) == {"a": ([], True), "b": ([], True)}
