@@ -10,10 +10,9 @@ same, 1 / n where one gets everything. The kernel decides which acceptor a produ
 from __future__ import annotations
 
 import selectors
-import struct
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -34,15 +33,15 @@ from load.frames import (
     qos,
 )
 from load.node import LocalNode
+from load.peer import BASIC_DELIVER, Peer, settled_up_to
 from load.probe import prepare
 from load.target import Target
-from load.wire import FRAME_OVERHEAD, METHOD_FRAME, Method, Wire
+from load.wire import Wire
 
 LEAST = 0.95
 PRODUCERS, WINDOW, RATE = 20, 200, 1500
-SIZE, PREFETCH, READ_OCTETS = 100, 100, 65536
+SIZE, PREFETCH = 100, 100
 WARM_UP_SECONDS, LOOK_SECONDS = 2.0, 0.002
-BASIC_DELIVER: Method = (60, 60)
 
 
 class Course(NamedTuple):
@@ -93,44 +92,6 @@ def jain(shares: Sequence[int]) -> float:
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
-class Peer:
-    """One connection with one channel, from which methods are read."""
-
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
-        self.socket = wire.socket
-        self.received = bytearray(wire.received)
-        self.pending = memoryview(b"")
-        self.socket.setblocking(False)
-
-    def methods(self) -> Iterator[tuple[Method, bytes]]:
-        """What has come; ConnectionError if the broker hung up."""
-        try:
-            octets = self.socket.recv(READ_OCTETS)
-        except BlockingIOError:
-            return
-        if not octets:
-            raise ConnectionResetError("the broker hung up")
-        self.received += octets
-        at = 0
-        while len(self.received) - at >= FRAME_OVERHEAD:
-            kind, _, size = struct.unpack_from("!BHI", self.received, at)
-            if len(self.received) - at < size + FRAME_OVERHEAD:
-                break
-            if kind == METHOD_FRAME:
-                yield struct.unpack_from("!HH", self.received, at + 7), bytes(self.received[at + 11 : at + 7 + size])
-            at += size + FRAME_OVERHEAD
-        del self.received[:at]
-
-    def send(self, octets: bytes = b"") -> None:
-        """Hand the socket this behind what it has not taken yet, as far as it takes it."""
-        self.pending = memoryview(bytes(self.pending) + octets)
-        try:
-            self.pending = self.pending[self.socket.send(self.pending) :]
-        except BlockingIOError:
-            return
-
-
 class Producer(Peer):
     """Keeps its window of unconfirmed messages full."""
 
@@ -146,7 +107,7 @@ class Producer(Peer):
     def read(self) -> None:
         for method, arguments in self.methods():
             if method == BASIC_ACK:
-                settled = self.unconfirmed.settle(int.from_bytes(arguments[:8], "big"), bool(arguments[8] & 1))
+                settled = self.unconfirmed.settle(*settled_up_to(arguments))
                 self.confirmed += sum(end - first for first, end in settled)
 
     def write(self, now: float) -> None:

@@ -1,9 +1,9 @@
 """Producers that publish flat out whatever they are told, as client libraries take being held; one thread has them all.
 
-Each is a bare socket that says of itself what a library says, and gives up its connection when that would: py-amqp when
-its kernel does (TCP_USER_TIMEOUT), php-amqplib and the Go client when a write has waited for so long, the others never.
-Java's stops for Channel.Flow. One that consumes acks each delivery behind what it publishes. Who has lost its
-connection, or was told to close it, comes back after a second, as another producer.
+Each is a bare socket that behaves as a library does (`load.peer`): py-amqp's gives up its connection when its kernel
+does (TCP_USER_TIMEOUT), php-amqplib and the Go client when a write has waited for so long, the others never. Java's
+stops for Channel.Flow. One that consumes acks each delivery behind what it publishes. Who has lost its connection, or
+was told to close it, comes back after a second, as another producer.
 
 A body begins with the number of the producer and of its message. Publishes are confirmed, and no confirm is waited for.
 """
@@ -11,14 +11,13 @@ A body begins with the number of the producer and of its message. Publishes are 
 from __future__ import annotations
 
 import selectors
-import socket
 import struct
 import threading
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from load.confirms import ConfirmWindow
@@ -35,38 +34,34 @@ from load.frames import (
     publish,
     qos,
 )
+from load.peer import (
+    BASIC_DELIVER,
+    BASIC_NACK,
+    CHANNEL_FLOW,
+    CHANNEL_FLOW_OK,
+    GO,
+    JAVA,
+    PHP,
+    PY_AMQP,
+    UNKNOWN,
+    Kind,
+    Peer,
+    delivery_tag,
+    settled_up_to,
+    wire_of,
+)
 from load.target import Target
-from load.wire import CONNECTION_CLOSE, CONNECTION_CLOSE_OK, FRAME_OVERHEAD, METHOD_FRAME, Wire, method_frame
+from load.wire import CONNECTION_CLOSE, CONNECTION_CLOSE_OK, Method, Wire, method_frame
 
 STAMP: Final = struct.Struct("!II")
-BASIC_NACK, BASIC_DELIVER, CHANNEL_FLOW, CHANNEL_FLOW_OK = (60, 120), (60, 60), (20, 20), (20, 21)
 AGAIN_SECONDS = 1.0
 LOGINS_AT_ONCE = 8
 BATCH = 8
-READ_OCTETS = 65536
 PREFETCH = 4
-CAPABILITIES = ("publisher_confirms", "basic.nack", "connection.blocked")
 
-
-@dataclass(frozen=True)
-class Kind:
-    """How a client takes being held. `user_timeout`: of its kernel, milliseconds; `write_seconds`: of a write."""
-
-    name: str
-    properties: dict[str, str]
-    user_timeout: int = 0
-    write_seconds: float = 0.0
-    honours_flow: bool = False
-    consumes: bool = False
-
-
-KINDS: Final = (
-    Kind("celery", {"product": "py-amqp", "version": "5.4.2"}, user_timeout=1000),
-    Kind("php", {"product": "AMQPLib", "platform": "PHP", "version": "3.7"}, write_seconds=3.0),
-    Kind("go", {"product": "AMQP 0.9.1 Client", "platform": "golang", "version": "1.16"}, write_seconds=15.0),
-    Kind("java", {"product": "RabbitMQ", "platform": "Java", "version": "5.20.0"}, honours_flow=True),
-    Kind("consuming", {"product": "anyone"}, consumes=True),
-)
+CONSUMING: Final = replace(UNKNOWN, name="consuming")
+"""The kind that consumes, too."""
+KINDS: Final = (PY_AMQP, PHP, GO, JAVA, CONSUMING)
 
 
 @dataclass
@@ -81,18 +76,15 @@ class Record:
     ends: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
-class Producer:
+class Producer(Peer):
     """One connection."""
 
     def __init__(self, kind: Kind, number: int, wire: Wire, queue: str, size: int) -> None:
+        super().__init__(wire)
         self.kind = kind
         self.number = number
-        self.socket = wire.socket
-        self.socket.setblocking(False)
-        self.received = bytearray(wire.received)
         self.message = publish(queue, bytes(size))
         self.stamp_at = len(self.message) - 1 - size
-        self.pending = memoryview(b"")
         self.answers = b""
         self.window = ConfirmWindow()
         self.confirmed: set[int] = set()
@@ -102,14 +94,9 @@ class Producer:
 
     def write(self) -> int:
         """Hand the socket what it takes; how many octets. OSError when the connection is lost."""
-        if not self.pending:
-            self.pending = memoryview(self.batch())
-        try:
-            sent = self.socket.send(self.pending)
-        except BlockingIOError:
-            return 0
-        self.pending = self.pending[sent:]
-        self.progress = time.monotonic()
+        sent = self.send(b"" if self.pending else self.batch())
+        if sent:
+            self.progress = time.monotonic()
         return sent
 
     def batch(self) -> bytes:
@@ -125,41 +112,24 @@ class Producer:
 
     def read(self) -> str:
         """Take in what the broker says; why the connection is to end, if it says so. OSError when it is lost."""
-        try:
-            octets = self.socket.recv(READ_OCTETS)
-        except BlockingIOError:
-            return ""
-        if not octets:
-            raise ConnectionResetError("hung up")
-        self.received += octets
-        at, end = 0, ""
-        while len(self.received) - at >= FRAME_OVERHEAD and not end:
-            kind, _, size = struct.unpack_from("!BHI", self.received, at)
-            if len(self.received) - at < size + FRAME_OVERHEAD:
-                break
-            if kind == METHOD_FRAME:
-                end = self.take(bytes(self.received[at + 7 : at + 7 + size]))
-            at += size + FRAME_OVERHEAD
-        del self.received[:at]
-        return end
+        for method, arguments in self.methods():
+            if method == CONNECTION_CLOSE:
+                with suppress(OSError):
+                    self.socket.send(method_frame(0, CONNECTION_CLOSE_OK))
+                return f"closed with {int.from_bytes(arguments[:2], 'big')}"
+            self.take(method, arguments)
+        return ""
 
-    def take(self, payload: bytes) -> str:
-        method, arguments = struct.unpack_from("!HH", payload), payload[4:]
-        if method == CONNECTION_CLOSE:
-            with suppress(OSError):
-                self.socket.send(method_frame(0, CONNECTION_CLOSE_OK))
-            return f"closed with {int.from_bytes(arguments[:2], 'big')}"
+    def take(self, method: Method, arguments: bytes) -> None:
         if method in (BASIC_ACK, BASIC_NACK):
-            settled = self.window.settle(int.from_bytes(arguments[:8], "big"), bool(arguments[8] & 1))
+            settled = self.window.settle(*settled_up_to(arguments))
             if method == BASIC_ACK:
                 self.confirmed.update(tag - 1 for first, end in settled for tag in range(first, end))
         elif method == CHANNEL_FLOW and self.kind.honours_flow:
             self.stopped = not arguments[0]
             self.answers += method_frame(1, CHANNEL_FLOW_OK, arguments[:1])
         elif method == BASIC_DELIVER:
-            at = 1 + arguments[0]
-            self.answers += ack_up_to(int.from_bytes(arguments[at : at + 8], "big"))
-        return ""
+            self.answers += ack_up_to(delivery_tag(arguments))
 
     def gives_up(self, now: float) -> bool:
         return bool(self.kind.write_seconds and self.pending and now - self.progress > self.kind.write_seconds)
@@ -184,11 +154,9 @@ class HeldClients:
         self._thread.join()
 
     def _open(self, kind: Kind) -> tuple[Kind, Wire]:
-        wire = Wire(self.target, capabilities=CAPABILITIES, properties=kind.properties)
-        if kind.user_timeout:
-            wire.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, kind.user_timeout)
+        wire = wire_of(self.target, kind)
         wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
-        if kind.consumes:
+        if kind is CONSUMING:
             wire.call(BASIC_QOS, qos(PREFETCH), BASIC_QOS_OK)
             wire.call(BASIC_CONSUME, consume(self.consumed, True), BASIC_CONSUME_OK)
         return kind, wire

@@ -1,23 +1,30 @@
 """Looks for deadlocks among full queues as long as the node runs, tells of them, and has them broken.
 
-Nobody has the whole graph: acceptors know who waits for which queue, shards who consumes from it. They are asked when
-somebody has been held for `flow.deadlock_seconds`. What is done is for the queue's shard to know (policy key
-`deadlock`); one queue of a circle that does something is enough.
+Nobody has the whole graph: acceptors know who waits for which queue, shards who consumes from it. They are asked while
+somebody is held, more often than it takes to find one; of a queue that got acks since the last time nobody is. What is
+done is for the queue's shard to know (policy key `deadlock`); one queue of a circle that does something is enough.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
-from ops.flow.circles import Circle, Lockout, circles, lockouts
+from ops.flow.circles import AGAIN, SOON, Circle, Lockout, Times, circles, lockouts
 from penstock.features import NACK, REPORT
+from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 
 log = get_logger()
+
+LOOKS = 2
+"""So often it is looked in the least time after which one is found."""
+Moved = dict[int, tuple[int, int]]
+"""What queues have delivered and got back, messages, by their ids."""
 
 
 class DeadlockWatch:
@@ -29,7 +36,9 @@ class DeadlockWatch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="deadlocks", daemon=True)
         self._known: set[frozenset[str]] = set()
-        self._moved: dict[int, tuple[int, int]] = {}
+        self._moved: Moved = {}
+        self._eager_until = 0.0
+        self._helped: set[int] = set()
 
     def __enter__(self) -> None:
         if self._seconds:
@@ -39,11 +48,20 @@ class DeadlockWatch:
         self._over.set()
 
     def _run(self) -> None:
-        while not self._over.wait(self._seconds):
+        times = self._times()
+        while not self._over.wait(times.least / LOOKS):
+            times = self._times()
             with suppress(CommandError):  # a process is starting or gone: it is asked the next time
-                self._look()
+                self._look(times)
 
-    def _look(self) -> None:
+    def _times(self) -> Times:
+        """One that was just found is found again sooner: it was not let through by enough."""
+        if time.monotonic() < self._eager_until:
+            return Times(self._seconds / AGAIN, self._seconds)
+        self._helped.clear()
+        return Times(self._seconds / SOON, self._seconds)
+
+    def _look(self, times: Times) -> None:
         processes = Processes(self._settings.data)
         with processes.gauges as gauges:
             if not any(gauges.counters_read("acceptor", index).held_sessions for index in range(gauges.acceptors)):
@@ -51,38 +69,71 @@ class DeadlockWatch:
                 self._moved.clear()
                 return
             sessions = processes.ask_acceptors("entangled")
-            moved, self._moved = self._moved, {}
-
-            def still(cause: Facts) -> bool:
-                row = gauges.queue_read(cause["slot"])
-                if row is None or row.queue_id != cause["id"] or row.ready:
-                    return False
-                self._moved[row.queue_id] = row.delivered, row.acked
-                return moved.get(row.queue_id) == self._moved[row.queue_id]
-
-            def consumers(cause: Facts) -> list[Facts]:
-                return _consumers(processes, cause)
-
-            found: list[Circle | Lockout] = [*circles(sessions, consumers, _connection_of, self._seconds)]
+            look = Look(processes, gauges, sessions, self._moved)
+            self._moved = look.moved
+            locked_out = lockouts(sessions, look.consumers, look.is_still, times)
+            full = {one.queue["id"] for one in locked_out}
+            found: list[Circle | Lockout] = [
+                circle
+                for circle in circles(sessions, look.consumers, _connection_of, times)
+                if len(circle.queues) > 1 or circle.queues[0]["id"] not in full
+            ]
             circled = {queue["id"] for circle in found for queue in circle.queues}
-            locked_out = lockouts(sessions, consumers, still, self._seconds)
             found += [one for one in locked_out if one.queue["id"] not in circled]
             for circle in found:
                 self._tell(processes, circle, sessions)
             self._known = {circle.key for circle in found}
 
     def _tell(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> None:
-        """Have something done about it; told once as long as nothing is."""
+        """Have something done about it, by the queue that did something before if one has, so that it does more; told
+        once as long as nothing is.
+        """
         action, news = REPORT, circle.key not in self._known
-        for queue in circle.queues:
+        for queue in sorted(circle.queues, key=lambda queue: queue["id"] not in self._helped):
             if action == REPORT:
                 arguments = {"id": queue["id"], "circle": str(circle), "told": not news}
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
                 if action == NACK:
                     members = [each for each in sessions if each["connection"] in circle.key]
                     _refuse_youngest(processes, queue, members or sessions)
+                if action != REPORT:
+                    self._eager_until = time.monotonic() + self._seconds
+                    self._helped.add(queue["id"])
         if news or action != REPORT:
             log.warning("deadlock", circle=str(circle), action=action)
+
+
+class Look:
+    """What is known at one look of the queues that `sessions` wait for. `moved` is what each has delivered and got back
+    by now, `before` at the last look.
+    """
+
+    def __init__(self, processes: Processes, gauges: Gauges, sessions: list[Facts], before: Moved) -> None:
+        self.processes = processes
+        self.before = before
+        self.moved: Moved = {}
+        self.empty: set[int] = set()
+        self.told: dict[int, list[Facts]] = {}
+        causes = (cause for session in sessions for cause in session["causes"])
+        for id, slot in {cause["id"]: cause["slot"] for cause in causes if cause["kind"] == "queue"}.items():
+            row = gauges.queue_read(slot)
+            if row is not None and row.queue_id == id:
+                self.moved[id] = row.delivered, row.acked
+                if not row.ready:
+                    self.empty.add(id)
+
+    def is_still(self, cause: Facts) -> bool:
+        """Whether it has nothing more for its consumers, and has delivered and got back nothing since the last look."""
+        id = cause["id"]
+        return id in self.empty and self.before.get(id) == self.moved[id]
+
+    def consumers(self, cause: Facts) -> list[Facts]:
+        """The consumers of a queue; none where it has got something back since the last look."""
+        id = cause["id"]
+        if id not in self.told:
+            goes_on = id in self.before and id in self.moved and self.before[id][1] != self.moved[id][1]
+            self.told[id] = [] if goes_on else _consumers(self.processes, cause)
+        return self.told[id]
 
 
 def _refuse_youngest(processes: Processes, queue: Facts, sessions: list[Facts]) -> None:
@@ -101,12 +152,14 @@ def acceptor_of(connection: str) -> int:
 def _consumers(processes: Processes, cause: Facts) -> list[Facts]:
     """The consumers of a queue, each with what its acceptor knows of it."""
     told: list[Facts] = processes.ask("shard", cause["shard"], "consumers", id=cause["id"])
+    known: dict[tuple[int, int], Facts] = {}
+    for acceptor in {consumer["acceptor"] for consumer in told} - {None}:
+        ids = [consumer["id"] for consumer in told if consumer["acceptor"] == acceptor]
+        answers = processes.ask("acceptor", acceptor, "consumers", ids=ids)
+        known |= {(acceptor, each["id"]): each for each in answers}
     for consumer in told:
-        consumer["connection"] = consumer["party"] = None
-        if consumer["acceptor"] is not None:
-            known = processes.ask("acceptor", consumer["acceptor"], "consumers", ids=[consumer["id"]])
-            if known:
-                consumer.update({name: known[0][name] for name in ("connection", "party")})
+        facts = known.get((consumer["acceptor"], consumer["id"]), {})
+        consumer.update({name: facts.get(name) for name in ("connection", "party")})
     return told
 
 

@@ -38,7 +38,8 @@ cdef class Consumer:
     cdef public int64_t age
     cdef public bint again
     cdef public bint elected
-    cdef public int64_t settled_at
+    cdef readonly int64_t settled_at
+    cdef readonly int64_t usual
     cdef public object lease
     cdef public Outlet outlet
 
@@ -58,6 +59,8 @@ cdef class Consumer:
     cpdef hold_all(self, RangeSet held)
     @cython.locals(settled=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
+    @cython.locals(took=int64_t)
+    cpdef note_settled(self, int64_t now)
 
 
 cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)

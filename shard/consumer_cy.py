@@ -48,7 +48,8 @@ class Consumer:
     dispatch's. `age` counts consumers from the first that the shard had, over all of its lives; one that came `again`
     was there in the last one. `outlet` is its connection's, None for one that is not served. `elected` is who was told
     to be the active one of its queue. `settled_at` is when something of it was settled last, microseconds since 1970; 0
-    if never. `lease` is whom it leaves to what it has in hand (shard/leases.py), if not to the queue.
+    if never; `usual` how long it takes from one such time to the next, 0 before the second. `lease` is whom it leaves
+    to what it has in hand (shard/leases.py), if not to the queue.
     """
 
     def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
@@ -69,6 +70,7 @@ class Consumer:
         self.again = False
         self.elected = False
         self.settled_at = 0
+        self.usual = 0
         self.lease: Any = None
         self.outlet: Outlet | None = None
 
@@ -147,6 +149,18 @@ class Consumer:
                 self.queue.settle(low, part)
         self.group.outstanding -= settled
         return settled
+
+    def note_settled(self, now: int) -> None:
+        """Something of it has been settled. A long time alone says little: it may have had nothing, or had to wait."""
+        took = max(now - self.settled_at, 1)
+        if self.settled_at:
+            if not self.usual:
+                self.usual = took
+            elif took < self.usual:
+                self.usual -= (self.usual - took) // 2
+            else:
+                self.usual += min(took - self.usual, self.usual)
+        self.settled_at = now
 
     def requeue_all(self) -> int:
         """Put everything outstanding back; how many messages."""

@@ -218,7 +218,7 @@ class Consuming:
         for consumer in settled:  # of those who share a limit they are the last to have had something
             consumer.group.sleepers.pop(consumer, None)
         for consumer in settled:
-            consumer.settled_at = self.core.now
+            consumer.note_settled(self.core.now)
             if consumer.group.limit:
                 self.wake_group(consumer.group)
             self.wake(consumer)

@@ -46,6 +46,7 @@ class Flow:
         self.events = events
         self.near_percent = settings.near_percent
         self.deadlock = settings.deadlock
+        self.lend_percent = settings.lend_percent
         self.lines = FewLines(log)
         self.incidents: list[dict[str, Any]] = []
         self.short_stops = ShortStops()
@@ -166,13 +167,16 @@ class Flow:
         found = {"kind": "deadlock", "cause": circle, "actions": {action: 1}}
         self.incidents.append(_incident(queue, since, now) | found)
 
-    def lend(self, queue: QueueState, now: int) -> None:
-        """Let in as much more as its consumers may need to go on."""
+    def lend(self, queue: QueueState, now: int) -> bool:
+        """Let in as much more as its consumers may need to go on; False if it has been lent all that it may be."""
         state, contents = queue.saturation, queue.contents
-        state.lend(queue.depth, queue.depth_bytes, contents.unacked, contents.unacked_whole, now)
+        in_hand = contents.unacked, contents.unacked_whole
+        if not state.lend(queue.depth, queue.depth_bytes, *in_hand, self.lend_percent, now):
+            return False
         assert state.lent is not None
         self.tell(queue, now, "queue lends", lent_messages=depth_of_mark(state.lent.stop_count, state.marks.stop_count),
                   lent_bytes=depth_of_mark(state.lent.stop_bytes, state.marks.stop_bytes))  # fmt: skip
+        return True
 
     def open_stops(self, now: int, seconds: float) -> list[dict[str, Any]]:
         """The stops that are not over and have lasted so long; of more than `OPEN_MOST` the oldest."""

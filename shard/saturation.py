@@ -20,6 +20,8 @@ LENT_FOR = 60_000_000
 """Microseconds that room is lent for, from when the queue was last above its stop mark."""
 SETTLING = 5_000_000
 """Microseconds after which acceptors are sure to know new marks, and what is in a queue."""
+LENT_COUNT, LENT_BYTES = 1_000, 1024 * 1024
+"""So many messages and bytes may always be lent: batches are as large where marks are small."""
 LOOK = 1_000_000
 """Microseconds between two looks at how fast a queue grows."""
 
@@ -114,26 +116,38 @@ class Saturation:
         self._floor_count = max(self._floor_count, self.marks.stop_count) + count
         self._floor_bytes = max(self._floor_bytes, self.marks.stop_bytes) + octets
 
-    def lend(self, count: int, octets: int, in_hand: int, in_hand_octets: int, now: int) -> None:
-        """Let more in than is there, whatever the marks: somebody could not go on for want of that.
+    def lend(self, count: int, octets: int, in_hand: int, in_hand_octets: int, percent: int, now: int) -> bool:
+        """Let more in than is there, whatever the marks: somebody could not go on for want of that. False if it has
+        been lent all that it may be: so much percent of its stop marks.
 
         It is as much as consumers have in hand, so that they may publish one for each, and as it takes another queue to
-        come from its stop mark down to its resume mark. It stays lent as long as it is used, so that who has been let
-        go on does not stand still again at once.
+        come from its stop mark down to its resume mark; four times as much as before where that was not enough. It
+        stays lent as long as it is used, so that who has been let go on does not stand still again at once.
         """
-        marks = self.marks
-        count, octets = max(count, marks.stop_count), max(octets, marks.stop_bytes)
-        more, more_octets = count - marks.stop_count + in_hand, octets - marks.stop_bytes + in_hand_octets
-        more, more_octets = more + count - marks.resume_count, more_octets + octets - marks.resume_bytes
+        marks, before = self.marks, self.lent
+        more = self._wanted(count, marks.stop_count, marks.resume_count, in_hand, before.stop_count if before else 0)
+        more = min(more, max(marks.stop_count * percent // 100, LENT_COUNT))
+        wanted = self._wanted(
+            octets, marks.stop_bytes, marks.resume_bytes, in_hand_octets, before.stop_bytes if before else 0
+        )
+        wanted = min(wanted, max(marks.stop_bytes * percent // 100, LENT_BYTES))
         self.lent = replace(
             marks,
             stop_count=marks.stop_count and marks.stop_count + more,
             resume_count=marks.stop_count and marks.resume_count + more,
-            stop_bytes=marks.stop_bytes and marks.stop_bytes + more_octets,
-            resume_bytes=marks.stop_bytes and marks.resume_bytes + more_octets,
+            stop_bytes=marks.stop_bytes and marks.stop_bytes + wanted,
+            resume_bytes=marks.stop_bytes and marks.resume_bytes + wanted,
         )
         self.lent_until = now + LENT_FOR
-        self.over = False
+        grows = before is None or self.lent.stop_count > before.stop_count or self.lent.stop_bytes > before.stop_bytes
+        self.over &= not grows
+        return grows
+
+    @staticmethod
+    def _wanted(depth: int, stop: int, resume: int, in_hand: int, before: int) -> int:
+        """What is wanted beyond a stop mark, `before` being what it was raised to."""
+        depth = max(depth, stop)
+        return max(depth - stop + in_hand + depth - resume, 4 * (before - stop))
 
     def over_lent(self, over: bool, count: int, octets: int, now: int) -> bool:
         """Whether it is over what it was lent, too; `over`: its own marks."""

@@ -1,7 +1,8 @@
 """What a shard tells of its queues to the node's operator.
 
     question    arguments          answer
-    consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, active, window_open, settled_seconds | None}]
+    consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, active, window_open, settled_seconds | None,
+                                    usual_seconds | None}]
 
     queues                         [id of each queue that it has]
 
@@ -9,8 +10,9 @@
                                    or "nack", which is to be done by an acceptor
 
 Gets that have something in hand are among them. `active`: its client has not stopped deliveries with channel.flow;
-`window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it never did. Of a
-deadlock (`circle` says which, in words) an event and an incident tell, unless it was `told` before and nothing is done.
+`window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it never did;
+`usual_seconds`: what it took from one such time to the next, None if there were no two. Of a deadlock (`circle` says
+which, in words) an event and an incident tell, unless it was `told` before and nothing is done.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def deadlock(core: ShardCore, id: int, circle: str, told: bool) -> str:
         return REPORT
     action = queue.features.deadlock or core.flow.deadlock
     if action == CREDIT:
-        core.flow.lend(queue, core.now)
+        action = CREDIT if core.flow.lend(queue, core.now) else REPORT
     elif action == SPILL:
         queue.yields = True
     if action != REPORT or not told:
@@ -69,4 +71,5 @@ def _told(core: ShardCore, consumer: Consumer) -> dict[str, Any]:
         "active": consumer.active,
         "window_open": consumer.window > 0,
         "settled_seconds": None if seconds is None else round(seconds, 3),
+        "usual_seconds": consumer.usual / 1e6 if consumer.usual else None,
     }

@@ -218,11 +218,18 @@ class FlowSettings(BaseModel):
         ge=0,
         le=3600,
         description="how long everybody has waited in a circle of full queues that is called a deadlock, in seconds; "
-        "0 looks for none",
+        "a tenth of it where all usually settle what they have much more quickly; 0 looks for none",
     )
 
     deadlock: Literal["report", "credit", "spill", "nack"] = Field(
         default="credit", description="what a queue does about a deadlock that says nothing else"
+    )
+    lend_percent: int = Field(
+        default=1000,
+        ge=0,
+        le=1_000_000,
+        description="the most that a queue is lent in deadlocks, in percent of its stop marks; 1,000 messages and "
+        "1 MiB may always be",
     )
 
     _marks = model_validator(mode="after")(_resume_not_above_stop)

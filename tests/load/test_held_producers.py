@@ -21,7 +21,7 @@ from tests.waiting import wait_for
 
 MIB = 1024 * 1024
 HELD, SPOOL, MEMORY = MIB + MIB // 8, 16 * MIB, 4 * MIB
-CLOSED = {"celery", "php", "go", "consuming"}
+CLOSED = {"py-amqp", "php", "go", "consuming"}
 
 
 def test_what_is_missing_and_what_is_out_of_order() -> None:

@@ -117,6 +117,19 @@ def test_who_settles_is_served_next(load: Load) -> None:
 
 
 @both_ways
+def test_how_long_it_usually_takes_to_settle(load: Load) -> None:
+    """Known from the second time on; a long time doubles it at most, short ones soon bring it down."""
+    consumer = Line(load).consumer(1)
+    now, seen = 5000, []
+    for took in (0, 64, 64, 1_000_000, 1_000_000, 300, 64, 64, 64, 0):
+        now += took
+        consumer.note_settled(now)
+        assert consumer.settled_at == now
+        seen.append(consumer.usual)
+    assert seen == [0, 64, 64, 128, 256, 300, 182, 123, 94, 48]
+
+
+@both_ways
 def test_a_shared_prefetch_is_shared(load: Load) -> None:
     """basic.qos with global: the limit is the channel's."""
     line = Line(load)

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.watermarks import Marks
-from shard.saturation import LENT_FOR, SETTLING, Saturation
+from shard.saturation import LENT_BYTES, LENT_COUNT, LENT_FOR, SETTLING, Saturation
+
+PERCENT = 1000
 
 BOTH = Marks(stop_count=10, resume_count=7, stop_bytes=100, resume_bytes=70)
 
@@ -85,7 +87,7 @@ def test_a_look_that_is_spared_would_have_changed_nothing(steps: list[tuple[str,
             elif step == "excuse":
                 state.excuse(count, octets)
             elif step == "lend":
-                state.lend(count, octets, 2, 20, now)
+                state.lend(count, octets, 2, 20, PERCENT, now)
             elif step == "govern":
                 state.govern((BOTH, Marks(stop_count=20, resume_count=5))[count], now)
         now += count * SETTLING if step == "wait" else 1
@@ -184,7 +186,7 @@ def lent() -> Saturation:
     """Saturated at 11 of 10, with 4 in hand: 11 + 4 + (11 - 7) are its mark now, and 3 less its resume mark."""
     state = Saturation(Marks(stop_count=10, resume_count=7, stop_bytes=0, resume_bytes=0), 0)
     state.update(11, 0, 0)
-    state.lend(11, 0, 4, 0, SETTLING)
+    assert state.lend(11, 0, 4, 0, PERCENT, SETTLING)
     return state
 
 
@@ -199,6 +201,25 @@ def test_what_is_lent_is_what_is_in_hand_and_the_way_to_the_resume_mark() -> Non
     assert state.over_count == 1
     state.exceeds(21, 0, SETTLING)
     assert state.over_count == 2
+
+
+def test_what_is_lent_grows_up_to_its_limit() -> None:
+    """Of 500 messages and 1 MiB ten times as much, of 5 messages 1,000."""
+    for stop, stop_bytes in ((500, 2**20), (5, 0), (0, 2**10)):
+        state = Saturation(Marks(stop_count=stop, resume_count=stop, stop_bytes=stop_bytes, resume_bytes=stop_bytes), 0)
+        most = stop and stop + max(10 * stop, LENT_COUNT)
+        most_bytes = stop_bytes and stop_bytes + max(10 * stop_bytes, LENT_BYTES)
+        depth, size, seen = stop, stop_bytes, []
+        while state.lend(depth, size, 1, 1, PERCENT, 0):
+            assert state.lent is not None
+            depth, size = state.lent.stop_count, state.lent.stop_bytes
+            seen.append((depth, size))
+            assert len(seen) < 20
+        assert seen[-1] == (most, most_bytes)
+        state.update(most, most_bytes, 0)
+        assert not state.saturated
+        state.update(most + 1, most_bytes + 1, 0)
+        assert state.saturated and not state.lend(most + 1, most_bytes + 1, 1, 1, PERCENT, 0) and state.over
 
 
 def test_it_stays_lent_as_long_as_it_is_used() -> None:
@@ -227,7 +248,7 @@ def test_it_is_saturated_beyond_what_is_lent_and_free_at_its_resume_mark(steps: 
         now += later
         state.update(count, 0, now)
         if lends and state.saturated:
-            state.lend(count, 0, 3, 0, now)
+            state.lend(count, 0, 3, 0, PERCENT, now)
             state.update(count, 0, now)
             assert not state.saturated
         most = 10 if state.lent is None else state.lent.stop_count

@@ -1,0 +1,122 @@
+"""One connection on a bare socket that never blocks, and the client library that it behaves as.
+
+How a library takes being stopped is what was measured of it: the table of clients in `docs/flow-holding.md`.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from load.target import Target
+from load.wire import FRAME_OVERHEAD, METHOD_FRAME, Method, Wire
+
+READ_OCTETS: Final = 65536
+CAPABILITIES: Final = ("publisher_confirms", "basic.nack", "connection.blocked")
+
+BASIC_DELIVER: Final[Method] = (60, 60)
+BASIC_NACK: Final[Method] = (60, 120)
+CHANNEL_FLOW: Final[Method] = (20, 20)
+CHANNEL_FLOW_OK: Final[Method] = (20, 21)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a client library takes being held.
+
+    `user_timeout`: its kernel gives up a connection on which nothing goes for so long, milliseconds; `write_seconds`:
+    it gives up itself when a write has waited for so long. It `honours_flow` if Channel.Flow stops its publishes,
+    `answers_flow` if it says flow-ok, `breaks_on_flow` if it loses its connection. `reads_blocked`: it reads while a
+    write of it waits. `buffers`: no write waits, it keeps in memory what the socket does not take.
+    """
+
+    name: str
+    properties: dict[str, str]
+    user_timeout: int = 0
+    write_seconds: float = 0.0
+    honours_flow: bool = False
+    answers_flow: bool = False
+    breaks_on_flow: bool = False
+    reads_blocked: bool = True
+    buffers: bool = False
+
+
+JAVA: Final = Kind(
+    "java", {"product": "RabbitMQ", "platform": "Java", "version": "5.20.0"}, honours_flow=True, answers_flow=True
+)
+DOTNET: Final = Kind(
+    "dotnet", {"product": "RabbitMQ", "platform": ".NET", "version": "7.0.0"}, honours_flow=True, answers_flow=True
+)
+PIKA: Final = Kind("pika", {"product": "Pika Python Client Library", "platform": "Python", "version": "1.3.2"})
+PY_AMQP: Final = Kind(
+    "py-amqp", {"product": "py-amqp", "version": "5.4.2"}, user_timeout=1000, answers_flow=True, reads_blocked=False
+)
+AMQPLIB: Final = Kind(
+    "amqplib", {"product": "amqplib", "platform": "Node.JS", "version": "0.10.4"}, breaks_on_flow=True, buffers=True
+)
+PHP: Final = Kind("php", {"product": "AMQPLib", "platform": "PHP", "version": "3.7"}, write_seconds=3.0)
+GO: Final = Kind("go", {"product": "AMQP 0.9.1 Client", "platform": "golang", "version": "1.16"}, write_seconds=15.0)
+UNKNOWN: Final = Kind("unknown", {"product": "anyone"})
+
+
+def wire_of(target: Target, kind: Kind) -> Wire:
+    """A connection with one channel of a client of that kind."""
+    wire = Wire(target, capabilities=CAPABILITIES, properties=kind.properties)
+    if kind.user_timeout:
+        wire.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, kind.user_timeout)
+    return wire
+
+
+class Peer:
+    """A connection with one channel, from which methods are read."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.socket = wire.socket
+        self.received = bytearray(wire.received)
+        self.pending = memoryview(b"")
+        self.socket.setblocking(False)
+
+    def methods(self) -> Iterator[tuple[Method, bytes]]:
+        """What has come; ConnectionError if the broker hung up."""
+        try:
+            octets = self.socket.recv(READ_OCTETS)
+        except BlockingIOError:
+            return
+        if not octets:
+            raise ConnectionResetError("the broker hung up")
+        self.received += octets
+        at = 0
+        while len(self.received) - at >= FRAME_OVERHEAD:
+            kind, _, size = struct.unpack_from("!BHI", self.received, at)
+            if len(self.received) - at < size + FRAME_OVERHEAD:
+                break
+            if kind == METHOD_FRAME:
+                yield struct.unpack_from("!HH", self.received, at + 7), bytes(self.received[at + 11 : at + 7 + size])
+            at += size + FRAME_OVERHEAD
+        del self.received[:at]
+
+    def send(self, octets: bytes = b"") -> int:
+        """Hand the socket this behind what it has not taken yet, as far as it takes it; how many octets it took."""
+        if octets:
+            self.pending = memoryview(bytes(self.pending) + octets)
+        try:
+            sent = self.socket.send(self.pending)
+        except BlockingIOError:
+            return 0
+        self.pending = self.pending[sent:]
+        return sent
+
+
+def delivery_tag(arguments: bytes) -> int:
+    """That of a basic.deliver."""
+    at = 1 + arguments[0]
+    return int.from_bytes(arguments[at : at + 8], "big")
+
+
+def settled_up_to(arguments: bytes) -> tuple[int, bool]:
+    """Delivery tag and multiple of a basic.ack or basic.nack."""
+    return int.from_bytes(arguments[:8], "big"), bool(arguments[8] & 1)

@@ -1,0 +1,302 @@
+"""Whether programs that feed each other's full queues go on, whatever client library they are written with.
+
+    python -m load.rings
+
+Each cell is a ring of programs, all of one kind: each consumes a queue, publishes a message to the next one's queue for
+each that it gets, and acks what it got only then; with confirms, once they are confirmed. It does one after the other,
+as a program with one thread does: while a publish of it waits, it does nothing else. At first each makes more than it
+takes, so that all queues are full and go on being it. Each is a bare socket that behaves as the library does
+(`load.peer`), so that what differs is what the broker does.
+"""
+
+from __future__ import annotations
+
+import selectors
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from load.confirms import ConfirmWindow
+from load.frames import (
+    BASIC_ACK,
+    BASIC_CONSUME,
+    BASIC_CONSUME_OK,
+    BASIC_QOS,
+    BASIC_QOS_OK,
+    CONFIRM_SELECT,
+    CONFIRM_SELECT_OK,
+    ack_up_to,
+    consume,
+    publish,
+    qos,
+)
+from load.node import LocalNode
+from load.peer import (
+    AMQPLIB,
+    BASIC_DELIVER,
+    BASIC_NACK,
+    CHANNEL_FLOW,
+    CHANNEL_FLOW_OK,
+    DOTNET,
+    JAVA,
+    PIKA,
+    PY_AMQP,
+    Kind,
+    Peer,
+    delivery_tag,
+    settled_up_to,
+    wire_of,
+)
+from load.probe import prepare
+from load.target import Target
+from load.wire import CONNECTION_CLOSE, method_frame
+
+KINDS: Final = (JAVA, DOTNET, PIKA, PY_AMQP, AMQPLIB)
+LEAST: Final = 0.5
+LIMIT: Final = 200
+ARGUMENTS: Final[dict[str, object]] = {"x-max-length": LIMIT, "x-overflow": "flow"}
+SEEDS, SURPLUS, PREFETCH, BATCH, SIZE = 10, 2 * LIMIT, 20, 10, 1000
+"""Messages that a program begins with; that it publishes beyond one for each it gets; that it has in hand at most, and
+publishes at a time; and octets of each.
+"""
+LOOK_SECONDS = 0.05
+
+
+class Cell(NamedTuple):
+    """A ring: its size, of which kind, on how many connections each, with confirms or without."""
+
+    programs: int
+    kind: Kind
+    connections: int
+    confirms: bool
+
+    @property
+    def group(self) -> tuple[int, int, bool]:
+        """What it has in common with those of other kinds."""
+        return self.programs, self.connections, self.confirms
+
+    def __str__(self) -> str:
+        confirms = "confirms" if self.confirms else "no confirms"
+        return f"{self.programs} programs as {self.kind.name}, {self.connections} connections, {confirms}"
+
+
+class Result(NamedTuple):
+    """Of one cell: what each program has dealt with in all, and of that in the last part of the time; why it ended."""
+
+    cell: Cell
+    done: list[int]
+    lately: list[int]
+    seconds: float
+    lost: str = ""
+
+    @property
+    def rate(self) -> float:
+        return sum(self.done) / self.seconds
+
+    @property
+    def goes_on(self) -> bool:
+        return not self.lost and all(self.lately)
+
+
+class Program:
+    """One of a ring, on one connection or with one of its own for what it publishes."""
+
+    def __init__(self, target: Target, cell: Cell, source: str, destination: str, surplus: int) -> None:
+        self.kind = cell.kind
+        wire = wire_of(target, cell.kind)
+        publishing = wire if cell.connections == 1 else wire_of(target, cell.kind)
+        if cell.confirms:
+            publishing.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
+        wire.call(BASIC_QOS, qos(PREFETCH), BASIC_QOS_OK)
+        wire.call(BASIC_CONSUME, consume(source, True), BASIC_CONSUME_OK)
+        self.consumer = Peer(wire)
+        self.publisher = self.consumer if publishing is wire else Peer(publishing)
+        self.peers = [self.consumer] if publishing is wire else [self.consumer, self.publisher]
+        self.message = publish(destination, bytes(SIZE))
+        self.unconfirmed = ConfirmWindow() if cell.confirms else None
+        self.stopped = False
+        self.to_publish, self.surplus = SEEDS, surplus
+        self.delivered = self.taken = self.acked = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether a write of it waits for its socket."""
+        return not self.kind.buffers and any(peer.pending for peer in self.peers)
+
+    def read(self, peer: Peer) -> None:
+        """Take in what has come, if it reads now. ConnectionError when the connection is lost."""
+        if self.waits and not self.kind.reads_blocked:
+            return
+        for method, arguments in peer.methods():
+            if method == BASIC_DELIVER:
+                self.delivered = delivery_tag(arguments)
+            elif method in (BASIC_ACK, BASIC_NACK):
+                assert self.unconfirmed is not None
+                settled = self.unconfirmed.settle(*settled_up_to(arguments))
+                if method == BASIC_NACK:
+                    self.to_publish += sum(end - first for first, end in settled)
+            elif method == CHANNEL_FLOW:
+                self.told(peer, arguments)
+            elif method == CONNECTION_CLOSE:
+                raise ConnectionAbortedError(f"closed with {int.from_bytes(arguments[:2], 'big')}")
+
+    def told(self, peer: Peer, arguments: bytes) -> None:
+        """Channel.Flow."""
+        if self.kind.breaks_on_flow:
+            raise ConnectionAbortedError("Channel.Flow, which it does not expect")
+        if self.kind.answers_flow:
+            peer.send(method_frame(1, CHANNEL_FLOW_OK, arguments[:1]))
+        if self.kind.honours_flow and peer is self.publisher:
+            self.stopped = not arguments[0]
+
+    def go_on(self) -> None:
+        """Do what it can before it has to wait. OSError when a connection is lost."""
+        for peer in self.peers:
+            if peer.pending:
+                peer.send()
+        while not self.waits and self.step():
+            pass
+
+    def step(self) -> bool:
+        """Publish; or, if that is done, ack; or else take what has come. Whether there was anything to do."""
+        if self.to_publish:
+            if self.stopped:
+                return False
+            self.publisher.send(self.message * self.to_publish)
+            if self.unconfirmed is not None:
+                for _ in range(self.to_publish):
+                    self.unconfirmed.publish()
+            self.to_publish = 0
+        elif self.unconfirmed is not None and len(self.unconfirmed):
+            return False
+        elif self.taken > self.acked:
+            self.consumer.send(ack_up_to(self.taken))
+            self.acked = self.taken
+        elif self.delivered > self.taken:
+            count = min(self.delivered - self.taken, BATCH)
+            more = min(self.surplus, count)
+            self.taken += count
+            self.surplus -= more
+            self.to_publish = count + more
+        else:
+            return False
+        return True
+
+
+def ring(target: Target, cell: Cell, name: str, surplus: int = SURPLUS) -> list[Program]:
+    """The programs of a cell, with queues of that name."""
+    queues = [f"{name}-{at}" for at in range(cell.programs)]
+    for queue in queues:
+        prepare(target, queue, ARGUMENTS)
+    pairs = zip(queues, queues[1:] + queues[:1], strict=True)
+    return [Program(target, cell, source, destination, surplus) for source, destination in pairs]
+
+
+def turn(programs: Sequence[Program], selector: selectors.BaseSelector) -> None:
+    """Have all of them read and write once. OSError when a connection is lost."""
+    for program in programs:
+        program.go_on()
+        for peer in program.peers:
+            deaf = program.waits and not program.kind.reads_blocked
+            events = (0 if deaf else selectors.EVENT_READ) | (selectors.EVENT_WRITE if peer.pending else 0)
+            if peer.socket in selector.get_map():
+                selector.modify(peer.socket, events or selectors.EVENT_WRITE, (program, peer))
+            else:
+                selector.register(peer.socket, events or selectors.EVENT_WRITE, (program, peer))
+    for key, events in selector.select(LOOK_SECONDS):
+        if events & selectors.EVENT_READ:
+            program, peer = key.data
+            program.read(peer)
+
+
+def close(programs: Sequence[Program]) -> None:
+    for program in programs:
+        for peer in program.peers:
+            peer.socket.close()
+
+
+def run(target: Target, cell: Cell, name: str, seconds: float) -> Result:
+    """Have a cell run on a broker for so long."""
+    programs, lost = ring(target, cell, name), ""
+    began = now = time.monotonic()
+    late: list[int] = []
+    try:
+        with selectors.DefaultSelector() as selector:
+            while now < began + seconds:
+                turn(programs, selector)
+                now = time.monotonic()
+                if not late and now >= began + 0.75 * seconds:
+                    late = [program.acked for program in programs]
+    except OSError as error:
+        lost = f"after {time.monotonic() - began:.1f} s: {error.strerror or error}"
+    finally:
+        close(programs)
+    done = [program.acked for program in programs]
+    return Result(cell, done, [one - was for one, was in zip(done, late or done, strict=True)], seconds, lost)
+
+
+def shares(results: Sequence[Result]) -> list[float]:
+    """Of each its rate, as a share of the fastest kind's in the same ring."""
+    fastest: dict[tuple[int, int, bool], float] = {}
+    for result in results:
+        fastest[result.cell.group] = max(fastest.get(result.cell.group, 0.0), result.rate)
+    return [result.rate / (fastest[result.cell.group] or 1.0) for result in results]
+
+
+def wrong(results: Sequence[Result]) -> list[str]:
+    """Which cells stand still, and which are too slow."""
+    found = []
+    for result, share in zip(results, shares(results), strict=True):
+        if not result.goes_on:
+            found.append(f"{result.cell}: {result.lost or 'stands still'}")
+        elif share < LEAST:
+            found.append(f"{result.cell}: {share:.2f} of the fastest kind, wanted {LEAST}")
+    return found
+
+
+def table(results: Sequence[Result]) -> str:
+    """A line for each cell."""
+    lines = [
+        f"{'programs':>8} {'connections':>11} {'confirms':<8} {'kind':<8} {'messages/s':>10} {'share':>6}  goes on"
+    ]
+    for result, share in zip(results, shares(results), strict=True):
+        cell = result.cell
+        lines.append(
+            f"{cell.programs:>8} {cell.connections:>11} {'yes' if cell.confirms else 'no':<8} {cell.kind.name:<8}"
+            f" {result.rate:>10.0f} {share:>6.2f}  {result.lost or ('yes' if result.goes_on else 'no')}"
+        )
+    return "\n".join(lines)
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=0.1, help="how long each ring is measured")] = 10.0,
+    kind: Annotated[list[str] | None, typer.Option(help="kinds of client, all unless given")] = None,
+    programs: Annotated[list[int] | None, typer.Option(help="sizes of rings, 2 and 3 unless given")] = None,
+    connections: Annotated[list[int] | None, typer.Option(help="of each program, 1 and 2 unless given")] = None,
+    confirms: Annotated[bool | None, typer.Option(help="only with or only without, both unless given")] = None,
+) -> None:
+    """Rings of programs whose queues are all full, as each client library, on a broker started for it."""
+    kinds = [each for each in KINDS if not kind or each.name in kind]
+    choices = [confirms] if confirms is not None else [False, True]
+    results = []
+    with tempfile.TemporaryDirectory(prefix="rings-") as directory, LocalNode(Path(directory)) as node:
+        for size, number, confirmed in product(programs or (2, 3), connections or (1, 2), choices):
+            group = []
+            for each in kinds:
+                cell = Cell(size, each, number, confirmed)
+                group.append(run(node.target, cell, f"ring-{size}-{number}-{confirmed}-{each.name}", seconds))
+            print(table(group), flush=True)
+            results += group
+    found = wrong(results)
+    for text in found:
+        print(text)
+    raise typer.Exit(bool(found))
+
+
+if __name__ == "__main__":
+    typer.run(main)
