@@ -93,6 +93,8 @@ class DeadlockWatch:
             if action == REPORT:
                 arguments = {"id": queue["id"], "circle": str(circle), "told": not news}
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
+                if action is None:
+                    return
                 if action == NACK:
                     members = [each for each in sessions if each["connection"] in circle.key]
                     _refuse_youngest(processes, queue, members or sessions)

@@ -7,7 +7,8 @@
     queues                         [id of each queue that it has]
 
     deadlock    id, circle, told   what the queue does in a deadlock: "report"; "credit" or "spill", which is done;
-                                   or "nack", which is to be done by an acceptor
+                                   or "nack", which is to be done by an acceptor; None if it has done something that
+                                   those who wait have not noticed yet
 
 Gets that have something in hand are among them. `active`: its client has not stopped deliveries with channel.flow;
 `window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it never did;
@@ -46,10 +47,12 @@ def consumers(core: ShardCore, id: int) -> list[dict[str, Any]]:
     ]
 
 
-def deadlock(core: ShardCore, id: int, circle: str, told: bool) -> str:
+def deadlock(core: ShardCore, id: int, circle: str, told: bool) -> str | None:
     queue = core.queues.get(id)
     if queue is None:
         return REPORT
+    if queue.yields or (queue.saturation.lent is not None and not queue.saturation.over):
+        return None
     action = queue.features.deadlock or core.flow.deadlock
     if action == CREDIT:
         action = CREDIT if core.flow.lend(queue, core.now) else REPORT

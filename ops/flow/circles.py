@@ -74,16 +74,20 @@ def lockouts(
 ) -> list[Lockout]:
     """The queues that lock out their consumers, among those that somebody has waited for.
 
-    `still` tells of one whether it has nothing ready, and has delivered and got back nothing since the last look.
+    `still` tells of one whether it has nothing ready, and has delivered and got back nothing since the last look. Where
+    a consumer's connection has been held for a short time itself, it may turn out to be in a circle.
     """
     held = list(held)
     waits = _waits(held, times.least)
     waited_for = {cause["id"]: cause for causes in waits.values() for cause in causes}
     longest = _longest(held)
+    held_lately = {session["connection"] for session in held if session["held_seconds"] < times.most}
     return [
         Lockout(cause)
         for id, cause in waited_for.items()
-        if still(cause) and _could_take_more(consumers(cause), longest[id], times)
+        if still(cause)
+        and _could_take_more(consumers(cause), longest[id], times)
+        and not any(consumer["connection"] in held_lately for consumer in consumers(cause))
     ]
 
 

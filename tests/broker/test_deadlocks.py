@@ -78,7 +78,7 @@ def test_a_policy_breaks_a_deadlock(tmp_path: Path, action: str) -> None:
         go_on(pair)
         facts = wait_get(channel, "events").properties["headers"]
         assert facts["action"] == action and "waits for queue" in facts["circle"]
-        assert incidents_of(tmp_path)[0]["actions"] == {action: 1}
+        assert [each["actions"][action] for each in incidents_of(tmp_path)] == [1]
         wait_for(lambda: "deadlock" in broker.log, what="the line of who has had it broken, which comes last")
 
 
@@ -125,7 +125,7 @@ def test_it_is_broken_by_default_and_does_not_come_back(tmp_path: Path, connecti
         pair = jam(broker, connections)
         go_on(pair)
         found = incidents_of(tmp_path)
-        assert found and all(each["actions"] == {"credit": 1} for each in found)
+        assert found and all(each["actions"]["credit"] == 1 for each in found)
         assert "queue lends" in broker.log
         rounds = 20
         for _ in range(rounds):

@@ -135,8 +135,10 @@ def test_a_lockout() -> None:
         ([consumer("b")], False, 60),
         ([consumer("b")], True, 1),
         ([], True, 60),
+        ([consumer("d")], True, 60),
     ],
-    ids=["its prefetch is full", "one settles", "something moves", "not for long", "no consumers"],
+    ids=["its prefetch is full", "one settles", "something moves", "not for long", "no consumers", "it is held lately"],
 )
 def test_no_lockout(consumers: list[dict[str, Any]], still: bool, held: float) -> None:
-    assert lockouts([session("a", 1, held=held)], lambda cause: consumers, lambda cause: still, TIMES) == []
+    sessions = [session("a", 1, held=held), session("d", 2, held=4)]
+    assert lockouts(sessions, lambda cause: consumers, lambda cause: still, TIMES) == []
