@@ -39,6 +39,8 @@ def take(channel: Channel, run: PublishRun) -> None:
         channel.core.episodes.came(channel, run.batch.count)
     if channel.told_flow:
         channel.core.throttle.published_on(channel, run.batch.count, len(run.batch.contents))
+        if channel.closing:
+            return
     if run.immediate:
         channel.fail(amqp_error(540, "immediate=true", PUBLISH))
     elif run.batch.all_flags(0, run.batch.count) & EXAMINED:

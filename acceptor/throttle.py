@@ -29,6 +29,7 @@ from acceptor.ledger import Ledger
 from acceptor.pauses import HELD
 from acceptor.quotas import RUN_OCTETS, SETTLING_BUDGETS
 from acceptor.terms import UserTerms
+from penstock.amqp.errors import amqp_error
 from penstock.logs import FewLines, get_logger
 from penstock.means import Means
 
@@ -132,7 +133,9 @@ class Throttle:
         channel.send("channel_flow", active=active)
 
     def published_on(self, channel: Channel, count: int, octets: int) -> None:
-        """Publishes came from a channel that is told to stop: who ignores that is told no more, and paused at once."""
+        """Publishes came from a channel that is told to stop: who ignores that is told no more, and paused at once, or
+        closed.
+        """
         connection = channel.connection
         if connection.ignores_flow or not channel.obedience.breached(channel, count, octets):
             return
@@ -140,6 +143,9 @@ class Throttle:
         connection.ignores_flow = True
         log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client,
                     peer=connection.peer, user=connection.user, messages=channel.obedience.count)  # fmt: skip
+        if channel.core.settings.flow.flow_ignored == "close":
+            text = f"{channel.held_by or channel.warned_by}; published on though told to stop by channel.flow"
+            connection.fail(amqp_error(506, text), keep_parked=True)
 
     def take(self, channel: Channel, gate: Gate) -> Means:
         """The terms on which a gate holds a channel: how long they are kept to, and the means."""

@@ -161,6 +161,11 @@ class FlowSettings(BaseModel):
         "is not read until there is room, which many clients do not survive; nack, what it publishes with confirms is "
         "nacked until there is room, without confirms it is closed",
     )
+    flow_ignored: Literal["pause", "close"] = Field(
+        default="pause",
+        description="what becomes of a connection that publishes on though it was told to stop by channel.flow: pause, "
+        "it is told no more, and paused from the first publish that waits; close, with 506",
+    )
     parked_memory: Bytes = Field(
         default=64 * MIB,
         ge=0,

@@ -20,11 +20,12 @@ def node() -> Iterator[Node]:
         yield node
 
 
-def told(node: Node) -> Client:
-    """A client that was told to stop."""
+def told(node: Node, count: int = 6) -> Client:
+    """A client that was told to stop, with so many publishes; early if all of them found room."""
     client = node.connect(properties=JAVA)
     client.call("channel.open", 1)
-    publish(client, 6)
+    publish(client, count)
+    node.settle(1)
     assert client.take("channel.flow", 1).active is False
     return client
 
@@ -33,6 +34,10 @@ def publish(client: Client, count: int, size: int = 1) -> None:
     for _ in range(count):
         client.publish(1, bytes(size), routing_key="q")
     client.node.settle()
+
+
+def ignored(node: Node) -> int:
+    return len(node.core(0).throttle.ignoring)
 
 
 def ignores(client: Client) -> bool:
@@ -58,6 +63,26 @@ def test_a_few_may_be_overtaken_by_the_answer(node: Node) -> None:
     publish(client, 1)
     assert ignores(client)
     assert not client.socket.reads
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["held", "told early"])
+def test_who_ignores_flow_is_closed_where_that_is_asked_for(early: bool) -> None:
+    """What was parked of it before stays, and goes in when there is room."""
+    with Node(flow={"flow_ignored": "close"}) as node:
+        node.declare("q", **MARKS)
+        client = told(node, 5 if early else 6)
+        client.send("channel.flow-ok", 1, active=False)
+        publish(client, 1)
+        publish(client, AFTER_ANSWER_COUNT)
+        closed = client.take("connection.close", 0)
+        assert closed.code == 506 and "channel.flow" in closed.text
+        client.send("connection.close-ok")
+        node.settle()
+        client.lose()
+        assert ignored(node) == 0
+        depth = node.state("q").contents.published
+        drain(node)
+        assert node.state("q").contents.published > depth and not any(orphan.inbox for orphan in node.core(0).orphans)
 
 
 @pytest.mark.parametrize("answer", ["channel.flow-ok", "channel.flow"])
