@@ -18,6 +18,7 @@ from acceptor.clients import Traits, kept, traits_of
 from acceptor.pauses import HELD, LOGIN
 from acceptor.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
 from acceptor.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
+from acceptor.unread import WHY
 from penstock.amqp import methods
 from penstock.amqp.encode_cy import Output
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
@@ -93,6 +94,7 @@ class Connection:
         self.stay = Stay()
         self.closed_at: dict[Inlet, float] = {}
         self.pauses = 0
+        self.told_unread = 0
         self.read_since = core.now
         self.writable = True
         self.delivered = 0
@@ -355,12 +357,16 @@ class Connection:
         """Read its socket no more, as long as there is that reason (`acceptor.pauses`) or another one."""
         if not self.pauses:
             self.transport.pause_reading()
+        if why in WHY and not self.pauses & why:
+            self.core.unread.begins(self, why)
         self.pauses |= why
 
     def resume_reading(self, why: int) -> None:
         """A reason is gone. With the last one its socket is read again."""
         if self.pauses & why:
             self.pauses &= ~why
+            if self in self.core.unread.since:
+                self.core.unread.ends(self, why)
             if not self.pauses:
                 self.read_since = self.last_received = self.core.now
                 self.transport.resume_reading()

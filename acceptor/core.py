@@ -39,6 +39,7 @@ from acceptor.terms import UserTerms
 from acceptor.throttle import Throttle
 from acceptor.unacked_cy import Settlements
 from acceptor.unfinished import Unfinished
+from acceptor.unread import Unread
 from penstock import bus
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.spec import MethodSpec
@@ -98,6 +99,7 @@ class AcceptorCore:
             settings.flow.parking_bytes, self.user_terms, self.escalations, self.episodes, self.last_resort
         )
         self.accounts = Accounts(settings)
+        self.unread = Unread(self)
         self.outputs = Outputs(self, self.accounts)
         self.unfinished = Unfinished(self, self.accounts)
         self.arena: Arena | None = None
@@ -136,6 +138,7 @@ class AcceptorCore:
         self.delivery.forget_connection(connection)
         self.outputs.lost(connection)
         self.unfinished.forget(connection)
+        self.unread.forget(connection)
         self.throttle.forget(connection)
 
     def delete_exclusive(self, connection: Connection, done: Callable[[], None]) -> None:
@@ -445,7 +448,7 @@ class AcceptorCore:
             link.begin_counting()
         self.gauges.counters_write(
             "acceptor", self.index, len(self.connections), self.open_channels,
-            len(self.throttle.held), self.throttle.parked_octets, len(self.throttle.paused),
+            len(self.throttle.held), self.throttle.parked_octets, len({*self.throttle.paused, *self.unread.since}),
             self.published_total, self.delivery.delivered_total, self.confirmed_total, self.turns,
             len(self.throttle.ignoring), *[*self.escalations.counters(), self.gates.wakeups.lost],
         )  # fmt: skip

@@ -7,6 +7,8 @@
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
     entangled               the same, with `party`: of connections that consume or have deliveries in hand all, of
                             others one for each party and set of causes, held for the longest
+    unread                  [{connection, peer, client, user, vhost, unread_seconds, reason, bytes}]: who is not read
+                            for what it makes the broker keep (`acceptor.unread`)
     ledger                  as in `acceptor.ledger`
     publishes               as in `acceptor.counting`, of all sessions since somebody began to ask
     consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that are there
@@ -49,6 +51,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
     return {
         "sessions": (lambda: sessions(core), {}),
         "held": (lambda: held(core), {}),
+        "unread": (core.unread.told, {}),
         "entangled": (lambda: entangled(core), {}),
         "ledger": (lambda: core.throttle.ledger.told(core.now), {}),
         "publishes": (lambda: core.routes.count(core.now), {}),

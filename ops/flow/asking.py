@@ -18,6 +18,11 @@ def held(processes: Processes) -> list[Facts]:
     return sorted(processes.ask_acceptors("held"), key=lambda held: -held["held_seconds"])
 
 
+def unread(processes: Processes) -> list[Facts]:
+    """Who is not read for what it makes the broker keep (`acceptor.unread`), longest first."""
+    return sorted(processes.ask_acceptors("unread"), key=lambda unread: -unread["unread_seconds"])
+
+
 def on_rung(rung: Facts) -> str:
     """Where on its ladder a session is."""
     words = f"on rung {rung['name']} for {shown(rung['seconds'])}"

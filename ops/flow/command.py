@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 
 HELD_COLUMNS = ("connection", "channel", "client", "user", "held_for", "how", "waits_for", "resumes_in")
+UNREAD_COLUMNS = ("connection", "client", "user", "unread_for", "bytes", "reason")
 STOP_COLUMNS = ("number", "what", "author", "reason", "for_so_long", "left")
 
 Vhost = Annotated[str | None, typer.Option("--vhost", metavar="VHOST", help="in this vhost", show_default=False)]
@@ -80,6 +81,12 @@ def why(
         return
     for depth, text in lines:
         print("  " * depth + text)
+
+
+@app.command()
+def unread(data: Data = None, as_json: AsJson = False) -> None:
+    """List who is not read for what it makes the broker keep: answers that it does not take, unfinished bodies."""
+    listed(asking.unread(Processes(data)), UNREAD_COLUMNS, _unread_row, "everybody is read", as_json)
 
 
 @app.command()
@@ -167,6 +174,10 @@ def _row(held: Facts) -> dict[str, Any]:
         "waits_for": "; ".join(cause["text"] for cause in causes),
         "resumes_in": f"about {shown(max(known))}" if known and len(known) == len(times) else "unknown",
     }
+
+
+def _unread_row(unread: Facts) -> dict[str, Any]:
+    return {**unread, "unread_for": shown(unread["unread_seconds"])}
 
 
 def _how(held: Facts) -> list[str]:

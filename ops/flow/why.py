@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
-from ops.flow.asking import drained, held, on_rung
+from ops.flow.asking import drained, held, on_rung, unread
 from penstock.durations import shown
 
 Line = tuple[int, str]
@@ -15,7 +15,7 @@ SHOWN_CONSUMERS = 10
 
 
 def explained(processes: Processes, connection: str) -> list[Line]:
-    """Why a connection is held. CommandError if it is not."""
+    """Why a connection is held, or not read. CommandError if it is neither."""
     return _Chain(processes).of(connection)
 
 
@@ -34,9 +34,16 @@ class _Chain:
         self._lines: list[Line] = []
 
     def of(self, connection: str) -> list[Line]:
-        if connection not in self._held:
+        for found in unread(self._processes):
+            if found["connection"] == connection:
+                self._say(
+                    0, f"connection {connection} ({_client(found)}): not read for {shown(found['unread_seconds'])}"
+                )
+                self._say(1, f"{found['reason']}: {found['bytes']} bytes")
+        if connection in self._held:
+            self._connection(connection, 0)
+        if not self._lines:
             raise CommandError(f"connection {connection} is not held")
-        self._connection(connection, 0)
         return self._lines
 
     def _say(self, depth: int, text: str) -> None:
@@ -45,11 +52,10 @@ class _Chain:
     def _connection(self, connection: str, depth: int) -> None:
         self._passed.add(connection)
         for session in self._held[connection]:
-            client = ", ".join(filter(None, (session["client"], f"user {session['user']}", session["peer"])))
             since = f"held for {shown(session['held_seconds'])}"
             if session["rung"]:
                 since = f"{since}, {on_rung(session['rung'])}"
-            self._say(depth, f"connection {connection} ({client}), channel {session['channel']}: {since}")
+            self._say(depth, f"connection {connection} ({_client(session)}), channel {session['channel']}: {since}")
             for cause in session["causes"]:
                 self._say(depth + 1, f"waits for {cause['text']}" if cause["kind"] != "stop" else cause["text"])
                 if cause["kind"] == "queue":
@@ -101,6 +107,10 @@ class _Chain:
                 self._say(depth + 1, f"connection {known['connection']} is held itself, as said above: a circle")
             else:
                 self._connection(known["connection"], depth + 1)
+
+
+def _client(found: Facts) -> str:
+    return ", ".join(filter(None, (found["client"], f"user {found['user']}", found["peer"])))
 
 
 def _state(consumer: Facts) -> str:

@@ -1,0 +1,79 @@
+"""Who is not read for what it makes the broker keep: answers that it does not take, bodies that it does not finish.
+
+It is told of in a line of the log, once for each connection and reason, and for as long as it lasts to who asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acceptor.pauses import BODIES, OUTPUT
+from penstock.logs import FewLines, get_logger
+
+if TYPE_CHECKING:
+    from acceptor.connection import Connection
+    from acceptor.core import AcceptorCore
+
+log = get_logger()
+
+WHY = {
+    OUTPUT: "it does not take the answers to what it has sent",
+    BODIES: "bodies of its user that are not finished are more than may be",
+}
+"""The reasons (`acceptor.pauses`) that are told of here, in words."""
+
+
+class Unread:
+    """The connections of an acceptor that are not read for such a reason: since when, by reason, in seconds."""
+
+    def __init__(self, core: AcceptorCore) -> None:
+        self.core = core
+        self.since: dict[Connection, dict[int, float]] = {}
+        self.lines = FewLines(log)
+
+    def begins(self, connection: Connection, why: int) -> None:
+        self.since.setdefault(connection, {}).setdefault(why, self.core.now)
+        if not connection.told_unread & why:
+            connection.told_unread |= why
+            octets = self.octets(connection, why)
+            self.lines.info(
+                self.core.now, "connection is not read", reason=WHY[why], octets=octets, **whose(connection)
+            )
+
+    def ends(self, connection: Connection, whys: int) -> None:
+        """These reasons are gone, for one that had any."""
+        reasons = self.since[connection]
+        for why in [why for why in reasons if why & whys]:
+            del reasons[why]
+        if not reasons:
+            del self.since[connection]
+
+    def forget(self, connection: Connection) -> None:
+        self.since.pop(connection, None)
+
+    def octets(self, connection: Connection, why: int) -> int:
+        """What is kept for it that keeps it from being read."""
+        return self.core.outputs.waits(connection) if why == OUTPUT else connection.unfinished
+
+    def told(self) -> list[dict[str, Any]]:
+        """What the operator is told (`acceptor.told`)."""
+        return [
+            {
+                **whose(connection),
+                "unread_seconds": round(self.core.now - since, 3),
+                "reason": WHY[why],
+                "bytes": self.octets(connection, why),
+            }
+            for connection, reasons in self.since.items()
+            for why, since in reasons.items()
+        ]
+
+
+def whose(connection: Connection) -> dict[str, Any]:
+    return {
+        "connection": connection.id,
+        "peer": connection.peer,
+        "client": connection.client,
+        "user": connection.user,
+        "vhost": connection.vhost,
+    }
