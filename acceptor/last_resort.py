@@ -19,7 +19,7 @@ from acceptor.due import Due
 from acceptor.inlet import Inlet
 from acceptor.parked import ParkedRun
 from acceptor.pools import itself
-from acceptor.quotas import OVERDRAFT, Quotas
+from acceptor.quotas import ORPHAN_OCTETS, OVERDRAFT, Quotas
 from acceptor.sessions import whose
 from penstock import bus
 from penstock.amqp.errors import amqp_error
@@ -170,6 +170,8 @@ class LastResort:
 
     def close(self, connection: Connection, gate: Gate) -> None:
         text = f"{gate}; {connection.parked_octets} bytes are parked for this connection, and no more can be"
+        if self.quotas.is_used_up(connection.user, ORPHAN_OCTETS, OVERDRAFT):
+            text += f": nor may they all be kept, user '{connection.user}' has its share (flow.user_percent)"
         self.closing[connection] = None
         self.core.throttle.stop_drip(connection)
         connection.fail(amqp_error(506, text), keep_parked=True)

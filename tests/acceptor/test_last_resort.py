@@ -347,3 +347,16 @@ def test_what_outlives_its_connection_is_within_the_share_with_all_that_is_charg
             pass_time(node, 1)
             client.lose()
             assert quotas.kept <= quotas.of_user * OVERDRAFT
+
+
+def test_who_is_closed_beyond_the_share_of_its_user_is_told_that_not_all_is_kept() -> None:
+    with Node(flow={**FLOW, "parked_memory": 16 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
+        node.declare("full", **MARKS)
+        overdrawn(node)
+        late = producer(node, PY_AMQP)
+        flood(late, 2 * READ // KIB)
+        with capture_logs() as lines:
+            pass_time(node, 10)
+        closing = late.take("connection.close")
+        assert closing.code == 506 and closing.text.endswith("user 'guest' has its share (flow.user_percent)")
+        assert any(line["event"] == "parked publishes dropped with their connection" for line in lines)
