@@ -80,13 +80,11 @@ class DeadlockWatch:
             ]
             circled = {queue["id"] for circle in found for queue in circle.queues}
             found += [one for one in locked_out if one.queue["id"] not in circled]
-            for circle in found:
-                self._tell(processes, circle, sessions)
-            self._known = {circle.key for circle in found}
+            self._known = {circle.key for circle in found if self._tell(processes, circle, sessions)}
 
-    def _tell(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> None:
-        """Have something done about it, by the queue that did something before if one has, so that it does more; told
-        once as long as nothing is.
+    def _tell(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> bool:
+        """Have something done about it, by the queue that did something before if one has, so that it does more.
+        Whether nothing is: that is told once.
         """
         action, news = REPORT, circle.key not in self._known
         for queue in sorted(circle.queues, key=lambda queue: queue["id"] not in self._helped):
@@ -94,7 +92,7 @@ class DeadlockWatch:
                 arguments = {"id": queue["id"], "circle": str(circle), "told": not news}
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
                 if action is None:
-                    return
+                    return False
                 if action == NACK:
                     members = [each for each in sessions if each["connection"] in circle.key]
                     _refuse_youngest(processes, queue, members or sessions)
@@ -103,6 +101,7 @@ class DeadlockWatch:
                     self._helped.add(queue["id"])
         if news or action != REPORT:
             log.warning("deadlock", circle=str(circle), action=action)
+        return bool(action == REPORT)
 
 
 class Look:

@@ -130,15 +130,16 @@ def _queues(gauges: Gauges) -> dict[int, QueueGauge]:
 
 def _overshoot(queue: QueueGauge, acceptors: int) -> Facts:
     """How far above its stop marks it may get, in messages and in bytes (there, and a message of each acceptor), as far
-    as they hold publishes; and how far it is beyond them now, whoever published that.
+    as they hold publishes, what it is lent in a deadlock included; and how far it is beyond them now, whoever published
+    that.
     """
     marks = Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)
     count, octets = marks.overshoot_bound(acceptors)
     beyond = queue.ready + queue.unacked - queue.stop_count if queue.stop_count else 0
     beyond_bytes = queue.whole_bytes - queue.stop_bytes if queue.stop_bytes else 0
     return {
-        "over_count_bound": count,
-        "over_bytes_bound": octets,
+        "over_count_bound": count + queue.lent_count,
+        "over_bytes_bound": octets + queue.lent_bytes,
         "beyond_count": max(beyond, 0),
         "beyond_bytes": max(beyond_bytes, 0),
     }

@@ -39,6 +39,11 @@ cdef enum:  # of Q_ASIDE
     STANDS_ASIDE = 1
     IS_LEFT = 2
 
+# Of Q_LENT: messages in the upper half, KiB in the lower one.
+cdef int LENT_BITS = 32
+cdef uint64_t LENT_MOST = 2**32 - 1
+cdef uint64_t KIBIBYTE = 1024
+
 cdef enum:
     SPINS = 64  # looks at a block before the reader sleeps: a write takes some ten nanoseconds
     NAP_US = 50
@@ -51,7 +56,7 @@ cdef extern from *:
     const unsigned char* empty_slot
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 10
+LAYOUT_VERSION = 11
 """Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
 penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
 a node makes its file anew at every start."""
@@ -76,7 +81,8 @@ _QueueFields = namedtuple(
     "QueueGauge",
     "queue_id vhost name ready unacked ready_bytes unacked_bytes published delivered acked redelivered dropped consumers"
     " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes aside left over_count"
-    " over_bytes published_bytes delivered_bytes peak_count peak_bytes whole_bytes since_us torn",
+    " over_bytes published_bytes delivered_bytes peak_count peak_bytes whole_bytes lent_count"
+    " lent_bytes since_us torn",
 )
 
 
@@ -118,7 +124,7 @@ LAYOUT = {
         saturated_since_us=Q_SATURATED_SINCE, stop_count=Q_STOP_COUNT, resume_count=Q_RESUME_COUNT,
         stop_bytes=Q_STOP_BYTES, resume_bytes=Q_RESUME_BYTES, aside=Q_ASIDE, over_count=Q_OVER_COUNT,
         over_bytes=Q_OVER_BYTES, published_bytes=Q_PUBLISHED_BYTES, delivered_bytes=Q_DELIVERED_BYTES,
-        peak_count=Q_PEAK_COUNT, peak_bytes=Q_PEAK_BYTES, whole_bytes=Q_WHOLE_BYTES),
+        peak_count=Q_PEAK_COUNT, peak_bytes=Q_PEAK_BYTES, whole_bytes=Q_WHOLE_BYTES, lent=Q_LENT),
 }
 """Offset in octets of each field in its block; the blocks are described in `docs/gauges.md`."""
 
@@ -491,6 +497,13 @@ cdef class Gauges:
         """The owning shard: the deepest since the queue was last at its resume marks, having been above a stop mark."""
         note_depth(self, slot, Q_PEAK_COUNT, count, Q_PEAK_BYTES, octets)
 
+    def queue_note_lent(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
+        """The owning shard: what the queue is lent beyond its stop marks; 0 when it is over."""
+        cdef unsigned char* block = open_slot(self, slot)
+        begin_block(block)
+        store_plain(block, Q_LENT, min(count, LENT_MOST) << LENT_BITS | min((octets + KIBIBYTE - 1) // KIBIBYTE, LENT_MOST))
+        end_block(block)
+
     def queue_read(self, Py_ssize_t slot):
         """The record of a slot as a `QueueGauge`, all fields of one write; None if the slot is not open."""
         cdef const unsigned char* block = readable_slot(self, slot)
@@ -510,7 +523,8 @@ cdef class Gauges:
                           copy[Q_STOP_BYTES], copy[Q_RESUME_BYTES], copy[Q_ASIDE] & STANDS_ASIDE != 0,
                           copy[Q_ASIDE] & IS_LEFT != 0, copy[Q_OVER_COUNT], copy[Q_OVER_BYTES],
                           copy[Q_PUBLISHED_BYTES], copy[Q_DELIVERED_BYTES], copy[Q_PEAK_COUNT], copy[Q_PEAK_BYTES],
-                          copy[Q_WHOLE_BYTES], copy[Q_SINCE], not whole)
+                          copy[Q_WHOLE_BYTES], copy[Q_LENT] >> LENT_BITS, (copy[Q_LENT] & LENT_MOST) * KIBIBYTE,
+                          copy[Q_SINCE], not whole)
 
     def queue_slots(self):
         """The open slots in ascending order, the shards' own among them; costs what is open, not what is possible."""

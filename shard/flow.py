@@ -98,10 +98,12 @@ class Flow:
                 self.write_gauge(queue, aside)
                 return
             self.watch(queue, now, aside)
-        since, over, peak = state.since, state.over, (state.peak_count, state.peak_bytes)
+        since, over, peak, lent = state.since, state.over, (state.peak_count, state.peak_bytes), state.lent
         changed = state.update(count, octets, now, aside)
         if peak != (state.peak_count, state.peak_bytes):
             self.gauges.queue_note_peak(queue.slot, state.peak_count, state.peak_bytes)
+        if lent is not None and state.lent is None:
+            self.gauges.queue_note_lent(queue.slot, 0, 0)
         if changed:
             queue.left &= state.saturated
             self.note(queue, since, now)
@@ -174,6 +176,7 @@ class Flow:
         if not state.lend(queue.depth, queue.depth_bytes, *in_hand, self.lend_percent, now):
             return False
         assert state.lent is not None
+        self.gauges.queue_note_lent(queue.slot, *state.lent_beyond())
         self.tell(queue, now, "queue lends", lent_messages=depth_of_mark(state.lent.stop_count, state.marks.stop_count),
                   lent_bytes=depth_of_mark(state.lent.stop_bytes, state.marks.stop_bytes))  # fmt: skip
         return True

@@ -149,6 +149,12 @@ class Saturation:
         depth = max(depth, stop)
         return max(depth - stop + in_hand + depth - resume, 4 * (before - stop))
 
+    def lent_beyond(self) -> tuple[int, int]:
+        """Messages and bytes that it is lent beyond its stop marks."""
+        if self.lent is None:
+            return 0, 0
+        return self.lent.stop_count - self.marks.stop_count, self.lent.stop_bytes - self.marks.stop_bytes
+
     def over_lent(self, over: bool, count: int, octets: int, now: int) -> bool:
         """Whether it is over what it was lent, too; `over`: its own marks."""
         assert self.lent is not None

@@ -37,6 +37,8 @@ def explain(
             "bytes": gauges.depth_bytes(told["slot"]),
             "body_bytes": 0 if queue is None else queue.ready_bytes + queue.unacked_bytes,
             "saturated": queue is not None and queue.saturated,
+            "lent_count": 0 if queue is None else queue.lent_count,
+            "lent_bytes": 0 if queue is None else queue.lent_bytes,
             "settings": told["settings"],
             "bindings": told["bindings"],
             "shared": [_measured(limit, gauges) for limit in told["shared"]],
@@ -46,6 +48,9 @@ def explain(
         return
     state = "holds its producers" if facts["saturated"] else "open"
     sizes = f"{facts['bytes']} bytes ({facts['body_bytes']} of bodies)"
+    if facts["lent_count"] or facts["lent_bytes"]:
+        lent = f"{facts['lent_count']} messages, {facts['lent_bytes']} bytes"
+        state += f", lent {lent} beyond its stop marks because of a deadlock"
     line = f"queue '{name}' in vhost '{vhost}': {facts['messages']} messages, {sizes}, {state}"
     Console(width=None).print(line, highlight=False, markup=False, soft_wrap=True)
     settings = [{**each, "value": "-" if each["value"] is None else each["value"]} for each in facts["settings"]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from ops.flow.incidents import incidents
+from shard.saturation import LENT_COUNT
 from tests.broker import Broker
 from tests.outcomes import Confirms, wait_get
 from tests.raw import Channel, Client
@@ -155,3 +157,27 @@ def test_a_consumer_that_takes_more_than_the_marks_allow_before_it_acks(tmp_path
         assert "is full of what its consumers have in hand" in broker.log
         told = incidents_of(tmp_path)
         assert {each["queue"] for each in told} == {"batches"} and len(told) < 5  # not once for each batch
+
+
+def test_what_is_lent_has_a_bound_where_consumers_are_only_slow(tmp_path: Path) -> None:
+    """One user from one host has two full queues whose consumers have something in hand all the time."""
+    with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker, Client.connect(broker.address) as client:
+        producers = [Client.connect(broker.address) for _ in "ab"]
+        for producer, queue in zip(producers, "ab", strict=True):
+            client.channel().call("queue.declare", queue=queue, durable=True, arguments=MARKS)
+            consumer = client.channel()
+            consumer.call("basic.qos", prefetch_count=1)
+            consumer.call("basic.consume", queue=queue)
+            confirms = Confirms(producer.channel())
+            for _ in range(3 * LENT_COUNT):
+                confirms.publish(b"x", queue)
+        found = wait_for(
+            lambda: {each["queue"]: each for each in incidents_of(tmp_path) if "report" in each["actions"]}
+        )
+        assert found
+        assert set(settled(lambda: [client.channel().depth(queue) for queue in "ab"])) != {STOP}
+        told = {each["name"]: each for each in orjson.loads(broker.penstock("status", "--json").stdout)["queues"]}
+        for queue in "ab":
+            assert told[queue]["lent_count"] == LENT_COUNT < told[queue]["over_count_bound"]
+            assert 0 < told[queue]["beyond_count"] <= told[queue]["over_count_bound"]
+        assert f"lent {LENT_COUNT} messages, 0 bytes" in broker.penstock("flow", "explain", "a").stdout

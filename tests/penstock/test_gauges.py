@@ -166,6 +166,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     )
     gauges.queue_note_over(50, 117, 118)
     gauges.queue_note_peak(50, 121, 122)
+    gauges.queue_note_lent(50, 123, 2047)
     gauges.process_write("acceptor", 1, pid=5, incarnation=6, state=READY, started_us=7, restarts=8)
     gauges.counters_write("acceptor", 1, *range(10, 29))
     gauges.measures_write("acceptor", 1, *range(30, 34))
@@ -186,7 +187,8 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     assert gauges.pair_read_safe(2, 1) == (3, 77)
     assert gauges.pair_read_safe(0, 0) == (0, 0)
     slot = gauges.queues_at + 50 * SLOT_SIZE
-    expected = [8, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117), 0, *range(117, 123), 205]
+    expected = [10, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117), 0, *range(117, 123), 205]
+    expected.append((123 << 32) + 2)
     assert [word(path, slot + at) for at in LAYOUT["queue"].values()] == expected
     at = gauges.names_at + 50 * NAMES_SIZE
     assert path.read_bytes()[at : at + 13] == b"\x05\x05vhostqueue\x00"
@@ -240,7 +242,7 @@ def test_open_shares_what_was_created(gauges: Gauges, path: Path) -> None:
         (b"", "is not a gauges file"),
         (b"PENSTOCK", "is not a gauges file"),
         (b"NOTPENST" + bytes(200), "is not a gauges file"),
-        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 10"),
+        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 11"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 1), "has 56 octets, its header says"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 2**60, 2**60, 2**60), "no node has"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 0), "no node has"),
@@ -284,6 +286,7 @@ WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.queue_write(0, *row(1)),
     lambda g: g.queue_note_over(0, 1, 1),
     lambda g: g.queue_note_peak(0, 1, 1),
+    lambda g: g.queue_note_lent(0, 1, 1),
 ]
 
 
@@ -500,7 +503,23 @@ def test_queue_round_trip(
     sums = {"published_bytes": rest[14], "delivered_bytes": rest[15], "whole_bytes": whole}
     one.queue_write(40, *depth, *rest[:14], **sums, left=rest[16])
     flags = (*rest[:7], rest[7] != 0, *rest[8:13], rest[13] != 0, rest[16] != 0)
-    assert other.queue_read(40) == (id, vhost, name, *depth, *flags, 0, 0, *rest[14:16], 0, 0, whole, since, False)
+    assert other.queue_read(40) == (
+        id,
+        vhost,
+        name,
+        *depth,
+        *flags,
+        0,
+        0,
+        *rest[14:16],
+        0,
+        0,
+        whole,
+        0,
+        0,
+        since,
+        False,
+    )
     assert (other.saturated(40), other.aside(40)) == (rest[7] != 0, rest[13] != 0)
     assert other.flow_epoch(40) == rest[6]
     assert (other.depth_count(40), other.depth_bytes(40)) == (depth[0] + depth[1], whole)
@@ -602,8 +621,11 @@ def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     gauges.queue_open(5, 1, "a long vhost", "a long name", 1)
     gauges.queue_write(5, *row(9))
     gauges.queue_note_peak(5, 9, 9)
+    gauges.queue_note_lent(5, 2**40, 2**50)
+    noted = gauges.queue_read(5)
+    assert noted is not None and (noted.lent_count, noted.lent_bytes) == (2**32 - 1, (2**32 - 1) * 1024)
     gauges.queue_open(5, 2, "v", "n", 2)
-    blank = [0] * 10 + [9, False] + [0] * 5 + [False, False, 0, 0, 0, 0, 0, 0, 0]
+    blank = [0] * 10 + [9, False] + [0] * 5 + [False, False, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     assert gauges.queue_read(5) == (2, "v", "n", *blank, 2, False)
     assert (gauges.depth_count(5), gauges.depth_bytes(5), gauges.saturated(5)) == (0, 0, False)
     gauges.queue_write(5, *row(10))
