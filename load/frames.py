@@ -18,21 +18,24 @@ CONFIRM_SELECT_OK: Final[Method] = (85, 11)
 
 HEADER_FRAME, BODY_FRAME = 2, 3
 BASIC_CLASS = 60
-HAS_DELIVERY_MODE, HAS_PRIORITY = 1 << 12, 1 << 11
+HAS_HEADERS, HAS_DELIVERY_MODE, HAS_PRIORITY = 1 << 13, 1 << 12, 1 << 11
 PERSISTENT = 2
 CONSUMER_TAG = "c"
 
 
 def publish(
-    key: str, body: bytes, count: int = 1, exchange: str = "", persistent: bool = False, priority: int = 0
-) -> bytes:
-    """So many times the same message, on channel 1. The body has to be one frame, so not empty."""
+    key: str, body: bytes, count: int = 1, exchange: str = "", persistent: bool = False, priority: int = 0,
+    headers: bytes = b"",
+) -> bytes:  # fmt: skip
+    """So many times the same message, on channel 1, with a table of headers. Its body is at most one frame."""
     method = method_frame(1, BASIC_PUBLISH, struct.pack("!H", 0) + short_string(exchange) + short_string(key) + b"\0")
     flags, properties = (HAS_DELIVERY_MODE, bytes([PERSISTENT])) if persistent else (0, b"")
     if priority:
         flags, properties = flags | HAS_PRIORITY, properties + bytes([priority])
+    if headers:
+        flags, properties = flags | HAS_HEADERS, headers + properties
     header = struct.pack("!HHQH", BASIC_CLASS, 0, len(body), flags) + properties
-    return (method + _frame(HEADER_FRAME, header) + _frame(BODY_FRAME, body)) * count
+    return (method + _frame(HEADER_FRAME, header) + (_frame(BODY_FRAME, body) if body else b"")) * count
 
 
 def _frame(kind: int, payload: bytes) -> bytes:

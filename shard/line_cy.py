@@ -17,7 +17,7 @@ if not cython.compiled:
     from penstock.batch_cy import Batch, BatchBuilder
     from shard.segment_cy import Range, Segment
 
-    SEGMENT_WEIGHT = 640
+    SEGMENT_WEIGHT = 1100
     MERGED = 65536
     SMALL = 4096
 

@@ -5,7 +5,7 @@ from penstock.octets cimport address_of_bytearray
 
 cdef enum:
     # What a segment takes in memory beside its messages: the objects of the segment and its batch.
-    SEGMENT_WEIGHT = 640
+    SEGMENT_WEIGHT = 1100
     ENTRY_SIZE = 16
 
 cdef class Segment:

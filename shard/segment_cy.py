@@ -12,7 +12,7 @@ if not cython.compiled:
     from penstock.octets import address_of_bytearray
 
     MESSAGE_WEIGHT = 64
-    SEGMENT_WEIGHT = 640
+    SEGMENT_WEIGHT = 1100
     ENTRY_SIZE = 16
 
 

@@ -19,7 +19,7 @@ from shard.store import Store
 from shard.stored import DATABASES, FORMAT, NUMBER, pack_held
 
 LIMIT = 1 << 24
-SEGMENT_WEIGHT = 640
+SEGMENT_WEIGHT = 1100
 EPOCH = 1
 
 
@@ -296,7 +296,7 @@ def test_a_head_that_is_kept_stays_in_memory(tmp_path: Path) -> None:
     for _ in range(2):
         life.commit()
         life.queue.page_out(UNLIMITED, 5000)
-    assert 0 < life.queue.paged < 17 * life.queue.ready_whole // 20
+    assert 0 < life.queue.paged < 9 * life.queue.ready_whole // 10
     assert life.queue.ahead(life.queue.first_ready(), 4000) == []
     life.end()
 

@@ -1,0 +1,156 @@
+"""Backlogs of messages that are hardly body: are they paged, is memory kept, and does nobody else notice?
+
+    python -m load.whole_messages                 # all kinds
+    python -m load.whole_messages tasks singles
+
+A broker for each kind, with `memory_limit` at its default proportion of `memory.process_limit`, a queue without limits
+that nobody consumes from, and one producer that sends as fast as it is read. Beside it a good client confirms and gets
+40 messages a second. Exit status 1 if memory grew over idle by more than `memory_limit` and a fifth, if a message did
+not get into its queue, or if the good client had less than 90 % of its rate.
+
+    tasks    300,000 as Celery's: headers of 1 KB, a body of 100 bytes
+    headers  12,000 with 50 KB of headers and no body
+    empty    1,000,000 with neither
+    singles  50,000 with neither, each sent when the one before is confirmed: a batch of its own
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from load.frames import CONFIRM_SELECT, CONFIRM_SELECT_OK, publish
+from load.node import LocalNode
+from load.probe import prepare
+from load.processes import MIB, memory, settled_memory
+from load.wire import Wire, table
+
+PROCESS_LIMIT, MEMORY_LIMIT = 600, 240
+"""MiB."""
+SPARE = 1.2
+QUEUE = "whole"
+GOOD, GOOD_RATE, GOOD_SHARE = "whole-good", 40.0, 0.9
+LOOK_SECONDS = 0.25
+PART = 64 * 1024
+"""About so many octets are sent at once."""
+SECONDS_MOST = 300.0
+TASK = {"lang": "py", "task": "app.tasks.add", "id": "x" * 36, "root_id": "x" * 36, "argsrepr": "a" * 300,
+        "kwargsrepr": "k" * 300, "origin": "gen@host", "stamped_headers": "s" * 100, "group": "g" * 36}  # fmt: skip
+
+
+class Kind(NamedTuple):
+    """Messages of one kind, the same one for all; `alone`: each waits for the confirm of the one before."""
+
+    number: int
+    headers: dict[str, str]
+    body: bytes = b""
+    alone: bool = False
+
+
+KINDS = {
+    "tasks": Kind(300_000, TASK, bytes(100)),
+    "headers": Kind(12_000, {"h": "H" * 50_000}),
+    "empty": Kind(1_000_000, {}),
+    "singles": Kind(50_000, {}, alone=True),
+}
+
+
+def send(wire: Wire, kind: Kind) -> Iterator[None]:
+    """All of them, in parts."""
+    message = publish(QUEUE, kind.body, headers=table(kind.headers) if kind.headers else b"")
+    if kind.alone:
+        wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
+        for _ in range(kind.number):
+            wire.socket.sendall(message)
+            wire.socket.recv(PART)
+            yield
+        return
+    at_once = max(PART // len(message), 1)
+    for first in range(0, kind.number, at_once):
+        wire.socket.sendall(message * min(at_once, kind.number - first))
+        yield
+
+
+def depth(node: LocalNode) -> int:
+    state = node.flow_state(QUEUE)
+    return 0 if state is None else state.depth
+
+
+def run(node: LocalNode, kind: Kind, seconds: float) -> dict[str, Any]:
+    """The figures; memory in MiB, cost in bytes a message."""
+    prepare(node.target, QUEUE, {})
+    idle = settled_memory(node.pid).octets
+    url = f"amqp://{node.target.user}:{node.target.password}@{node.target.host}:{node.target.port}"
+    good = subprocess.Popen(
+        [sys.executable, "-m", "load.good_client", url, GOOD, str(GOOD_RATE), str(seconds)], stdout=subprocess.PIPE
+    )
+    wire = Wire(node.target)
+    begun = looked = time.monotonic()
+    most = idle
+    for _ in send(wire, kind):
+        if time.monotonic() > looked + LOOK_SECONDS:
+            most, looked = max(most, memory(node.pid).octets), time.monotonic()
+    until = time.monotonic() + SECONDS_MOST
+    while depth(node) < kind.number and time.monotonic() < until:
+        time.sleep(LOOK_SECONDS)
+        most = max(most, memory(node.pid).octets)
+    took = time.monotonic() - begun
+    said, _ = good.communicate(timeout=seconds + 60)
+    settled = settled_memory(node.pid).octets
+    report = {
+        "sent": kind.number,
+        "in the queue": depth(node),
+        "seconds": round(took, 1),
+        "idle": idle // MIB,
+        "most": max(most, settled) // MIB,
+        "growth": (max(most, settled) - idle) // MIB,
+        "settled growth": (settled - idle) // MIB,
+        "bytes each, settled": (settled - idle) // kind.number,
+        "good": json.loads(said or b"{}"),
+    }
+    wire.socket.close()
+    return report
+
+
+def problems(report: dict[str, Any], limit: float) -> list[str]:
+    """What is not as it should be; `limit` of the growth in MiB."""
+    good = report["good"]
+    return [
+        *([f"memory grew by {report['growth']} MiB of {limit:.0f}"] if report["growth"] > limit else []),
+        *(["messages are missing"] if report["in the queue"] != report["sent"] else []),
+        *(["the good client was held"] if good.get("done", 0) < GOOD_SHARE * good.get("wanted", 1) else []),
+    ]
+
+
+def main(
+    kinds: Annotated[list[str] | None, typer.Argument(metavar="KIND...", help="which; all if none is named")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="how long the good client asks")] = 30.0,
+    memory_limit: Annotated[int, typer.Option(min=1, help="of the broker, in MiB")] = MEMORY_LIMIT,
+) -> None:
+    """Backlogs of messages that are hardly body, and a good client beside each."""
+    wrong = []
+    for name in kinds or KINDS:
+        options = (f"memory.process_limit={PROCESS_LIMIT} MiB", f"memory_limit={memory_limit} MiB")
+        settings = [part for setting in options for part in ("--set", setting)]
+        with (
+            tempfile.TemporaryDirectory(prefix="whole-") as directory,
+            LocalNode(Path(directory), "--acceptors", "1", "--shards", "1", *settings) as node,
+        ):
+            report = run(node, KINDS[name], seconds)
+        print(json.dumps({"kind": name, **report}), flush=True)
+        wrong += [f"{name}: {problem}" for problem in problems(report, memory_limit * SPARE)]
+    for problem in wrong:
+        print(problem, file=sys.stderr)
+    raise typer.Exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    typer.run(main)
