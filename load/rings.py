@@ -6,7 +6,8 @@ Each cell is a ring of programs, all of one kind: each consumes a queue, publish
 each that it gets, and acks what it got only then; with confirms, once they are confirmed. It does one after the other,
 as a program with one thread does: while a publish of it waits, it does nothing else. At first each makes more than it
 takes, so that all queues are full and go on being it. Each is a bare socket that behaves as the library does
-(`load.peer`), so that what differs is what the broker does.
+(`load.peer`), so that what differs is what the broker does. All kinds go at the same time, so that what else the
+machine does is the same for all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import selectors
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
@@ -220,9 +223,9 @@ def close(programs: Sequence[Program]) -> None:
             peer.socket.close()
 
 
-def run(target: Target, cell: Cell, name: str, seconds: float) -> Result:
+def run(target: Target, seconds: float, cell: Cell) -> Result:
     """Have a cell run on a broker for so long."""
-    programs, lost = ring(target, cell, name), ""
+    programs, lost = ring(target, cell, f"ring of {cell}"), ""
     began = now = time.monotonic()
     late: list[int] = []
     try:
@@ -274,7 +277,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=0.1, help="how long each ring is measured")] = 10.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="how long each ring is measured")] = 20.0,
     kind: Annotated[list[str] | None, typer.Option(help="kinds of client, all unless given")] = None,
     programs: Annotated[list[int] | None, typer.Option(help="sizes of rings, 2 and 3 unless given")] = None,
     connections: Annotated[list[int] | None, typer.Option(help="of each program, 1 and 2 unless given")] = None,
@@ -286,10 +289,9 @@ def main(
     results = []
     with tempfile.TemporaryDirectory(prefix="rings-") as directory, LocalNode(Path(directory)) as node:
         for size, number, confirmed in product(programs or (2, 3), connections or (1, 2), choices):
-            group = []
-            for each in kinds:
-                cell = Cell(size, each, number, confirmed)
-                group.append(run(node.target, cell, f"ring-{size}-{number}-{confirmed}-{each.name}", seconds))
+            cells = [Cell(size, each, number, confirmed) for each in kinds]
+            with ThreadPoolExecutor(len(cells)) as pool:
+                group = list(pool.map(partial(run, node.target, seconds), cells))
             print(table(group), flush=True)
             results += group
     found = wrong(results)
