@@ -257,6 +257,22 @@ class Channel:
             most = UNLIMITED
         self.pump(most)
 
+    def pass_lane(self, most: int) -> int:
+        """Publish what is parked for priority lanes, at most so many messages; how many went."""
+        return 0 if self.closing else publishing.pass_lane(self, most)
+
+    def waits_for_lane(self) -> bool:
+        """Whether something is parked that may go by a priority lane, now or when the methods before it are done."""
+        return any(isinstance(item, ParkedRun) and item.in_lane for item in self.inbox)
+
+    def head_has_gone(self) -> None:
+        """What was first in the inbox has been published before its turn."""
+        if self.inbox and isinstance(self.inbox[0], ParkedRun):
+            self.reconsider()
+        else:
+            self.leave_gates()
+            self.pump(UNLIMITED)
+
     def share(self, by: str) -> tuple[Hashable, int]:
         """What it shares its turns by at a gate, and its weight."""
         weight = self.core.weights.of(self.access)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from acceptor.fair import BY_SESSION
 from acceptor.inlet import Gate, Inlet, Session
-from acceptor.lanes import lane_of
+from acceptor.lanes import LaneLine, lane_of
 from acceptor.metered import INTERVAL, Metered
 from acceptor.move_depths import MoveDepths
 from acceptor.pace import paced
@@ -101,8 +101,10 @@ class Gates:
         inlet.lane = lane_of(features)
         if inlet.lane is not None:
             self.lanes.add(queue.queue_id)
+            inlet.lane_line = inlet.lane_line or LaneLine(inlet, self.metered, self.clock)
         else:
             self.lanes.discard(queue.queue_id)
+            inlet.lane_line = None
         inlet.share_by(features.fair_by or BY_SESSION)
 
     def close_inlet(self, id: int) -> None:

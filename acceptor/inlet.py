@@ -21,7 +21,7 @@ from penstock.watermarks import Marks, QueueLimits
 
 if TYPE_CHECKING:
     from acceptor.confirms import Confirmed, Span
-    from acceptor.lanes import Lane
+    from acceptor.lanes import Lane, LaneLine
     from acceptor.pace import Pace
 
 UNLIMITED = 1 << 62
@@ -41,6 +41,12 @@ class Session(Protocol):
     vhost: str
 
     def admit(self, most: int) -> None: ...
+
+    def pass_lane(self, most: int) -> int:
+        """Publish what is parked for priority lanes, at most so many messages; how many went."""
+        ...
+
+    def waits_for_lane(self) -> bool: ...
 
     def share(self, by: str) -> tuple[Hashable, int]:
         """What it shares its turns by, and with what weight."""
@@ -106,7 +112,7 @@ class Inlet:
 
     __slots__ = (
         "_limits", "acceptors", "calm", "closed", "fanned", "gauges", "id", "in_flight", "in_flight_bytes", "lane",
-        "left", "marks", "most_weight", "name", "overshoot", "pace", "slot", "terms", "told", "vhost",
+        "lane_line", "left", "marks", "most_weight", "name", "overshoot", "pace", "slot", "terms", "told", "vhost",
         "waiting", "warned", "weight", "withheld",
     )  # fmt: skip
 
@@ -125,6 +131,7 @@ class Inlet:
         self.terms = terms
         self.pace: Pace | None = None
         self.lane: Lane | None = None
+        self.lane_line: LaneLine | None = None
         self.in_flight = 0
         self.in_flight_bytes = 0
         self.waiting = FairLine()
@@ -261,6 +268,8 @@ class Inlet:
             self.serve_line(self.limits.marks.stop_count > 0)
         else:
             pace.serve(self)
+        if self.lane_line is not None and self.lane_line.waiting:
+            self.lane_line.serve()
 
     def serve_line(self, counts: bool) -> None:
         """Its shares are counted in messages (`counts`), or in octets."""

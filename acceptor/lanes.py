@@ -1,16 +1,19 @@
 """The priority lane of a queue: some messages pass it though it is stopped, up to a reserve beyond its stop mark.
 
 They are those of at least some priority, or whose routing key matches a pattern. On their channel they overtake what is
-parked, other publishes alike, but no method. Where the reserve is used up they wait like any other.
+parked, other publishes alike, but no method. Where the reserve is used up they wait like any other, and for the lane as
+well: channels in turn, and nobody who comes later goes before them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from acceptor.fair import FairLine
 from acceptor.inlet import UNLIMITED, Gate, Inlet, share_of
-from acceptor.parked import ParkedRun
+from acceptor.parked import ParkedMethod, ParkedRun
 from acceptor.pools import itself
 from acceptor.sessions import note
 from penstock.amqp.properties import PROPERTIES_AT, decode_properties
@@ -21,7 +24,11 @@ from penstock.watermarks import overshoot_of
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
+    from acceptor.metered import Metered
     from acceptor.routes import Route
+
+# How often the reserve is looked at while somebody waits for it: nobody tells that messages have left.
+LOOK_SECONDS = 0.01
 
 
 class Lane(NamedTuple):
@@ -46,6 +53,86 @@ class Lane(NamedTuple):
             most = marks.overshoot_bytes + marks.reserve_bytes
             octets = share_of(marks.stop_bytes + most - depth_bytes, most, acceptors) - inlet.in_flight_bytes
         return max(count, 0), max(octets, 0)
+
+
+class LaneLine:
+    """The channels that wait for the lane of a queue; each waits at the queue itself too. Who has nothing to publish
+    there any more is forgotten when its turn comes.
+
+    Of several acceptors each lets in a part of the room by the weight of those who wait there, and all equally often:
+    else the one with the quickest turns had most. `due_here` is what that is by now, to a fraction of a message, and
+    `clock` is in seconds.
+    """
+
+    __slots__ = ("clock", "due_here", "inlet", "looked", "metered", "waiting")
+
+    opens_with_time = True
+    terms = None
+
+    def __init__(self, inlet: Inlet, metered: Metered, clock: Callable[[], float]) -> None:
+        self.inlet = inlet
+        self.metered = metered
+        self.clock = clock
+        self.waiting = FairLine(inlet.waiting.by)
+        self.looked = -LOOK_SECONDS
+        self.due_here = 0.0
+
+    def wait(self, channel: Channel) -> None:
+        if not self.waiting and self.waiting.by != self.inlet.waiting.by:
+            self.waiting = FairLine(self.inlet.waiting.by)
+        self.waiting[channel] = None
+        self.metered.closed[self] = None
+
+    def room(self) -> tuple[int, int]:
+        lane = self.inlet.lane
+        return lane.room(self.inlet) if lane is not None else (UNLIMITED, UNLIMITED)
+
+    some_room = room
+
+    def admits(self, count: int, octets: int) -> bool:
+        room, space = self.room()
+        return count <= room and octets <= space
+
+    def is_saturated(self) -> bool:
+        return min(self.room()) <= 0
+
+    def due(self) -> float:
+        """In how many seconds there may be room again."""
+        return LOOK_SECONDS
+
+    def serve(self) -> None:
+        """Let in who waits, in turn, as far as there is room."""
+        line, left = self.waiting, self.part()
+        for _ in range(len(line)):
+            room = self.room()
+            if not line or left <= 0 or min(room) <= 0:
+                break
+            quantum = max(min(room[0], left) // line.weight, 1)
+            share = line.begin_turn(quantum)
+            if share.surplus > 0:
+                session = next(iter(share.sessions))
+                line.pop(session)
+                sent = session.pass_lane(min(share.surplus, left))
+                share.surplus -= sent
+                left -= sent
+                self.due_here -= sent
+                if session.waits_for_lane():
+                    line[session] = None
+            line.end_turn(quantum)
+
+    def part(self) -> int:
+        """How many messages may go from here now."""
+        inlet, now = self.inlet, self.clock()
+        room = self.room()[0]
+        if inlet.acceptors == 1 or room == UNLIMITED:
+            self.due_here = 0.0
+            return room
+        if now < self.looked + LOOK_SECONDS:
+            return 0
+        self.looked = now
+        part = inlet.weight / inlet.most_weight if 0 < inlet.weight < inlet.most_weight else 1.0
+        self.due_here = min(max(self.due_here, 0.0), 1.0) + room * part / 2  # for all there is to be some left
+        return int(self.due_here)
 
 
 def lane_of(features: QueueFeatures) -> Lane | None:
@@ -84,6 +171,28 @@ def _priority(run: ParkedRun, row: int) -> int:
     _, header, _ = run.batch.record(row)
     found = decode_properties(header[PROPERTIES_AT:]).get("priority", 0)
     return found if isinstance(found, int) else 0
+
+
+def are_waited_for(route: Route) -> bool:
+    """Whether somebody waits for the lane of a queue on that route: who comes now goes behind."""
+    return any(inlet.lane_line is not None and inlet.lane_line.waiting for inlet in route.inlets)
+
+
+def wait(channel: Channel, route: Route) -> None:
+    """Some of what the channel has parked is for the lanes of a route."""
+    for inlet in route.inlets:
+        if inlet.lane_line is not None:
+            inlet.lane_line.wait(channel)
+
+
+def next_parked(channel: Channel, at: int) -> int | None:
+    """Where in the inbox, from there on, the next run for a lane is that no method is before; None: there is none."""
+    for index, item in enumerate(islice(channel.inbox, at, None), at):
+        if isinstance(item, ParkedMethod):
+            return None
+        if item.in_lane:
+            return index
+    return None
 
 
 def passing(channel: Channel, run: ParkedRun, route: Route) -> int:

@@ -30,10 +30,11 @@ ITEM_OCTETS = 192
 class ParkedRun:
     """Publishes that wait for room: rows of a batch, and the confirm tag of the first of them (0 without confirms).
 
-    `further` are routing keys beside the one in the address; `since` is when it was parked, 0 before.
+    `further` are routing keys beside the one in the address; `since` is when it was parked, 0 before. `in_lane`: it may
+    go by the priority lanes of its queues.
     """
 
-    __slots__ = ("address", "batch", "count", "first", "further", "mandatory", "octets", "since", "tag")
+    __slots__ = ("address", "batch", "count", "first", "further", "in_lane", "mandatory", "octets", "since", "tag")
 
     def __init__(
         self, address: bytes, mandatory: bool, batch: Batch, first: int, count: int, tag: int,
@@ -47,6 +48,7 @@ class ParkedRun:
         self.tag = tag
         self.further = further
         self.since = 0.0
+        self.in_lane = False
         self.octets = len(batch.entries) + len(batch.contents) + ITEM_OCTETS
 
     def advance(self, count: int) -> None:

@@ -9,7 +9,7 @@ from acceptor import overtaking
 from acceptor.confirms import Span
 from acceptor.examined import EXAMINED, examined
 from acceptor.inlet import UNLIMITED, Gate
-from acceptor.lanes import passing, pieces
+from acceptor.lanes import are_waited_for, next_parked, passing, pieces, wait
 from acceptor.parked import ParkedRun
 from acceptor.refusal import is_refused
 from acceptor.refusal import refuse as refuse_full
@@ -72,7 +72,8 @@ def accept(channel: Channel, run: ParkedRun) -> None:
 
 def accept_piece(channel: Channel, run: ParkedRun, route: Route, in_lane: bool) -> None:
     """Publishes to queues with a priority lane: what is for it overtakes what is parked, as far as it may pass."""
-    passes = passing(channel, run, route) if in_lane and channel.running is None and not channel.parked_methods else 0
+    free = channel.running is None and not channel.parked_methods and not are_waited_for(route)
+    passes = passing(channel, run, route) if in_lane and free else 0
     if passes:
         going = ParkedRun(run.address, run.mandatory, run.batch, run.first, passes, 0, run.further)
         if channel.confirms is not None:
@@ -80,7 +81,40 @@ def accept_piece(channel: Channel, run: ParkedRun, route: Route, in_lane: bool) 
         dispatch(channel, going, route, passes, in_lane=True)
         run.advance(passes)
     if run.count:
+        run.in_lane = in_lane
         accept_in_order(channel, run)
+        if in_lane and run.count and not channel.closing:
+            wait(channel, route)
+
+
+def pass_lane(channel: Channel, most: int) -> int:
+    """Send what is parked for lanes, as far as they have room, at most so many messages; how many went."""
+    left, head, begin = most, channel.inbox[0] if channel.inbox else None, 0
+    while left > 0 and channel.running is None and (at := next_parked(channel, begin)) is not None:
+        run, begin = channel.inbox[at], at
+        assert isinstance(run, ParkedRun)
+        left -= pass_run(channel, run, left)
+        if run.count:
+            begin += 1
+        else:
+            channel.unpark(at)
+    if left < most:
+        channel.core.escalations.progressed(channel)
+    if head is not None and (not channel.inbox or channel.inbox[0] is not head):
+        channel.head_has_gone()
+    return most - left
+
+
+def pass_run(channel: Channel, run: ParkedRun, most: int) -> int:
+    """Send of a parked run what its lanes have room for, at most so many messages; how many went."""
+    try:
+        route = channel.core.routes.find(channel.access, run.address, run.further)
+    except AMQPError:
+        return 0  # told when its turn comes
+    passes = min(passing(channel, run, route), most) if route.lanes else 0
+    if passes:
+        dispatch(channel, run, route, passes, in_lane=True)
+    return passes
 
 
 def accept_in_order(channel: Channel, run: ParkedRun) -> None:
@@ -130,7 +164,7 @@ def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> 
     while run.count and most > 0:
         count = fitting(run, gates, min(run.count, most), fresh)
         if count:
-            dispatch(channel, run, route, count)
+            dispatch(channel, run, route, count, run.in_lane)
             most -= count
         elif wait_at_closed(channel, gates, fresh):
             return

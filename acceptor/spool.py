@@ -177,6 +177,7 @@ class SpooledRun(ParkedRun):
         self.further = run.further
         self.octets = run.octets
         self.since = run.since
+        self.in_lane = run.in_lane
         self._extent: Extent | Packed | None = extent
 
     def __getattr__(self, name: str) -> Batch:

@@ -77,14 +77,43 @@ def test_what_another_acceptor_has_under_way_is_bounded(mark: dict[str, int]) ->
             assert marks.stop_count < state.depth <= marks.stop_count + 2 * (marks.overshoot_count + 100)
 
 
-def test_a_full_queue_takes_the_share_of_a_lane_at_once() -> None:
+def test_a_burst_beyond_an_acceptors_share_goes_on_as_far_as_the_reserve_has_room() -> None:
     with Node(acceptors=2, flow={"parking_bytes": 1 << 26}) as node:
         declare(node, lane_priority=5, lane_reserve=40)
         client = open_channel(node)
         publish(client, *[b"data"] * 40)
-        before = node.state("q").depth
-        publish(client, *[b"high"] * 40, priority=7)
-        assert node.state("q").depth == before + (STOP + 1 + 40 - before) // 2
+        publish(client, *[b"high"] * 60, priority=7)
+        node.settle(rechecks=20)
+        assert node.state("q").depth == STOP + 1 + 40
+
+
+def test_what_waits_for_a_lane_goes_on_in_turn_as_messages_leave(node: Node) -> None:
+    declare(node, lane_priority=5, lane_reserve=10)
+    clients = [open_channel(node) for _ in range(2)]
+    publish(clients[0], *[b"data"] * 40)
+    publish(clients[0], *[b"first"] * 30, priority=7)
+    publish(clients[1], *[b"second"] * 30, priority=7)
+    full = STOP + 1 + 10
+    reader = open_channel(node)
+    for _ in range(10):
+        assert node.state("q").depth == full and node.state("q").saturation.saturated
+        reader.send("basic.get", 1, queue="q", no_ack=True)
+        node.settle(rechecks=1)
+    let_in = bodies(node, reader)[full : full + 10]
+    assert sorted(let_in) == [b"first"] * 5 + [b"second"] * 5
+
+
+def test_nobody_overtakes_who_waits_for_a_lane(node: Node) -> None:
+    declare(node, lane_priority=5, lane_reserve=10)
+    early, late = [open_channel(node) for _ in range(2)]
+    publish(early, *[b"data"] * 40)
+    publish(early, *[b"%d" % number for number in range(30)], priority=7)
+    reader = open_channel(node)
+    reader.send("basic.get", 1, queue="q", no_ack=True)
+    publish(late, b"late", priority=7)
+    found = [body for body in bodies(node, reader) if body != b"data"]
+    assert [body for body in found if body.isdigit()] == [b"%d" % number for number in range(30)]
+    assert found.index(b"late") >= 10
 
 
 def test_a_run_is_cut_where_priorities_change(node: Node) -> None:

@@ -34,6 +34,20 @@ def test_what_is_urgent_passes_a_full_queue(channel: Channel, queue: str, connec
     assert bodies.count(b"urgent") == 101 and bodies.index(b"urgent") <= depth
 
 
+def test_who_waits_for_the_reserve_goes_on_while_the_queue_stays_stopped(
+    channel: Channel, queue: str, connect: Callable[..., Client]
+) -> None:
+    channel.call("queue.declare", queue=queue, arguments={**MARKS, "x-lane-priority": 5, "x-lane-reserve": 10})
+    urgent = [Confirms(connect().channel()) for _ in range(2)]
+    for _ in range(2 * STOP):
+        for publisher in urgent:
+            publisher.publish(b"urgent", queue, priority=9)
+    wait_for(lambda: channel.depth(queue) >= STOP + 10, what="the reserve beyond the mark")
+    for _ in range(40):
+        wait_get(channel, queue)
+        wait_for(lambda: channel.depth(queue) >= STOP + 10, what="those that waited, for those that have left")
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
