@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from types import ModuleType
+from types import GetSetDescriptorType, ModuleType
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,17 @@ def load_compiled(name: str) -> ModuleType:
     """The module `name` as it was built. AssertionError if it was not, or if the build did not find its `.pxd`."""
     module = import_module(name)
     assert str(module.__file__).endswith(tuple(EXTENSION_SUFFIXES)), f"{name} is not compiled"
-    typed = hasattr(module, "__pyx_capi__") or any(hasattr(value, "__pyx_vtable__") for value in vars(module).values())
+    typed = hasattr(module, "__pyx_capi__") or any(map(_is_typed, vars(module).values()))
     assert typed, f"{name} was compiled without its .pxd"
     return module
+
+
+def _is_typed(value: Any) -> bool:
+    """Whether it is a class with C methods, or with C fields."""
+    fields = vars(value).items() if isinstance(value, type) else ()
+    return hasattr(value, "__pyx_vtable__") or any(
+        isinstance(field, GetSetDescriptorType) and not name.startswith("__") for name, field in fields
+    )
 
 
 def _import(
