@@ -163,6 +163,7 @@ def go_on(peers: Sequence[Producer | Consumer], seconds: float) -> float:
     with selectors.DefaultSelector() as selector:
         for peer in peers:
             selector.register(peer.socket, selectors.EVENT_READ, peer)
+            peer.read()
         while now < began + seconds:
             for key, _ in selector.select(LOOK_SECONDS):
                 key.data.read()

@@ -81,13 +81,13 @@ class Peer:
         self.socket.setblocking(False)
 
     def methods(self) -> Iterator[tuple[Method, bytes]]:
-        """What has come; ConnectionError if the broker hung up."""
+        """What has come, at first behind the last answer in the handshake; ConnectionError if the broker hung up."""
         try:
             octets = self.socket.recv(READ_OCTETS)
+            if not octets:
+                raise ConnectionResetError("the broker hung up")
         except BlockingIOError:
-            return
-        if not octets:
-            raise ConnectionResetError("the broker hung up")
+            octets = b""
         self.received += octets
         at = 0
         while len(self.received) - at >= FRAME_OVERHEAD:
