@@ -67,6 +67,11 @@ def budgets_of(means: Means) -> int:
     return 1 if means.pause else UNPAUSED_BUDGETS
 
 
+def reason_of(gate: Gate) -> str:
+    """What a client is told: a short string (AMQP 0-9-1, 4.2.5.3), of at most 255 octets."""
+    return str(gate).encode()[:255].decode("utf-8", "ignore")
+
+
 class Throttle:
     """Who is held, and whose socket is paused, in one acceptor. Times are seconds of the caller's clock."""
 
@@ -175,14 +180,14 @@ class Throttle:
             channel.told_blocked = True
             self.ledger.acted(channel, "connection.blocked")
             connection.blocked_channels += 1
-        if first or again:
+        if first or (again and reason_of(gate) != connection.told_reason):
             self.tell_blocked(connection, gate)
 
     def tell_blocked(self, connection: Connection, gate: Gate) -> None:
         if connection.has_capability("connection.blocked"):
             connection.told_blocked = connection.core.now
-            connection.told_reason = reason = str(gate).encode()[:255].decode("utf-8", "ignore")
-            connection.send(0, "connection_blocked", reason=reason)
+            connection.told_reason = reason_of(gate)
+            connection.send(0, "connection_blocked", reason=connection.told_reason)
             self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
 
     def look_at_cause(self, channel: Channel) -> None:
@@ -222,7 +227,7 @@ class Throttle:
         gate = next((channel.held_by or channel.warned_by for channel in told), None)
         if gate is None:
             return
-        if str(gate) != connection.told_reason:
+        if reason_of(gate) != connection.told_reason:
             self.tell_blocked(connection, gate)
         else:
             connection.told_blocked = connection.core.now

@@ -101,6 +101,24 @@ def test_who_publishes_on_is_held_and_told_nothing_twice(node: Node) -> None:
     assert client.names(0) == ["connection.unblocked"]
 
 
+def test_a_connection_that_is_blocked_already_is_not_told_the_same_again(node: Node) -> None:
+    """One of its channels is warned of another queue, then held by the one that its client was told of."""
+    node.declare("more", **MARKS)
+    client = publisher(node, {}, blocked=True)
+    client.call("channel.open", 2)
+    for _ in range(5):
+        client.publish(2, b"", routing_key="more")
+    publish(client, 30)
+    client.take("connection.blocked", 0)
+    publish(open_channel(node), 30, "more")
+    node.settle(1)
+    assert client.connection.channels[2].warned_by is not None
+    client.publish(2, b"", routing_key="work")
+    node.settle()
+    assert str(client.connection.channels[2].held_by) == str(client.connection.channels[1].held_by)
+    assert client.names(0) == []
+
+
 @pytest.mark.parametrize("rate", [0.2, 0.0])
 def test_it_is_a_choice_by_rate(rate: float) -> None:
     """One that publishes rarely is told with its next publish; at 0 so is everybody."""
