@@ -1,6 +1,6 @@
 """What all connections of a user may be sent before it arrives, and those of all users, by one shard and one acceptor.
 
-    of a user   a fifth of memory.user_percent of memory.process_limit, an equal part of it for each acceptor and shard
+    of a user   8 % of memory.user_percent of memory.process_limit, an equal part of it for each acceptor and shard
     of all      a quarter of memory.process_limit, parted the same way; beyond it each user has an equal part
 
 An outlet (`shard.outlet_cy`) borrows what its connection may have, all of it as long as there is plenty, and keeps it:
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
-# Of what a user may have, deliveries under way may be so much: in it, and in the limit of all processes, percent.
-OF_SHARE_PERCENT = 20
+# Of what a user may have, deliveries under way may be so much: in it, and in the limit of all processes, percent. They
+# cost memory in both processes, and the buffers of turns that they came in: several times their octets in all.
+OF_SHARE_PERCENT = 8
 ALL_PERCENT = 25
 # What is taken back before an outlet gets less than that, octets.
 LEAST_OCTETS = 64 * 1024

@@ -13,9 +13,9 @@ KIB = 1024
 WINDOW = 512 * KIB
 MESSAGE = 100 * KIB
 MESSAGES = 200
-# A user may have a fifth of five hundredths of it.
-LIMITS = {"process_limit": 100 * 1024 * KIB, "user_percent": 5}
-SHARE = LIMITS["process_limit"] // 100
+# A user may have 8 % of 12 % of it.
+LIMITS = {"process_limit": 100 * 1024 * KIB, "user_percent": 12}
+SHARE = LIMITS["process_limit"] * 12 * 8 // 10_000
 FLOW = {"connection_window_bytes": WINDOW, "consumer_window_bytes": WINDOW}
 
 
