@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from acceptor import unread
+
 if TYPE_CHECKING:
     from acceptor.channel import Channel
     from acceptor.core import AcceptorCore
@@ -39,15 +41,7 @@ def sessions(core: AcceptorCore) -> list[dict[str, Any]]:
 
 def whose(channel: Channel) -> dict[str, Any]:
     """What tells a channel from others."""
-    connection = channel.connection
-    return {
-        "connection": connection.id,
-        "peer": connection.peer,
-        "client": connection.client,
-        "user": connection.user,
-        "vhost": connection.vhost,
-        "channel": channel.number,
-    }
+    return {**unread.whose(channel.connection), "channel": channel.number}
 
 
 def state(channel: Channel) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class Unread:
 
 
 def whose(connection: Connection) -> dict[str, Any]:
+    """What tells a connection from others."""
     return {
         "connection": connection.id,
         "peer": connection.peer,
