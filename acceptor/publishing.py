@@ -221,9 +221,9 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
 
 def age_of(channel: Channel, run: ParkedRun, route: Route, count: int) -> int:
     """Milliseconds that messages have been parked, where some of them may expire; else 0."""
-    if route.expires or run.batch.all_flags(run.first, count) & HAS_EXPIRATION:
-        age = int((channel.core.now - run.since) * 1000)
-        return age if age > AGE_MS else 0
+    age = int((channel.core.now - run.since) * 1000)
+    if age > AGE_MS and (route.expires or run.batch.all_flags(run.first, count) & HAS_EXPIRATION):
+        return age
     return 0
 
 

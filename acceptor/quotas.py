@@ -48,6 +48,8 @@ class Quotas(Charges):
 
     def allowance(self, connection: Connection) -> int:
         """What may be kept for a connection by now, as long as no acks of it are awaited."""
+        if self.kept <= self.in_memory and self.users.get(connection.user, 0) <= self.of_user:
+            return self.of_connection  # as `is_used_up` would say; asked at each read that parks
         if not self.is_used_up(connection.user):
             return self.of_connection
         if self.is_used_up(connection.user, overdraft=OVERDRAFT) or not connection.settles():

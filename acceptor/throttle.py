@@ -304,9 +304,12 @@ class Throttle:
         """Octets that may be parked before the socket is paused: more for those whose acks are still to come."""
         if connection.ignores_flow:
             return 0
-        budgets = min((channel.budgets for channel in connection.channels.values()), default=1)
-        if budgets and connection.settles():
-            budgets = max(budgets, SETTLING_BUDGETS)
+        budgets = UNPAUSED_BUDGETS if connection.channels else 1
+        for channel in connection.channels.values():
+            if channel.budgets < budgets:
+                budgets = channel.budgets
+        if budgets and budgets < SETTLING_BUDGETS and connection.settles():
+            budgets = SETTLING_BUDGETS
         return min(self.parking_octets * budgets, self.quotas.allowance(connection))
 
     def forget(self, connection: Connection) -> None:
