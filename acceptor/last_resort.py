@@ -4,10 +4,11 @@
       spent ──(it has nothing in hand, or brings no acks)──▶ the last resort, if it does not just wait
       spent ──(part of what it has parked has left)──▶ held within its allowance
 
-A client that waits for its socket to be read just waits, unless it consumes and gets nothing for that. One that would
-give up its connection meets the last resort once it has sent more than the kernel takes: the connection is closed, or
-(`pause`) not read, or (`nack`) what it has published with confirms is nacked, and what comes, until there is room. What
-was parked for a connection that is closed is kept.
+A client that waits for its socket to be read just waits, unless it consumes and gets nothing for that, or has in hand
+what nobody else can settle: its acks are behind what is not read. Those meet the last resort, and so does one that would
+give up its connection, once it has sent more than the kernel takes: the connection is closed, or (`pause`) not read, or
+(`nack`) what it has published with confirms is nacked, and what comes, until there is room. What was parked for a
+connection that is closed is kept.
 """
 
 from __future__ import annotations
@@ -129,10 +130,8 @@ class LastResort:
             connection.drip(READ_OCTETS)
 
     def cannot_wait(self, connection: Connection) -> bool:
-        """Whether a connection would be lost, or consumes and gets nothing."""
-        if any(channel.consumers for channel in connection.channels.values()):
-            return True
-        return connection.traits.impatient and connection.transport.is_filled()
+        """Whether a connection would be lost, or keeps from others what it consumes or has in hand."""
+        return connection.settles() or (connection.traits.impatient and connection.transport.is_filled())
 
     def resort(self, connection: Connection) -> None:
         channel = next((one for one in connection.channels.values() if one.cause() is not None), None)

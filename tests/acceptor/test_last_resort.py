@@ -188,6 +188,24 @@ def test_who_never_acks_is_closed_all_the_same() -> None:
         assert node.state("in").contents.ready == 2
 
 
+def test_who_has_got_what_keeps_the_queue_full_and_is_not_read_any_more_gives_it_back() -> None:
+    """Without a consumer: its acks are behind publishes that wait for them."""
+    with Node(flow=FLOW) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, PIKA)
+        flood(client, 3)
+        pass_time(node, 1)
+        for _ in range(3):
+            client.send("basic.get", 1, queue="full")
+        pass_time(node, 1)
+        assert node.state("full").contents.unacked == 3
+        flood(client, 1000)
+        client.send("basic.ack", 1, delivery_tag=3, multiple=True)
+        pass_time(node, 60)
+        assert closed(client)
+        assert node.state("full").contents.ready == 3
+
+
 def test_deliveries_go_on_once_what_was_parked_has_left() -> None:
     with Node(flow=FLOW) as node:
         client = consuming(node)
