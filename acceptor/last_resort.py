@@ -5,10 +5,10 @@
       spent ──(part of what it has parked has left)──▶ held within its allowance
 
 A client that waits for its socket to be read just waits, unless it consumes and gets nothing for that, or has in hand
-what nobody else can settle: its acks are behind what is not read. Those meet the last resort, and so does one that would
-give up its connection, once it has sent more than the kernel takes: the connection is closed, or (`pause`) not read, or
-(`nack`) what it has published with confirms is nacked, and what comes, until there is room. What was parked for a
-connection that is closed is kept.
+what nobody else can settle: its acks are behind what is not read. Those meet the last resort, and so does one that
+would give up its connection, once it has sent more than the kernel takes: the connection is closed, or (`pause`) not
+read, or (`nack`) what it has published with confirms is nacked, and what comes, until there is room. What was parked
+for a connection that is closed is kept.
 """
 
 from __future__ import annotations
