@@ -65,7 +65,8 @@ def test_a_policy_that_goes_frees_producers_of_a_queue_nobody_drains(
         assert 80 <= wait_held(channel, queue, producers) <= most(80)
         policy()
         wait_for(lambda: producers.done, what="producers that nothing holds any more")
-    wait_for(lambda: channel.depth(queue) == 3000, what="all of it in the queue")
+        # A socket that is closed with something unread in it is reset, and what its kernel had yet to send is lost.
+        wait_for(lambda: channel.depth(queue) == 3000, what="all of it in the queue")
 
 
 @pytest.mark.parametrize("after", [{}, {"flow_stop_count": 1000}, {"max_length": 1000, "overflow": "reject-publish"}])
