@@ -356,10 +356,13 @@ class Channel:
         return self.held_by if self.withheld or self.held_by in self.gates or not self.gates else self.gates[0]
 
     def leave_gates(self) -> None:
-        for gate in self.gates:
-            gate.waiting.pop(self, None)
-            self.core.gates.metered.leaves(gate, self, self.core.now)
-        self.gates.clear()
+        for gate in list(self.gates):
+            self.leave_gate(gate)
+
+    def leave_gate(self, gate: Gate) -> None:
+        self.gates.remove(gate)
+        gate.waiting.pop(self, None)
+        self.core.gates.metered.leaves(gate, self, self.core.now)
 
     def leave_opened(self) -> None:
         """Leave the gates that have let it in; others have not."""

@@ -17,6 +17,7 @@ from router.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
+    from acceptor.inlet import Gate
     from acceptor.permissions import Access
 
 
@@ -56,6 +57,13 @@ def destinations(channel: Channel, run: ParkedRun) -> frozenset[int | str] | Non
 
 def pump(channel: Channel, most: int) -> None:
     """Go through the inbox: publish, of at most that many messages, what goes to no queue that others wait for."""
+    before = len(channel.inbox)
+    go_through(channel, most)
+    if channel.gates and len(channel.inbox) < before:
+        leave_passed(channel)
+
+
+def go_through(channel: Channel, most: int) -> None:
     blocked: set[int | str] = set()
     at = 0
     while at < len(channel.inbox) and channel.running is None and not channel.closing:
@@ -81,3 +89,20 @@ def pump(channel: Channel, most: int) -> None:
             at += 1
         elif at < len(channel.inbox) and channel.inbox[at] is item:
             channel.unpark(at)
+
+
+def leave_passed(channel: Channel) -> None:
+    """Leave the gates that are on the way of nothing parked: one may have had room before it was looked at."""
+    parked = {(item.address, item.further) for item in channel.inbox if isinstance(item, ParkedRun)}
+    ahead: set[Gate] = set()
+    for address, further in parked:
+        try:
+            route = channel.core.routes.find(channel.access, address, further)
+        except AMQPError:
+            return
+        if route.by_headers:
+            return
+        ahead.update(route.gates_for(channel.connection.id))
+    for gate in [gate for gate in channel.gates if gate not in ahead]:
+        channel.leave_gate(gate)
+    channel.core.throttle.look_at_cause(channel)

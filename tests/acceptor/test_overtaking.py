@@ -77,6 +77,24 @@ def test_it_passes_no_method(node: Node) -> None:
     assert node.state("free").depth == 0 and "queue.declare-ok" not in client.names(1)
 
 
+def test_it_waits_at_no_gate_that_it_has_gone_through(node: Node) -> None:
+    """One that opens with time may have had room before anybody looked."""
+    node.declare("rated", **{"x-max-rate": 1})
+    node.bind("x", "rated", type="direct", key="rated")
+    client = opened(node, overtaking="destination")
+    publish(client, "a", *range(30))
+    publish(client, "rated", 1, 2)
+    channel = client.connection.channels[1]
+    assert len(channel.gates) == 2
+    reader = opened(node)
+    node.now += 2.0
+    for _ in range(5):
+        reader.send("basic.get", 1, queue="a", no_ack=True)
+    node.settle(rechecks=0)
+    assert node.state("rated").depth == 2
+    assert [str(gate).split(":")[0] for gate in channel.gates] == ["queue 'a' in vhost '/'"]
+
+
 def test_two_full_queues_and_their_confirms(node: Node) -> None:
     client = opened(node, overtaking="destination")
     client.call("confirm.select", 1)
