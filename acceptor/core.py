@@ -313,12 +313,12 @@ class AcceptorCore:
         link = self.links[shard]
         if link.up:
             self.shard_died(shard)
+        self.delivery.shard_started(shard)
         link.start()
 
     def shard_died(self, shard: int) -> None:
         self.links[shard].died()
         self.moves.shard_died(shard)
-        self.delivery.shard_died(shard)
         self.gates.shard_died(shard)
 
     def shard_gone(self, shard: int) -> None:

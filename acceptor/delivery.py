@@ -128,7 +128,8 @@ class Delivery:
         elif kind == bus.SPENT and id in self.sharing:
             self.sharing[id].spent(shard, operation[2])
 
-    def shard_died(self, shard: int) -> None:
+    def shard_started(self, shard: int) -> None:
+        """Nothing more comes from its earlier life. Until now, turns that it had sent before it died might."""
         for shared in self.sharing.values():
             shared.lost(shard)
 

@@ -96,7 +96,7 @@ class SharedPrefetch:
         self.serve()
 
     def lost(self, shard: int) -> None:
-        """A shard died: nothing that was granted to it will be used."""
+        """The life of a shard is over: nothing that was granted to it will be used."""
         self.granted.pop(shard, None)
         self.hungry.pop(shard, None)
         self.serve()

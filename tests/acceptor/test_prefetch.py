@@ -145,6 +145,37 @@ def test_a_shard_that_is_hungry_while_others_are_told_is_not_forgotten() -> None
         assert limited.got == 26
 
 
+def test_what_a_dead_shard_was_granted_is_not_granted_to_another_while_its_last_turns_may_come() -> None:
+    with Node(1, 3) as node:
+        limited = Limited(node, "ab", 1)
+        limited.consume("a", "b")
+        limited.fill("a", 1)
+        limited.publisher.read()
+        while not limited.client.connection.channels[1].shared_prefetch.granted.get(0):
+            node.send_up(0, 0)
+            node.finish_shard(0)
+            node.send_down(0, 0)
+            node.finish(0)
+        node.send_up(0, 0)
+        node.finish_shard(0)
+        node.kill_shard(0)
+        assert node.meet(0)
+        limited.fill("b", 2)
+        limited.publisher.read()
+        for _ in range(5):
+            node.finish(0)
+            node.send_up(0, 1)
+            node.finish_shard(1)
+            node.send_down(1, 0)
+        while node.send_down(0, 0):
+            pass
+        assert limited.outstanding == 1
+        node.start_shard(0)
+        node.settle()
+        limited.ack_all()
+        assert limited.outstanding == 1
+
+
 def test_the_limit_changes_at_run_time() -> None:
     with Node(1, 3) as node:
         limited = Limited(node, "ab", 0)
