@@ -113,6 +113,7 @@ class AcceptorCore:
         self.dirty: dict[Connection, None] = {}
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
+        self.late_closes: dict[Channel, None] = {}
         self.until_current: list[Callable[[], None]] = []
         self.powers_changed = False
         self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
@@ -206,10 +207,19 @@ class AcceptorCore:
         return any(not link.absent and link.waits(self.now) for link in self.links)
 
     def may_overtake(self, channel: Channel, method: MethodSpec) -> bool:
-        """A close overtakes parked publishes as long as they can be kept: it must not lose them."""
+        """A close overtakes parked publishes as long as they can be kept: it must not lose them. Else it is late."""
         if method.name != "channel_close":
             return True
-        return not self.quotas.is_used_up(channel.connection.user, ORPHAN_OCTETS)
+        late = self.quotas.is_used_up(channel.connection.user, ORPHAN_OCTETS, OVERDRAFT)
+        if late:
+            self.late_closes[channel] = None
+        return not late
+
+    def take_late_closes(self) -> None:
+        """There may be room for what they leave behind; what they have in hand may be what others wait for."""
+        late, self.late_closes = self.late_closes, {}
+        for channel in late:
+            channel.overtake()
 
     def adopt(self, channel: Channel, parked: list[ParkedRun]) -> None:
         """Publishes that outlive their channel go on waiting for room, charged to their user."""
@@ -413,6 +423,7 @@ class AcceptorCore:
         for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
             del self.orphans[orphan]
             self.quotas.charge(orphan.connection.user, -ORPHAN_OCTETS)
+        self.take_late_closes()
         self.delivery.forget_holders()
         self.write_counters()
 

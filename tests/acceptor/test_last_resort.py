@@ -353,6 +353,30 @@ def test_acks_are_read_once_others_of_the_same_user_have_let_go_of_its_share() -
         assert not client.unread and not client.connection.has_in_hand()
 
 
+def test_a_close_that_came_while_the_users_share_was_used_up_is_answered_once_there_is_some() -> None:
+    """It gives back what its channel has in hand, which may be all that the full queue waits for."""
+    with Node(flow={**FLOW, "parked_memory": 16 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
+        node.declare("full", **MARKS)
+        client = producer(node, PIKA)
+        flood(client, 3)
+        node.settle()
+        for _ in range(3):
+            client.send("basic.get", 1, queue="full")
+        node.settle()
+        overdrawn(node)
+        client.publish(1, b"waits", routing_key="full")
+        client.send("channel.close", 1, code=200)
+        pass_time(node, 5)
+        assert not client.unread and "channel.close-ok" not in client.names(1)
+        node.ask("queue_delete", queue_id=node.queue("first").queue_id)
+        for life in node.lives_now():
+            while node.change(life):
+                pass
+        pass_time(node, 5)
+        assert "channel.close-ok" in client.names(1)
+        assert node.state("full").contents.unacked == 0
+
+
 def test_what_outlives_its_connection_is_within_the_share_with_all_that_is_charged_for_it() -> None:
     with Node(flow={**FLOW, "parked_memory": 64 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
         node.declare("full", **MARKS)
