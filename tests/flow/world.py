@@ -255,6 +255,8 @@ class World(RuleBasedStateMachine):
                 # that closes the channel meanwhile has not given it back another time.
                 session.recovering = False
                 self.all_given_back(session)
+            case "basic.ack" | "basic.nack" if session is not None:
+                self.confirmed(session, event)
             case _ if session is None or session.closing:
                 pass
             case "basic.consume-ok":
@@ -270,8 +272,6 @@ class World(RuleBasedStateMachine):
                     session.open.pop(event.delivery_tag)
             case "basic.get-empty":
                 session.gets.pop(0)
-            case "basic.ack" | "basic.nack":
-                self.confirmed(session, event)
             case "channel.flow":
                 assert session.flows != event.active
                 session.flows = event.active
