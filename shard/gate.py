@@ -51,9 +51,11 @@ class Gate:
         """At the end of a turn: the octets that the shard has in memory, those in its store, and in its spill."""
         if weight == self.weight and stored == self.stored:
             return
-        self.weight, self.stored = weight, stored
+        self.weight = weight
         changed = self.room.holds(MEMORY, weight, now)
-        changed ^= self.room.holds(FULL, stored, now)
+        if stored != self.stored:
+            self.stored = stored
+            changed ^= self.room.holds(FULL, stored, now)
         if spilled != self.spilled:
             self.spilled = spilled
             changed ^= self.room.holds(SPILL, spilled, now)
@@ -105,8 +107,9 @@ class Gate:
         self.explain()
 
     def explain(self) -> None:
-        if self.room.reason != self.told:
-            self.told = self.room.reason
+        reason = self.room.reason
+        if reason != self.told:
+            self.told = reason
             self.gauges.gate_explain(self.index, self.told)
 
 

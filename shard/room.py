@@ -74,7 +74,7 @@ class Room:
     @property
     def reason(self) -> str:
         """Why the gate is closed, "" while it is open."""
-        return "; ".join(text for text, _ in self.causes.values())
+        return "; ".join(text for text, _ in self.causes.values()) if self.causes else ""
 
     def limit(self, marks: Mapping[str, Marks], now: int) -> bool:
         """Other marks from now on; whether the gate changed. What is more than they allow holds everybody until less is
