@@ -115,7 +115,7 @@ is to end for good."""
 class Move:
     """A queue on its way from one shard to another. `epoch` is never used twice; the lives are incarnations.
 
-    `count` messages with so many `octets` (bodies) and that `checksum` were written by the old home; `stop` is a
+    `count` messages of so many `octets`, whole, with that `checksum` were written by the old home; `stop` is a
     `shard.saturation.Stop` if it held its producers there. Once it has an
     `outcome`, "moved" or "rolled-back", with a `reason`, the queue is at `home`. `since` is in seconds since 1970.
     """

@@ -108,7 +108,7 @@ def loaded(queue: QueueState, segment: Segment) -> tuple[Batch, int]:
 
 
 class Writer:
-    """Writes the copy of a queue; `count` messages with `octets` of bodies and a `checksum` of all so far."""
+    """Writes the copy of a queue; `count` messages of so many `octets`, whole, and a `checksum` of all so far."""
 
     def __init__(self, path: Path, queue: QueueState, epoch: int) -> None:
         self.path = path
@@ -138,7 +138,7 @@ class Writer:
             sizes = len(expiries or b""), len(rows), len(contents)
             chunk += (_PIECE.pack(sequence, batch.count, again, expiry, *sizes), expiries or b"", rows, contents)
             self.count += batch.count
-            self.octets += batch.body_bytes(0, batch.count)
+            self.octets += batch.whole(0, batch.count)
             octets += len(rows) + len(contents)
         return chunk
 

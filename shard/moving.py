@@ -228,7 +228,7 @@ class Moving:
     def were_written(self, leaving: Leaving, count: int, octets: int, checksum: int) -> None:
         """The copy is complete."""
         queue = leaving.queue
-        if (count, octets) != (queue.contents.ready, queue.contents.ready_bytes):
+        if (count, octets) != (queue.contents.ready, queue.contents.ready_whole):
             self.failed(leaving, f"{count} messages were written, {queue.contents.ready} are there")
             return
         leaving.written = count, octets, checksum
@@ -303,7 +303,7 @@ class Moving:
         queue.saturation.govern(queue.limits.marks, self.core.now)
         if facts.stop is not None:
             queue.saturation.go_on(Stop(*facts.stop))
-        found = contents.ready, contents.ready_bytes, checksum
+        found = contents.ready, contents.ready_whole, checksum
 
         def kept() -> None:
             if not arriving.ended:

@@ -130,7 +130,7 @@ def remove(shard: Index, data: Data = None) -> None:
 
 
 def listed(node: RunningNode) -> list[Facts]:
-    """The shards of a node, with what its gauges say of them; amounts in messages and octets."""
+    """The shards of a node, with what its gauges say of them; amounts in messages and octets, whole messages."""
     homes = {each["id"]: each["shard"] for each in node.placement()["queues"]}
     found = []
     queues = [(homes.get(id), gauge) for id, gauge in node.queues().items()]
@@ -145,7 +145,7 @@ def listed(node: RunningNode) -> list[Facts]:
                 "pid": process.pid,
                 "ready": sum(gauge.ready for gauge in own),
                 "unacked": sum(gauge.unacked for gauge in own),
-                "bytes": sum(gauge.ready_bytes + gauge.unacked_bytes for gauge in own),
+                "bytes": sum(gauge.whole_bytes for gauge in own),
                 "stored": node.gauges.measures_read("shard", index).stored_bytes,
             }
         )

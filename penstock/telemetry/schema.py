@@ -205,7 +205,7 @@ PLACEMENT = Table(
         Column("version", "bigint", "", "of the placement, since that change"),
         Column("pause_ms", "bigint", "ms", "how long its producers were held", nullable=True),
         Column("messages", "bigint", "messages", "that were moved", nullable=True),
-        Column("bytes", "bigint", "bytes", "contents of these", nullable=True),
+        Column("bytes", "bigint", "bytes", "of these, whole messages", nullable=True),
     ),
 )
 
