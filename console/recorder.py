@@ -180,6 +180,7 @@ class Recorder:
                 "policy": home.policy,
                 "published_bytes": published_bytes,
                 "delivered_bytes": delivered_bytes,
+                "whole_bytes": gauge.whole_bytes,
             },
         )
 

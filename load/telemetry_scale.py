@@ -150,6 +150,7 @@ class _Queue:
         self.rate = chance.paretovariate(1.2) * interval_ms / 1000
         self.able = int(self.rate * 1.05) + 1
         self.size = chance.choice((200, 1_000, 8_000))
+        self.whole = self.size + 100
         self.stop = chance.choice((0, 1_000, 10_000))
         self.phase = chance.random() * math.tau
         self.steady = chance.random() < 0.8
@@ -169,10 +170,11 @@ class _Queue:
         self.depth += published - acked
         return (
             b'%b,"ts":%d,"seq":%d,"ready":%d,"ready_bytes":%d,"n_published":%d,"n_delivered":%d,"n_acked":%d,'
-            b'"saturated":%b,"published_bytes":%d,"delivered_bytes":%d}\n'
+            b'"saturated":%b,"published_bytes":%d,"delivered_bytes":%d,"whole_bytes":%d}\n'
         ) % (
             self.same, ts, seq, self.depth, self.depth * self.size, published, acked, acked,
             b"true" if 0 < self.stop < self.depth else b"false", published * self.size, acked * self.size,
+            self.depth * self.whole,
         )  # fmt: skip
 
 

@@ -27,9 +27,9 @@ class QueueRow:
     """What a queue did in the window.
 
     Rates are of messages that came and that left, per second; `p50_rate` and `p95_rate` are the median and the 95th
-    percentile over the samples of the window, `p95_bytes_rate` the 95th percentile of the octets of those messages.
+    percentile over the samples of the window, `p95_bytes_rate` the 95th percentile of the octets of their bodies.
     `stopped_share` is the part of the window in which it held its producers, `coverage` the part of the samples that
-    are there, both 0 to 1. Depths are ready and unacked messages and their octets: the most in the window
+    are there, both 0 to 1. Depths are ready and unacked messages, and their octets, whole: the most in the window
     (`peak_…`), and at its end (`backlog…`). `shard` is where the queue lived at the end of the window.
     """
 

@@ -16,6 +16,8 @@ UNSEEN_US = 900_000_000
 """A queue or shard that is not heard of for so long is not there any more."""
 HELD_MOST = 100_000
 """Sessions whose stops are remembered; beyond, the oldest are forgotten."""
+SAID = ("depth", "depth_bytes", "stop_count", "stop_bytes")
+"""What is said of a queue that will be full."""
 
 Kind = Literal["queue-full", "shard-hot", "producer-held"]
 Subject = tuple[str, ...]
@@ -84,13 +86,12 @@ class Board:
         return []
 
     def queues(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Rows of `streams.queue_rows`: vhost, queue, at, seconds (until it is full; None: not foreseen), depth."""
+        """Rows of `streams.queue_rows`: vhost, queue, at, `seconds` until it is full (None: not foreseen), `SAID`."""
         found = []
         for row in rows:
             seconds = row["seconds"]
             badness = 0.0 if seconds is None else self.limits.full_s / max(seconds, 1e-3)
-            facts = {"full_in": seconds, "depth": row["depth"], "stop_count": row["stop_count"]}
-            facts["stop_bytes"] = row["stop_bytes"]
+            facts = {"full_in": seconds, **{name: row[name] for name in SAID}}
             found += self.look("queue-full", (row["vhost"], row["queue"]), badness, row["at"], facts)
         return found
 

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.telemetry.schema import DEPTH, FLOW, SHARD, Table
 from pipeline import layout
-from pipeline.alerts.board import Alert, Board, Limits
+from pipeline.alerts.board import SAID, Alert, Board, Limits
 from pipeline.errors import PipelineError
 from pipeline.files import Files
 from pipeline.jobs import time_to_full
@@ -135,7 +135,7 @@ def latest_queues(batch: DataFrame, board: Board) -> Rows:
     """Of each queue the latest window that has enough rows; only those that are near a limit, or stand on the board."""
     enough = batch.where(F.col("samples") >= time_to_full.SAMPLES_LEAST)
     latest = enough.groupBy("vhost", "queue").agg(
-        F.max_by(F.struct("seconds", "depth", "stop_count", "stop_bytes", "at"), "window.end").alias("last")
+        F.max_by(F.struct("seconds", *SAID, "at"), "window.end").alias("last")
     )
     flat = latest.select("vhost", "queue", "last.*")
     standing = [subject for kind, subject in board.standing if kind == "queue-full"]

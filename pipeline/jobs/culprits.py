@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from penstock.telemetry.schema import Column, Table
 from pipeline.jobs.held import UNKNOWN, named_queue
-from pipeline.jobs.queues import PLACE
+from pipeline.jobs.queues import PLACE, backlog
 from pipeline.schema import shaped
 
 MINUTE_US = 60_000_000
@@ -76,7 +76,7 @@ def faults(depth: DataFrame, episodes: DataFrame) -> DataFrame:
         .agg(
             F.sum("n_acked").alias("acked"),
             F.max("consumers").alias("consumers"),
-            F.max(F.col("ready") + F.col("unacked")).alias("backlog"),
+            F.max(backlog()).alias("backlog"),
         )
     )
     busy = (F.col("consumers") > 0) & (F.col("backlog") > 0) & (F.col("acked") > 0)

@@ -39,7 +39,7 @@ TABLE = Table(
         Column("overshoot", "bigint", "messages", "above the mark: 99th percentile"),
         Column("overshoot_by", "string", "", "`episodes`: peaks that were seen; `rates`: what comes in beyond what "
                "goes out (99th percentile) in the time that producers take to stop"),
-        Column("message_bytes", "double", "bytes", "mean of what was in the queue", nullable=True),
+        Column("message_bytes", "double", "bytes", "mean of what was in the queue, of whole messages", nullable=True),
         Column("stopped_ms", "bigint", "ms", "for how long it held producers"),
     ),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 PLACE = ("vhost", "queue")
@@ -10,12 +10,23 @@ PRESENT = ("stop_count", "resume_count", "stop_bytes", "resume_bytes")
 COUNTED = ("published", "delivered", "acked", "redelivered", "dropped")
 
 
+def backlog() -> Column:
+    """Messages of a row of depth, ready and unacked."""
+    return F.col("ready") + F.col("unacked")
+
+
+def whole_bytes() -> Column:
+    """What these count against marks in bytes. A row of a node that did not tell has bodies: so did its marks."""
+    return F.coalesce(F.col("whole_bytes"), F.col("ready_bytes") + F.col("unacked_bytes"))
+
+
 def queues(depth: DataFrame) -> DataFrame:
     """`depth`: rows of the table. A row a queue, in no order:
 
     - vhost, queue; `last`: shard, depth, bytes and the four marks of its last row;
     - messages: `first_depth`; `peak_depth`; sums `published`, `delivered`, `acked`, `redelivered`, `dropped`;
-    - bytes: `peak_bytes`; `message_bytes` (mean of what was in it; null: nothing ever);
+    - bytes of whole messages: `peak_bytes`; `message_bytes` (mean of what was in it, by rows that tell it, else
+      of bodies; null: nothing ever);
     - consumers: `consumers`, the most;
     - messages a second, null if it has no such rows: `drain`, the median of what was acked while consumers had
       something to do; `net_p99`, 99th percentile of what came in beyond that;
@@ -31,25 +42,28 @@ def queues(depth: DataFrame) -> DataFrame:
         *(F.sum(f"n_{name}").alias(name) for name in COUNTED),
         F.percentile("drain", 0.5).alias("drain"),
         F.percentile("net", 0.99).alias("net_p99"),
-        F.when(F.sum("depth") > 0, F.sum("bytes") / F.sum("depth")).alias("message_bytes"),
+        F.coalesce(
+            F.try_divide(F.sum("whole_bytes"), F.sum("sized")), F.try_divide(F.sum("bytes"), F.sum("depth"))
+        ).alias("message_bytes"),
         *(F.sum(f"{name}_ms").alias(f"{name}_ms") for name in ("covered", "stopped", "alone", "stuck")),
     )  # fmt: skip
 
 
 def _rows(depth: DataFrame) -> DataFrame:
     """What is summed up, a column each: a projection is compiled, what stands in a percentile is interpreted."""
-    backlog = F.col("ready") + F.col("unacked")
-    octets = F.col("ready_bytes") + F.col("unacked_bytes")
+    messages, octets = backlog(), whole_bytes()
     interval = F.col("interval_ms")
     seconds = interval / 1000
-    full, attached = backlog > 0, F.col("consumers") > 0
+    full, attached = messages > 0, F.col("consumers") > 0
     idle = (F.col("n_acked") == 0) & (F.col("n_delivered") == 0)
     return depth.select(
         *PLACE,
         F.struct("ts", "seq").alias("order"),
-        F.struct("shard", backlog.alias("depth"), octets.alias("bytes"), *PRESENT).alias("state"),
-        backlog.alias("depth"),
+        F.struct("shard", messages.alias("depth"), octets.alias("bytes"), *PRESENT).alias("state"),
+        messages.alias("depth"),
         octets.alias("bytes"),
+        "whole_bytes",
+        F.when(F.col("whole_bytes").isNotNull(), messages).alias("sized"),
         "consumers",
         *(f"n_{name}" for name in COUNTED),
         F.when(full & attached & (interval > 0), F.col("n_acked") / seconds).alias("drain"),

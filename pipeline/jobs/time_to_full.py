@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from penstock.telemetry.schema import Column, Table
+from pipeline.jobs.queues import backlog, whole_bytes
 from pipeline.schema import shaped
 
 WINDOW_US = 600_000_000
@@ -20,7 +21,7 @@ TABLE = Table(
         Column("queue", "string", "", "its name"),
         Column("shard", "int", "", "where it lives"),
         Column("depth", "bigint", "messages", "ready and unacked, last seen"),
-        Column("depth_bytes", "bigint", "bytes", "contents of these"),
+        Column("depth_bytes", "bigint", "bytes", "whole messages: what counts against the mark"),
         Column("stop_count", "bigint", "messages", "stop mark; 0: none"),
         Column("stop_bytes", "bigint", "bytes", "stop mark; 0: none"),
         Column("growth", "double", "messages a second", "slope of the line", nullable=True),
@@ -52,8 +53,8 @@ def measured(depth: DataFrame, at: int) -> DataFrame:
     return depth.withColumns(
         {
             "t": (F.col("ts") - at) / 1e6,
-            "depth": F.col("ready") + F.col("unacked"),
-            "depth_bytes": F.col("ready_bytes") + F.col("unacked_bytes"),
+            "depth": backlog(),
+            "depth_bytes": whole_bytes(),
         }
     )
 

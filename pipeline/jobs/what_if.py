@@ -3,7 +3,7 @@
 The replay knows what was published and what consumers took. Where consumers had something left they took all they
 could; where they had not, they could have taken what they take usually while they are busy. What would not have been
 let in waits with its producers and comes when there is room again. It looks once a row, so stops shorter than the
-sampling are not seen; marks in bytes count at the mean size of what was in the queue.
+sampling are not seen; marks in bytes count at the mean size of what was in the queue, of whole messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from penstock.telemetry.schema import Column, Table
 from pipeline.jobs.held import UNKNOWN
-from pipeline.jobs.queues import PLACE
+from pipeline.jobs.queues import PLACE, backlog, whole_bytes
 from pipeline.schema import arrow, shaped, struct
 
 STOPS = Table(
@@ -75,7 +75,7 @@ def stops(depth: DataFrame, marks: DataFrame) -> DataFrame:
 
     The answer has the columns of `STOPS`.
     """
-    size = F.try_divide(F.col("ready_bytes") + F.col("unacked_bytes"), F.col("ready") + F.col("unacked"))
+    size = F.try_divide(whole_bytes(), backlog())
     tried = marks.select(
         *PLACE, *(F.coalesce(name, F.lit(0)).alias(f"try_{name}") for name in ("stop_count", "resume_count",
                                                                             "stop_bytes", "resume_bytes"))
@@ -84,7 +84,7 @@ def stops(depth: DataFrame, marks: DataFrame) -> DataFrame:
         *PLACE,
         "ts",
         "seq",
-        (F.col("ready") + F.col("unacked")).alias("depth"),
+        backlog().alias("depth"),
         "n_published",
         "n_acked",
         "n_dropped",

@@ -163,7 +163,7 @@ def _curves(depth: DataFrame, told: list[Row], since: int, until: int) -> list[C
         depth.where(wanted)
         .groupBy("vhost", "queue", F.expr(f"(ts - {since}) div {slot}").alias("slot"))
         .agg(
-            F.max(F.col("ready") + F.col("unacked")).alias("depth"),
+            F.max(queues.backlog()).alias("depth"),
             F.max("stop_count").alias("stop_count"),
             F.max("resume_count").alias("resume_count"),
         )

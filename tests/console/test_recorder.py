@@ -64,7 +64,7 @@ class Scene:
     def write(self, slot: int, ready: int = 0, published: int = 0, delivered: int = 0) -> None:
         self.gauges.queue_write(
             slot, ready, 0, 10 * ready, 0, published, delivered, delivered, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-            published_bytes=10 * published, delivered_bytes=10 * delivered,
+            published_bytes=10 * published, delivered_bytes=10 * delivered, whole_bytes=90 * ready,
         )  # fmt: skip
 
     def look(self, seconds: float = 1, dead: tuple[int, ...] = ()) -> list[tuple[Table, Row]]:
@@ -102,7 +102,7 @@ def test_counts_begin_with_the_queue(scene: Scene) -> None:
     (row,) = scene.depths(0.5)
     assert counts(row) == (BEGUN + 1_500_000, 500, 5, 50, 2)
     assert (row["vhost"], row["queue"], row["shard"], row["policy"]) == ("/", "q7", 1, "p")
-    assert (row["ready"], row["ready_bytes"], row["consumers"]) == (3, 30, 1)
+    assert (row["ready"], row["ready_bytes"], row["whole_bytes"], row["consumers"]) == (3, 30, 270, 1)
 
 
 def test_a_queue_that_changes_has_a_row_each_second(scene: Scene) -> None:

@@ -23,6 +23,8 @@ EPOCH = SINCE - 86_400_000_000
 NODE = "node-1"
 SORTS = ("steady", "slow", "stuck", "alone", "hostile", "looping", "bursty", "growing", "bytes", "free")
 SHARDS = 4
+HEADER = 700
+"""Octets that a message has beside its body."""
 USERS = (("ann", "pika"), ("ben", "py-amqp"), ("cas", None), ("dan", "Bunny"))
 
 
@@ -85,10 +87,11 @@ class _Queue:
         self.name, self.sort, self.channel = name, sort, channel
         self.shard = random.randrange(SHARDS)
         self.size = random.choice((100, 1_000, 10_000))
+        self.whole = self.size + HEADER
         self.rate = random.randrange(50, 400)
         self.depth = random.randrange(0, 300)
         self.stop = 0 if sort in ("free", "bytes") else random.randrange(2_000, 6_000)
-        self.stop_bytes = 3_000 * self.size if sort == "bytes" else 0
+        self.stop_bytes = 3_000 * self.whole if sort == "bytes" else 0
         self.last = SINCE - STEP_US
         self.epoch = 0
         self.saturated = False
@@ -104,7 +107,7 @@ class _Queue:
         self.depth += published - acked - dropped
         unacked = min(self.depth, 50) if self.sort != "alone" else 0
         was = self.saturated
-        octets = self.depth * self.size
+        octets = self.depth * self.whole
         over = (self.stop and self.depth > self.stop) or (self.stop_bytes and octets > self.stop_bytes)
         self.saturated = bool(over) or (was and (self.depth > self.stop * 0.7 or octets > self.stop_bytes * 0.7))
         self.epoch += was != self.saturated
@@ -134,6 +137,7 @@ class _Queue:
             policy=None,
             published_bytes=published * self.size,
             delivered_bytes=delivered * self.size,
+            whole_bytes=octets,
         )
         if self.saturated and not was:
             self._hold(day, random, ts)

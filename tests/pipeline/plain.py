@@ -65,4 +65,6 @@ def backlog(row: Row) -> int:
 
 
 def octets(row: Row) -> int:
-    return int(row["ready_bytes"] + row["unacked_bytes"])
+    """Of whole messages; bodies where the row does not tell."""
+    whole = row["whole_bytes"]
+    return int(row["ready_bytes"] + row["unacked_bytes"] if whole is None else whole)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
 
+from ops import status
 from penstock.telemetry.layout import HOUR_US
 from penstock.telemetry.schema import TABLES
 from pipeline.compact import compact
@@ -35,6 +37,7 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.broker
 
 PUBLISHED = 400
+IN_BYTES = {"qpid.flow_stop_size": 1_000_000, "qpid.flow_resume_size": 500_000}
 MARKS = {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 100}
 
 
@@ -52,6 +55,10 @@ class Run(NamedTuple):
 def told(recorded: Path) -> int:
     """Messages that rows tell of."""
     return sum(row["n_published"] for row in rows(recorded, "depth"))
+
+
+def has_told(recorded: Path, count: int) -> bool:
+    return told(recorded) == count
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +128,43 @@ def test_jobs_answer_as_a_plain_computation_does(spark: SparkSession, run: Run) 
     expected = plain_episodes(flow, run.until)
     assert_same(found, episodes.TABLE, expected, in_order=False)
     assert [(row["queue"], row["user"], row["cause"]) for row in expected] == [("full", "guest", "count")]
+
+
+def test_messages_that_are_nearly_all_header_fill_a_queue_to_its_mark_in_bytes(
+    spark: SparkSession, penstock_only: None, tmp_path: Path
+) -> None:
+    """One a row, until there is a line to go by: telemetry has them whole, and so the line foresees the mark."""
+    root, headers, rising = tmp_path / "data" / "telemetry", {"h": "h" * 50_000}, 8
+    since = time.time_ns() // 1000
+    with (
+        Broker(tmp_path, "telemetry.file_seconds=1", "telemetry.frame_seconds=0.2") as broker,
+        Client.connect(broker.address) as client,
+    ):
+        channel = client.channel()
+        channel.call("queue.declare", queue="tasks", arguments=IN_BYTES)
+        for count in range(1, rising + 1):
+            channel.publish(b"x", routing_key="tasks", headers=headers)
+            wait_for(partial(has_told, root, count), 60, "a row that tells of it")
+        depth = rows(root, "depth")
+        (queue,) = status.collect(tmp_path / "data").queues
+        assert queue["whole_bytes"] > rising * 50_000
+        assert (depth[-1]["whole_bytes"], depth[-1]["ready_bytes"]) == (queue["whole_bytes"], rising)
+        while not status.collect(tmp_path / "data").queues[0]["saturated"]:
+            channel.publish(b"x", routing_key="tasks", headers=headers)
+        wait_for(lambda: rows(root, "depth")[-1]["saturated"], 60, "a row of the full queue")
+        full = rows(root, "depth")[-1]
+    each = queue["whole_bytes"] // rising
+    assert full["whole_bytes"] == (IN_BYTES["qpid.flow_stop_size"] // each + 1) * each
+
+    for until in (depth[-1]["ts"] + 1, full["ts"] + 1):
+        frame = Telemetry(spark, str(root)).rows("depth", since, until)
+        seen = [row for row in rows(root, "depth") if row["ts"] < until]
+        answer = time_to_full.time_to_full(frame, until)
+        plain = plain_time_to_full(seen, until, time_to_full.WINDOW_US, time_to_full.SAMPLES_LEAST)
+        assert_same(answer, time_to_full.TABLE, plain)
+        (found,) = plain
+        assert (found["full_by"], found["depth_bytes"]) == ("bytes", seen[-1]["whole_bytes"])
+        assert (found["seconds"] == 0) == seen[-1]["saturated"]
 
 
 def test_the_report_says_what_was(run: Run, report: Report) -> None:

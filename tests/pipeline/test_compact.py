@@ -65,6 +65,25 @@ def test_every_table_is_compacted_and_read_as_before(spark: SparkSession, day: D
     assert keys == sorted(keys)
 
 
+def test_rows_of_before_a_column_was_added_are_read_beside_later_ones(
+    spark: SparkSession, day: Day, tmp_path: Path
+) -> None:
+    """From live files, from a history whose parts lack the column too, and where an hour has both."""
+    old, new = day.depth[:-50], day.depth[-50:]
+    without = [{name: value for name, value in row.items() if name != "whole_bytes"} for row in old]
+    same = sorted([*({**row, "whole_bytes": None} for row in old), *new], key=lambda row: (row["writer"], row["seq"]))
+    live.write(tmp_path, "depth", without)
+    run(spark, tmp_path)
+    for part in parts(tmp_path):  # as an earlier release has made it
+        part.with_name(f".{part.name}.crc").unlink()
+        pq.write_table(pq.read_table(part).drop_columns("whole_bytes"), part)
+    live.write(tmp_path, "depth", new, "later")
+    assert read(spark, tmp_path, day) == same
+    (done,) = run(spark, tmp_path)
+    assert (done.manifest.rows, done.manifest.corrupt) == (len(day.depth), 0)
+    assert read(spark, tmp_path, day) == same
+
+
 def test_twice_is_once(spark: SparkSession, day: Day, tmp_path: Path) -> None:
     live.write_day(tmp_path, day)
     run(spark, tmp_path)

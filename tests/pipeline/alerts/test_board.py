@@ -16,7 +16,8 @@ LIMITS = Limits(full_s=600, hot=1.5, held_s=30)
 
 
 def queue(seconds: float | None, at: int = 0, name: str = "q") -> dict[str, Any]:
-    return {"vhost": "/", "queue": name, "at": at, "seconds": seconds, "depth": 5, "stop_count": 9, "stop_bytes": 0}
+    return {"vhost": "/", "queue": name, "at": at, "seconds": seconds, "depth": 5, "depth_bytes": 900,
+            "stop_count": 9, "stop_bytes": 0}  # fmt: skip
 
 
 def states(alerts: list[Alert]) -> list[str]:

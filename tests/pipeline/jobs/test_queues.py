@@ -25,7 +25,16 @@ def test_of_rows_of_one_time_the_number_decides(spark: SparkSession, day: Day) -
 
 
 def test_consumers_that_had_nothing_to_do_have_no_rate(spark: SparkSession, day: Day) -> None:
-    quiet = {"ready": 0, "unacked": 0, "ready_bytes": 0, "unacked_bytes": 0}
+    quiet = {"ready": 0, "unacked": 0, "ready_bytes": 0, "unacked_bytes": 0, "whole_bytes": 0}
     rows = [{**row, **quiet, "queue": "quiet"} for row in day.depth[:9]]
     (found,) = rows_of(queues(frame(spark, DEPTH, rows)))
     assert (found["drain"], found["message_bytes"], found["peak_depth"]) == (None, None, 0)
+
+
+def test_sizes_are_of_whole_messages_as_far_as_rows_tell(spark: SparkSession, day: Day) -> None:
+    like = {**day.depth[0], "queue": "upgraded", "unacked": 0, "unacked_bytes": 0, "ready": 10, "ready_bytes": 100}
+    old = [{**like, "ts": day.since + number, "whole_bytes": None} for number in range(3)]
+    new = [{**like, "ts": day.since + number, "whole_bytes": 50_000} for number in range(3, 6)]
+    for rows, size, most in ((old + new, 5_000.0, 50_000), (old, 10.0, 100)):
+        (found,) = rows_of(queues(frame(spark, DEPTH, rows)))
+        assert (found["message_bytes"], found["peak_bytes"], found["last"]["bytes"]) == (size, most, most)

@@ -78,6 +78,28 @@ def test_a_queue_that_grows_evenly_is_full_when_it_says_so(spark: SparkSession, 
     assert found["full_by"] == "count"
 
 
+def test_messages_that_are_all_header_fill_a_queue_to_its_mark_in_bytes(spark: SparkSession, day: Day) -> None:
+    at = day.until
+    like = {**day.depth[0], "unacked": 0, "ready_bytes": 0, "unacked_bytes": 0, "stop_count": 0, "stop_bytes": 800_000}
+    rows = [
+        {**like, "ts": at - back * 1_000_000, "ready": 10 - back // 2, "whole_bytes": 51_000 * (10 - back // 2)}
+        for back in range(20, 0, -2)
+    ]
+    (found,) = rows_of(time_to_full.time_to_full(frame(spark, DEPTH, rows), at))
+    assert (found["full_by"], found["depth_bytes"]) == ("bytes", 9 * 51_000)
+    assert found["growth_bytes"] == pytest.approx(25_500)
+    assert found["seconds"] == pytest.approx((800_000 - 9 * 51_000) / 25_500)
+
+
+def test_rows_of_nodes_that_did_not_tell_count_bodies(spark: SparkSession, day: Day) -> None:
+    old = [{name: value for name, value in row.items() if name != "whole_bytes"} for row in day.depth]
+    expected = plain_time_to_full(
+        [{**row, "whole_bytes": None} for row in old], day.until, time_to_full.WINDOW_US, time_to_full.SAMPLES_LEAST
+    )
+    assert_same(time_to_full.time_to_full(frame(spark, DEPTH, old), day.until), time_to_full.TABLE, expected)
+    assert any(row["depth_bytes"] for row in expected)
+
+
 def test_too_few_samples_tell_nothing(spark: SparkSession, day: Day) -> None:
     like = {**day.depth[0], "stop_count": 1_000_000, "stop_bytes": 0}
     rows = [{**like, "ts": day.until - back * 1_000_000, "ready": 500 - back} for back in range(4, 0, -1)]

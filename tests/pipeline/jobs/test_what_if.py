@@ -130,6 +130,20 @@ def test_lower_marks_stop_earlier(day: Day) -> None:
     assert sum(row["stopped_ms"] for row in low) > sum(row["stopped_ms"] for row in high) > 0
 
 
+def test_messages_that_are_all_header_are_stopped_at_a_mark_in_bytes(spark: SparkSession, day: Day) -> None:
+    """10 a row of 5,000 octets without a body come, and nothing goes: the mark is exceeded with the fifth row."""
+    like = {**day.depth[0], "queue": "headers", "unacked": 0, "ready_bytes": 0, "unacked_bytes": 0, "n_acked": 0}
+    rows = [
+        {**like, "ts": day.since + step, "seq": step, "ready": 10 * step, "whole_bytes": 50_000 * step,
+         "n_published": 10, "n_dropped": 0}
+        for step in range(1, 9)
+    ]  # fmt: skip
+    tried = {"vhost": "/", "queue": "headers", "stop_count": 0, "resume_count": 0}
+    marks = frame(spark, MARKS, [{**tried, "stop_bytes": 200_000, "resume_bytes": 100_000}])
+    (stop,) = rows_of(what_if.stops(frame(spark, DEPTH, rows), marks))
+    assert (stop["started"], stop["ended"], stop["peak_depth"]) == (day.since + 5, None, 41)
+
+
 def test_what_waits_comes_when_there_is_room() -> None:
     """100 a step come, 50 a step go: at 220 it stops, at 100 it goes on, and nothing gets lost in between."""
     rows = [(step * 1_000_000, 1, 100, 50, 0, 1_000, 219.0, 100.0) for step in range(8)]
