@@ -17,9 +17,9 @@ KEPT_SECONDS = 10.0
 # Ways of sessions that are counted apart; what a session publishes beyond that is counted together.
 MOST = 10_000
 
-Way = tuple[tuple[str, ...], str, tuple[int, ...]]
-"""Exchanges that are passed, routing key, ids of queues."""
-REST: Way = ((), "", ())
+Way = tuple[tuple[str, ...], str, tuple[int, ...], tuple[int, ...]]
+"""Exchanges that are passed, routing key, ids of queues, and of those among them that can do nothing to the publish."""
+REST: Way = ((), "", (), ())
 
 
 class Counting:
@@ -61,16 +61,18 @@ class Counting:
         entry[1] += octets
 
     def told(self, now: float) -> dict[str, Any]:
-        """{seconds, publishes: [{connection, …, channel, exchanges, routing_key, queues (ids), messages, octets}]}."""
+        """{seconds, publishes: [{connection, …, channel, exchanges, routing_key, queues, powerless (ids), messages,
+        octets}]}.
+        """
         return {
             "seconds": now - (now if self.began is None else self.began),
             "publishes": [
                 {
                     **whose(channel),
                     "exchanges": list(exchanges), "routing_key": key, "queues": list(ids),
-                    "messages": count, "octets": octets,
+                    "powerless": list(powerless), "messages": count, "octets": octets,
                 }
-                for (channel, (exchanges, key, ids)), (count, octets) in self.counts.items()
+                for (channel, (exchanges, key, ids, powerless)), (count, octets) in self.counts.items()
             ],
         }  # fmt: skip
 

@@ -231,7 +231,8 @@ class Routes:
             rates = ()
         counter = None
         if self.counting.began is not None:
-            counter = self.counting.meter((tuple(passed), key, tuple(queue.queue_id for queue in queues)))
+            ids = tuple(queue.queue_id for queue in queues)
+            counter = self.counting.meter((tuple(passed), key, ids, tuple(sorted(powerless))))
         fan = self.fan_of(targets, access.vhost, passed)
         returning = frozenset(queue.queue_id for queue in heeded if overflow_on_wire(queue.limits) == "reject")
         expires = any(message_ttl_on_wire(queue.features) is not None for queue in queues)

@@ -2,17 +2,20 @@
 
     question    answer
     sessions    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
-                       parked_bytes, routes: [{exchanges, routing_key, queues (ids)}]}]
+                       parked_bytes, routes: [{exchanges, routing_key, queues, powerless (ids)}]}]
 
-Routes are the last that the channel has published along, at most `ROUTES`; the first of the exchanges is the one that
-was published to.
+Routes are the last that the channel has published along, at most `ROUTES`, as they are now: who has been granted what
+since counts. The first of the exchanges is the one that was published to; the `powerless` among the queues can do
+nothing to what takes the route (router/grants.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from acceptor import unread
+from penstock.amqp.errors import AMQPError
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -53,6 +56,18 @@ def state(channel: Channel) -> dict[str, Any]:
     }
 
 
+def lately(channel: Channel) -> Iterable[Route]:
+    """Where it has published to, by routes as they are now; where headers decide, as they were."""
+    found: dict[Route, None] = {}
+    for route in channel.routes:
+        try:
+            now = channel.core.routes.find(channel.access, route.address(), route.further)
+        except AMQPError:  # the exchange is gone, or it may not publish there any more
+            continue
+        found[route if now.by_headers else now] = None
+    return found
+
+
 def told(channel: Channel) -> dict[str, Any]:
     return {
         **state(channel),
@@ -64,6 +79,6 @@ def told(channel: Channel) -> dict[str, Any]:
                 "queues": [id for target in route.targets for id in target.queues if isinstance(id, int)],
                 "powerless": sorted(route.powerless),
             }
-            for route in channel.routes
+            for route in lately(channel)
         ],
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from penstock.features import UNCONSUMED, QueueFeatures, granted_on_wire
+from penstock.features import UNCONSUMED, granted_on_wire, stranger_on_wire
 from penstock.watermarks import FlowDefaults
 from router.flow_commands import shown
 from router.governing import governed_queue
-from router.grants import Grants
+from router.grants import Grants, has_power
 from router.policies import governs
 from router.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
 from router.rates import RateLimit, limits_rates, rate_of, rate_said
@@ -25,54 +25,95 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
     """The queues that may stop producers and whose limits would be others, the limits over several queues and of rates
     that it would make or change:
 
-    {queues: [{queue_id, slot, vhost, name, limits (`QueueLimits.to_wire`), loses_grant, refusing}],
+    {queues: [{queue_id, slot, vhost, name, limits (`QueueLimits.to_wire`)}],
      shared: [{sort, vhost, name, routing_key, …} (`flow_commands.shown`)],
-     rates: [{sort, vhost, name, routing_key, queue_id, messages, octets, limit}]}
+     rates: [{sort, vhost, name, routing_key, queue_id, messages, octets, limit}],
+     powers: [{queue_id, vhost, name, weak, refusing, anew}]}
 
     Messages and octets of a rate are those a second, 0 where it has no such limit; `limit` says it in words.
 
-    `refusing` are bindings that do not grant a queue what it does to publishers, as [exchange, why]; none where a
-    policy would grant it. `loses_grant`: one does now, and would not any more.
+    Powers are of these queues and of those for which they would be others (router/grants.py): `weak` says why a queue
+    could do nothing to what comes by bindings, "" if it could; `refusing` are bindings that do not grant it, as
+    [exchange, why], none where a policy would. `anew`: what it can do to whom now says nothing of which bindings do.
 
     The policy has been checked. The topology is afterwards what it was.
     """
     known = topology.policy(policy.vhost, policy.name, operator=policy.operator)
     places = [policy.vhost] if policy.vhost else topology.vhosts()
     topology.apply(policy.change())
+    changed: list[tuple[Queue, Queue]] = []
     try:
         queues = [queue for place in places for queue in topology.queues_in(place)]
-        after = [(queue, governed_queue(queue, topology, defaults)) for queue in queues]
-        grants = Grants(topology)
+        after = ((queue, governed_queue(queue, topology, defaults)) for queue in queues)
+        changed += ((before, now) for before, now in after if now != before)
+        for _, now in changed:
+            topology.apply(now.change())
         owners = list(_owners(policy, places, topology)) if says_something(policy) or limits_rates(policy) else []
-        changed = [(before, now) for before, now in after if _may_stop(now) and _differs(before, now)]
+        stopping = [now for before, now in changed if _may_stop(now) and _stops_others(before, now)]
+        slowing = [(now, limit) for before, now in changed if (limit := _slows_others(before, now)) is not None]
+        told = {queue.queue_id for queue in (*stopping, *(queue for queue, _ in slowing))}
+        grants = Grants(topology)
         return {
-            "queues": [_shown(before, now, grants) for before, now in changed],
+            "queues": [_shown(queue) for queue in stopping],
             "shared": _shared(policy, owners, topology, defaults),
-            "rates": [_rate(limit) for limit in [*_rates_of_queues(after), *_rates(policy, owners, topology)]],
+            "rates": [_rate(limit) for limit in (*(limit for _, limit in slowing), *_rates(policy, owners, topology))],
+            "powers": [
+                _power(before, now, grants)
+                for before, now in changed
+                if now.queue_id in told or _standing(now) != _standing(before)
+            ],
         }
     finally:
+        for before, _ in changed:
+            topology.apply(before.change())
         topology.apply(policy.change_gone() if known is None else known.change())
 
 
 def _may_stop(queue: Queue) -> bool:
     """Whether it stops its producers when it is deep enough: a queue that nobody has consumed from yet may soon."""
-    return QueueFeatures.from_wire(queue.features).stranger in (None, UNCONSUMED)
+    return stranger_on_wire(queue.features) in (None, UNCONSUMED)
 
 
-def _differs(before: Queue, now: Queue) -> bool:
-    return now.limits != before.limits or not _may_stop(before)
+def _standing(queue: Queue) -> tuple[bool, bool]:
+    """Whether it needs a binding that grants it what it does to publishers, and whether one helps."""
+    return granted_on_wire(queue.features), has_power(queue)
 
 
-def _shown(before: Queue, queue: Queue, grants: Grants) -> dict[str, Any]:
-    granted = granted_on_wire(queue.features)
+def _stops_others(before: Queue, now: Queue) -> bool:
+    """Whether its marks, or whom they hold, would be others."""
+    return now.limits != before.limits or not _may_stop(before) or _gains(before, now)
+
+
+def _slows_others(before: Queue, now: Queue) -> RateLimit | None:
+    """The rate of a queue, if that, or whom it holds, would be another."""
+    limit = rate_of(now)
+    return None if limit == rate_of(before) and not _gains(before, now) else limit
+
+
+def _gains(before: Queue, now: Queue) -> bool:
+    return any(after and not was for was, after in zip(_standing(before), _standing(now), strict=True))
+
+
+def _shown(queue: Queue) -> dict[str, Any]:
     return {
         "queue_id": queue.queue_id,
         "slot": queue.slot,
         "vhost": queue.vhost,
         "name": queue.name,
         "limits": queue.limits,
-        "loses_grant": granted_on_wire(before.features) and not granted,
-        "refusing": [] if granted else [list(each) for each in grants.refusing(queue)],
+    }
+
+
+def _power(before: Queue, now: Queue, grants: Grants) -> dict[str, Any]:
+    granted, able = _standing(now)
+    was_granted, was_able = _standing(before)
+    return {
+        "queue_id": now.queue_id,
+        "vhost": now.vhost,
+        "name": now.name,
+        "weak": "" if able else str(stranger_on_wire(now.features)),
+        "refusing": [] if granted else [list(each) for each in grants.refusing(now)],
+        "anew": was_granted or not was_able,
     }
 
 
@@ -100,14 +141,6 @@ def _shared(policy: Policy, owners: list[Owner], topology: Topology, defaults: F
         for sort, vhost, name in owners
         for limit in limits_said(policy, sort, vhost, name, topology, defaults)
     ]
-
-
-def _rates_of_queues(after: list[tuple[Queue, Queue]]) -> Iterator[RateLimit]:
-    """Those that would be others."""
-    for before, now in after:
-        limit = rate_of(now)
-        if limit is not None and limit != rate_of(before):
-            yield limit
 
 
 def _rates(policy: Policy, owners: list[Owner], topology: Topology) -> Iterator[RateLimit]:

@@ -12,6 +12,7 @@ from ops.administration.publishing import published
 from penstock.gauges import Gauges
 from penstock.patterns import pattern
 from penstock.watermarks import Marks, QueueLimits
+from router.records import DEFAULT_EXCHANGE
 from router.shared_limits import counted
 
 Concerns = Callable[[Facts], bool]
@@ -28,13 +29,14 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
     Where the policy is of rates it is watched for a while what is published.
     """
     trial = ask(data, "policy_try", **policy)
+    powers = _Powers(trial["powers"])
     processes = Processes(data)
     publishes = published(processes) if trial["rates"] else []
     present, gauges = processes.ask_acceptors("sessions"), processes.gauges
     stops = [
-        *_queues(trial["queues"], gauges),
-        *_shared(trial["shared"], present, gauges),
-        *_rates(trial["rates"], publishes),
+        *_queues(trial["queues"], powers, gauges),
+        *_shared(trial["shared"], powers, present, gauges),
+        *_rates(trial["rates"], powers, publishes),
     ]
     stopped = []
     for session in present:
@@ -42,7 +44,9 @@ def would_stop(data: Path | None, policy: Facts) -> tuple[list[str], list[Facts]
         if reason is not None:
             facts = ("connection", "channel", "user", "vhost", "client", "peer", "held_by")
             stopped.append({**{fact: session[fact] for fact in facts}, "reason": reason})
-    return [reason for reason, _ in stops], stopped, list(_ungranted(trial["queues"]))
+    limited = {each["queue_id"] for each in (*trial["queues"], *trial["rates"])}
+    ungranted = [line for each in trial["powers"] if each["queue_id"] in limited for line in _ungranted(each)]
+    return [reason for reason, _ in stops], stopped, ungranted
 
 
 def _along(of_route: OfRoute) -> Concerns:
@@ -50,7 +54,32 @@ def _along(of_route: OfRoute) -> Concerns:
     return lambda session: any(of_route(session, route) for route in session["routes"])
 
 
-def _queues(queues: list[Facts], gauges: Gauges) -> Iterator[Stop]:
+class _Powers:
+    """What queues could do to publishes (`router.policy_trial`)."""
+
+    def __init__(self, powers: list[Facts]) -> None:
+        self._by_id = {each["queue_id"]: each for each in powers}
+
+    def over(self, id: int) -> OfRoute:
+        """Whether a queue could hold what takes a route."""
+        return lambda session, route: self.has(id, route)
+
+    def has(self, id: int, route: Facts) -> bool:
+        if id not in route["queues"]:
+            return False
+        power = self._by_id.get(id)
+        if power is None:
+            return id not in route["powerless"]
+        if route["exchanges"] == [DEFAULT_EXCHANGE]:
+            return True
+        if power["weak"]:
+            return False
+        if power["anew"]:
+            return {exchange for exchange, _ in power["refusing"]}.isdisjoint(route["exchanges"])
+        return not power["refusing"] or id not in route["powerless"]
+
+
+def _queues(queues: list[Facts], powers: _Powers, gauges: Gauges) -> Iterator[Stop]:
     for queue in queues:
         gauge, marks = gauges.queue_read(queue["slot"]), QueueLimits.from_wire(queue["limits"]).marks
         if gauge is None or gauge.queue_id != queue["queue_id"]:
@@ -58,43 +87,26 @@ def _queues(queues: list[Facts], gauges: Gauges) -> Iterator[Stop]:
         count, octets = gauge.ready + gauge.unacked, gauge.whole_bytes
         if marks.saturated(gauge.saturated, count, octets):
             reason = f"queue '{queue['name']}' in vhost '{queue['vhost']}': {_depth(marks, count, octets)}"
-            yield reason, _along(_held_by(queue))
+            yield reason, _along(powers.over(queue["queue_id"]))
 
 
-def _ungranted(queues: list[Facts]) -> Iterator[str]:
-    """Queues that get limits, and what keeps them from holding all who publish to them."""
-    for queue in queues:
-        for exchange, why in queue["refusing"]:
-            yield (
-                f"queue '{queue['name']}' in vhost '{queue['vhost']}' would not hold what comes by exchange "
-                f"'{exchange}': {why}, and the policy does not grant it"
-            )
+def _ungranted(power: Facts) -> Iterator[str]:
+    """What keeps a queue that gets limits from holding all who publish to it."""
+    queue = f"queue '{power['name']}' in vhost '{power['vhost']}' would not hold what comes by"
+    if power["weak"]:
+        yield f"{queue} exchanges: {power['weak']}, and the policy does not grant it"
+        return
+    for exchange, why in power["refusing"]:
+        yield f"{queue} exchange '{exchange}': {why}, and the policy does not grant it"
 
 
-def _held_by(queue: Facts) -> OfRoute:
-    """Whether publishes go to a queue along a route that grants it to hold them."""
-    id, refusing = queue["queue_id"], {exchange for exchange, _ in queue["refusing"]}
-
-    def held(session: Facts, route: Facts) -> bool:
-        if id not in route["queues"]:
-            return False
-        lost = queue["loses_grant"] and not refusing.isdisjoint(route["exchanges"])
-        return not refusing or not (lost or id in route["powerless"])
-
-    return held
-
-
-def _to_queue(id: int) -> OfRoute:
-    return lambda session, route: id in route["queues"]
-
-
-def _shared(limits: list[Facts], present: list[Facts], gauges: Gauges) -> Iterator[Stop]:
+def _shared(limits: list[Facts], powers: _Powers, present: list[Facts], gauges: Gauges) -> Iterator[Stop]:
     for limit in limits:
         marks = Marks(limit["stop_count"], limit["resume_count"], limit["stop_bytes"], limit["resume_bytes"])
         concerns = _of_limit(limit)
         slots = limit["slots"]
         if limit["sort"] == "user":
-            slots = _slots_of(limit, present, gauges)
+            slots = _slots_of(limit, powers, present, gauges)
         count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
         if marks.saturated(False, count, octets):
             yield (
@@ -103,10 +115,10 @@ def _shared(limits: list[Facts], present: list[Facts], gauges: Gauges) -> Iterat
             )
 
 
-def _rates(limits: list[Facts], publishes: list[Facts]) -> Iterator[Stop]:
+def _rates(limits: list[Facts], powers: _Powers, publishes: list[Facts]) -> Iterator[Stop]:
     """Rates that what is published now would exceed; who publishes it would be held, each in turn."""
     for limit in limits:
-        concerns = _to_queue(limit["queue_id"]) if limit["sort"] == "queue" else _of_limit(limit)
+        concerns = powers.over(limit["queue_id"]) if limit["sort"] == "queue" else _of_limit(limit)
         under = [each for each in publishes if concerns(each, each)]
         rates = {name: sum(each[name] for each in under) for name in ("messages", "octets")}
         if any(0 < limit[name] < rates[name] for name in rates):
@@ -139,10 +151,11 @@ def _of_limit(limit: Facts) -> OfRoute:
     )
 
 
-def _slots_of(limit: Facts, present: list[Facts], gauges: Gauges) -> list[int]:
-    """Where the queues are that a user publishes to: only the sessions tell which those are."""
+def _slots_of(limit: Facts, powers: _Powers, present: list[Facts], gauges: Gauges) -> list[int]:
+    """Where the queues are that a user publishes to, and that could hold it: only the sessions tell which those are."""
     concerns = _of_limit(limit)
-    ids = {id for each in present for route in each["routes"] if concerns(each, route) for id in route["queues"]}
+    routes = [route for each in present for route in each["routes"] if concerns(each, route)]
+    ids = {id for route in routes for id in route["queues"] if powers.has(id, route)}
     found = ((slot, gauges.queue_read(slot)) for slot in gauges.queue_slots() if slot >= gauges.shards)
     return [slot for slot, gauge in found if gauge is not None and gauge.queue_id in ids]
 

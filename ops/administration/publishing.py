@@ -10,8 +10,8 @@ WATCHED_SECONDS = 2.0
 
 
 def published(processes: Processes, seconds: float = WATCHED_SECONDS) -> list[Facts]:
-    """What sessions publish, each way of theirs: {connection, channel, user, vhost, …, exchanges, routing_key, queues
-    (ids), messages, octets (a second)}. It takes that many seconds.
+    """What sessions publish, each way of theirs: {connection, channel, user, vhost, …, exchanges, routing_key, queues,
+    powerless (ids), messages, octets (a second)}. It takes that many seconds.
     """
     before = _looked(processes)
     time.sleep(seconds)
@@ -45,4 +45,5 @@ def between(earlier: Facts, now: Facts) -> list[Facts]:
 
 
 def _way(row: Facts) -> tuple[object, ...]:
-    return row["connection"], row["channel"], tuple(row["exchanges"]), row["routing_key"], tuple(row["queues"])
+    ids = (tuple(row[name]) for name in ("exchanges", "queues", "powerless"))
+    return row["connection"], row["channel"], row["routing_key"], *ids

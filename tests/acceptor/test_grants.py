@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from acceptor.sessions import sessions
 from tests.hostile import FULL, KINDS, STYLES
 from tests.joined import Client, Node, open_channel
 from tests.router.making import rabbit_hash
@@ -325,3 +326,37 @@ def test_explained(node: Node) -> None:
     node.policy("trusted", "^mal$", {"essential": True})
     told = node.command("flow_explain", vhost="/", name="mal")["bindings"]
     assert {(each["stops_producers"], each["why"]) for each in told} == {(True, "a policy of the queue grants it")}
+
+
+def test_routes_of_sessions_are_told_with_what_is_granted_now(node: Node) -> None:
+    """Not as it was when they published: a trial of a policy goes by them."""
+
+    def told() -> list[tuple[int, int]]:
+        """Queues and powerless ones of each route."""
+        node.settle()
+        (session,) = [each for each in sessions(core) if each["routes"]]
+        return [(len(route["queues"]), len(route["powerless"])) for route in session["routes"]]
+
+    core = node.core(0)
+    attack(node, FULL, durable=True)
+    publisher = open_channel(node)
+    publish(publisher, "", b"news", exchange="news")
+    assert told() == [(2, 1)]
+    permit(node, "^(mal|news)")
+    assert told() == [(2, 0)]
+    publish(publisher, "", b"news", exchange="news")
+    permit(node, "^mal")
+    assert told() == [(2, 1)]
+    node.ask("exchange_delete", name="news")
+    node.settle()
+    assert not any(each["routes"] for each in sessions(core))
+
+
+def test_what_is_published_is_counted_with_the_queues_that_can_do_nothing_to_it(node: Node) -> None:
+    core = node.core(0)
+    attack(node, FULL, durable=True)
+    core.routes.count(core.now)
+    publish(open_channel(node), "", b"news", exchange="news")
+    (row,) = core.routes.count(core.now)["publishes"]
+    assert row["powerless"] == [node.queue("mal").queue_id]
+    assert set(row["queues"]) == {node.queue(name).queue_id for name in ("good", "mal")}

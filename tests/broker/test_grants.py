@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import orjson
 import pytest
 
+from ops.administration.processes import Processes
 from tests.broker import Broker
 from tests.hostile import FULL, KINDS, STYLES
 from tests.outcomes import Confirms, wait_depth, wait_get
@@ -127,3 +130,86 @@ def test_a_dry_run_says_whom_a_stranger_s_queue_would_not_hold(place: Broker) ->
         assert trial(**{"flow-stop-count": 5, "essential": True}) == (both, [])
         bad.call("queue.delete", queue=queue)
         by_name.call("queue.purge", queue="good")
+
+
+def tried(place: Broker, apply_to: str, pattern: str, **definition: object) -> tuple[set[tuple[str, int]], list[str]]:
+    """Whom a policy would stop, as connection and channel, and what is said of queues that would not hold all."""
+    said = orjson.dumps({key.replace("_", "-"): value for key, value in definition.items()}).decode()
+    told = place.penstock("policy", "set", "trial", pattern, said, "--apply-to", apply_to, "--dry-run", "--json")
+    assert told.returncode == 0, told.stderr
+    found = orjson.loads(told.stdout)
+    return {(each["connection"], each["channel"]) for each in found["stopped"]}, found["ungranted"]
+
+
+def test_a_dry_run_says_whom_the_rate_of_a_stranger_s_queue_would_not_slow(place: Broker) -> None:
+    queue = f"mal-{next(numbers)}"
+    over = threading.Event()
+
+    def publish_on(exchange: str, key: str) -> None:
+        with Client.connect(place.address) as client:
+            channel = client.channel()
+            while not over.wait(0.01):
+                channel.publish(exchange.encode(), key, exchange)
+
+    def going() -> dict[str, tuple[str, int]]:
+        """The sessions that publish to the queue, by exchange."""
+        return {
+            route["exchanges"][0]: (session["connection"], session["channel"])
+            for session in Processes(place.directory / "data").ask_acceptors("sessions")
+            for route in session["routes"]
+            if id in route["queues"]
+        }
+
+    with (
+        Client.connect(place.address, user=MALLORY, password="m") as hostile,
+        ThreadPoolExecutor() as threads,
+    ):
+        bad = hostile.channel()
+        bad.call("queue.declare", queue=queue, durable=True, arguments={"x-max-length": 10})
+        bad.call("queue.bind", queue=queue, exchange="news")
+        id = place.call("flow_explain", vhost="/", name=queue)["queue_id"]
+        try:
+            publishers = [threads.submit(publish_on, "news", ""), threads.submit(publish_on, "", queue)]
+            wait_for(lambda: len(going()) == 2, what="both to publish")
+            by_binding, by_name = going()["news"], going()[""]
+            found = wait_for(lambda: (told := tried(place, "queues", f"^{queue}$", max_rate=5))[0] and told)
+            why = f"'{MALLORY}' may not write to exchange 'news', and the policy does not grant it"
+            ungranted = f"queue '{queue}' in vhost '/' would not hold what comes by exchange 'news': {why}"
+            assert found == ({by_name}, [ungranted])
+            found = wait_for(
+                lambda: (told := tried(place, "queues", f"^{queue}$", max_rate=5, essential=True))[0] and told
+            )
+            assert found == ({by_name, by_binding}, [])
+        finally:
+            over.set()
+        for publisher in publishers:
+            publisher.result()
+        bad.call("queue.delete", queue=queue)
+        bad.call("queue.purge", queue="good")
+
+
+def test_a_dry_run_of_a_user_s_limit_does_not_count_a_stranger_s_queue(place: Broker) -> None:
+    """As the limit itself does not, once it is set."""
+    queue = f"mal-{next(numbers)}"
+    with (
+        Client.connect(place.address, user=MALLORY, password="m") as hostile,
+        Client.connect(place.address) as client,
+    ):
+        bad, confirms = hostile.channel(), Confirms(client.channel())
+        bad.call("queue.declare", queue=queue, durable=True)
+        bad.call("queue.bind", queue=queue, exchange="news")
+        for number in range(MESSAGES):
+            confirms.publish(b"%d" % number, "", "news")
+        confirms.wait()
+        wait_depth(bad, queue, MESSAGES)
+        most = MESSAGES + MESSAGES // 2
+        assert tried(place, "users", "^guest$", sum_stop_count=most) == (set(), [])
+        ((_, channel),), _ = tried(place, "users", "^guest$", sum_stop_count=MESSAGES // 2)
+        assert channel == confirms.channel.number
+        policy = {"operator": False, "name": "sum", "pattern": "^guest$", "apply_to": "users", "priority": 0}
+        place.call("policy_set", vhost="/", **policy, definition={"sum-stop-count": most})
+        confirms.publish(b"goes on", "", "news")
+        confirms.wait()
+        place.call("policy_delete", vhost="/", operator=False, name="sum")
+        bad.call("queue.delete", queue=queue)
+        bad.call("queue.purge", queue="good")

@@ -42,7 +42,7 @@ def test_queues_that_would_have_other_limits(asked: Asked) -> None:
         "a": Marks(10, 8), "b": Marks(10, 8),
     }  # fmt: skip
     asked.command("policy_set", **fields(flow_stop_count=10))
-    assert tried(asked, flow_stop_count=10) == {"queues": [], "shared": [], "rates": []}
+    assert tried(asked, flow_stop_count=10) == {"queues": [], "shared": [], "rates": [], "powers": []}
     assert len(tried(asked, flow_stop_count=9)["queues"]) == 2
 
 
@@ -89,7 +89,8 @@ def test_a_stranger_s_queue_would_hold_nobody_who_comes_by_its_binding(asked: As
 
     def told(**definition: Any) -> dict[str, Any]:
         trial = tried(asked, **definition)
-        return {each["name"]: (each["refusing"], each["loses_grant"]) for each in trial["queues"]}
+        assert {each["queue_id"] for each in trial["powers"]} == {each["queue_id"] for each in trial["queues"]}
+        return {each["name"]: (each["refusing"], each["anew"]) for each in trial["powers"]}
 
     assert told(flow_stop_count=5) == {"a": ([], False), "b": (refusing, False)}
     assert told(flow_stop_count=5, essential=True) == {"a": ([], False), "b": ([], False)}
@@ -97,3 +98,38 @@ def test_a_stranger_s_queue_would_hold_nobody_who_comes_by_its_binding(asked: As
     assert told(flow_stop_count=5) == {"a": ([], True), "b": (refusing, True)}
     asked.command("permission_set", user="mallory", vhost="/", configure=".*", write=".*", read=".*")
     assert told(flow_stop_count=5) == {"a": ([], True), "b": ([], True)}
+
+
+def test_what_a_queue_with_a_rate_could_do_is_told_as_well(asked: Asked) -> None:
+    """Also where the rate is there already, and would be granted."""
+    asked.command("user_add", name="mallory", password_hash=rabbit_hash("m"), tags=[])
+    asked.command("permission_set", user="mallory", vhost="/", configure=".*", write="^$", read=".*")
+    asked.done("queue_declare", name="slow", arguments={"x-max-rate": 10}, durable=True)
+    asked.done("queue_declare", name="mine", arguments={"x-max-rate": 10}, exclusive=True)
+    for queue in ("slow", "mine"):
+        asked.done("queue_bind", queue=queue, source="x", user="mallory")
+    refusing = [["x", "'mallory' may not write to exchange 'x'"]]
+
+    def told(**definition: Any) -> dict[str, Any]:
+        trial = tried(asked, "queues", "/", "^(slow|mine)$", **definition)
+        powers = {each["queue_id"]: each for each in trial["powers"]}
+        assert powers.keys() == {each["queue_id"] for each in trial["rates"]}
+        return {each["name"]: (each["weak"], each["refusing"]) for each in powers.values()}
+
+    assert told(max_rate=5) == {"slow": ("", refusing), "mine": ("exclusive queue", refusing)}
+    assert told(essential=True) == {"slow": ("", []), "mine": ("", [])}
+    assert told(essential=True, max_rate=5) == {"slow": ("", []), "mine": ("", [])}
+
+
+def test_shared_limits_count_the_queues_that_would_have_power(asked: Asked) -> None:
+    """A temporary queue only where a policy says that it may hold producers."""
+    asked.done("queue_declare", name="mine", exclusive=True)
+    asked.done("queue_bind", queue="mine", source="x")
+
+    def counted(**definition: Any) -> set[str]:
+        (limit,) = tried(asked, "exchanges", "/", "^x$", sum_stop_count=5, **definition)["shared"]
+        slots = {queue.slot: queue.name for queue in asked.topology.queues()}
+        return {slots[slot] for slot in limit["slots"]}
+
+    assert counted() == {"a"}
+    assert counted(essential=True) == {"a", "mine"}

@@ -8,8 +8,11 @@ from ops.administration.publishing import between
 
 
 def look(seconds: float, **messages: int) -> dict[str, Any]:
-    rows = [{"connection": connection, "channel": 1, "exchanges": [""], "routing_key": "q", "queues": [7],
-             "messages": count, "octets": 10 * count} for connection, count in messages.items()]  # fmt: skip
+    way = {"channel": 1, "exchanges": [""], "routing_key": "q", "queues": [7], "powerless": []}
+    rows = [
+        {"connection": connection, **way, "messages": count, "octets": 10 * count}
+        for connection, count in messages.items()
+    ]
     return {"seconds": seconds, "publishes": rows}
 
 
