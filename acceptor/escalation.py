@@ -303,7 +303,7 @@ class Escalations:
         """Seconds after which there may be room, by what has left since the first channel was on a ladder for it."""
         since, before = self.drained.get(gate, (self.core.now, 0))
         rate = (self.taken_out(gate) - before) / max(self.core.now - since, 0.001)
-        above = gate.depth()[0] - gate.limits.marks.resume_count
+        above = gate.limits.marks.excess(*gate.depth())
         return min(max(above / rate, WAIT_MIN), WAIT_MAX) if rate > 0 else WAIT_MAX
 
 

@@ -21,12 +21,11 @@ from rich.table import Table
 
 from ops.claim import Pointer, is_claimed
 from ops.port import show as show_address
-from ops.rates import rates
+from ops.rates import marks_of, rates
 from penstock.durations import shown
 from penstock.gauges import STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
 from penstock.node import Node, Role
 from penstock.process_memory import own_memory
-from penstock.watermarks import Marks
 
 CPU_SECONDS = 0.2
 """How long processes are watched to say what they use of a core."""
@@ -133,8 +132,7 @@ def _overshoot(queue: QueueGauge, acceptors: int) -> Facts:
     as they hold publishes, what it is lent in a deadlock included; and how far it is beyond them now, whoever published
     that.
     """
-    marks = Marks(queue.stop_count, queue.resume_count, queue.stop_bytes, queue.resume_bytes)
-    count, octets = marks.overshoot_bound(acceptors)
+    count, octets = marks_of(queue).overshoot_bound(acceptors)
     beyond = queue.ready + queue.unacked - queue.stop_count if queue.stop_count else 0
     beyond_bytes = queue.whole_bytes - queue.stop_bytes if queue.stop_bytes else 0
     return {

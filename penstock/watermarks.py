@@ -90,6 +90,21 @@ class Marks:
             return True
         return was and bool((stop_count and count > self.resume_count) or (stop_bytes and bytes > self.resume_bytes))
 
+    def missing(self, count: int, bytes: int) -> float | None:
+        """Messages that may come until a stop mark is reached, if they are as large as those that are there; None if
+        they never reach one.
+        """
+        found = [float(self.stop_count - count)] if self.stop_count else []
+        if self.stop_bytes and bytes:
+            found.append((self.stop_bytes - bytes) * count / bytes)
+        return max(min(found), 0.0) if found else None
+
+    def excess(self, count: int, bytes: int) -> float:
+        """Messages that have to leave until it is at its resume marks, if they are as large as the others."""
+        by_count = float(count - self.resume_count) if self.stop_count else 0.0
+        by_bytes = (bytes - self.resume_bytes) * count / bytes if self.stop_bytes and bytes else 0.0
+        return max(by_count, by_bytes, 0.0)
+
     @property
     def overshoot_count(self) -> int:
         """How many messages the depth may be above the stop mark, because they were under way when it was reached."""

@@ -123,7 +123,7 @@ class Flow:
         state, depth, octets = queue.saturation, queue.depth, queue.depth_bytes
         state.look(depth, now)
         if state.comes_near(depth, octets, self.near_percent) and not aside:
-            full_in = state.full_in(depth)
+            full_in = state.full_in(depth, octets)
             self.events.note("near", queue)
             self.tell(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
         if aside:

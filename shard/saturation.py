@@ -191,11 +191,10 @@ class Saturation:
             self.growth = (count - self._looked_count) * 1e6 / (now - self._looked)
             self._looked, self._looked_count = now, count
 
-    def full_in(self, count: int) -> float | None:
-        """Seconds until the stop mark in messages is reached, at the growth of the last look; None if it never is."""
-        if not self.marks.stop_count or self.growth <= 0:
-            return None
-        return max(self.marks.stop_count - count, 0) / self.growth
+    def full_in(self, count: int, octets: int) -> float | None:
+        """Seconds until a stop mark is reached, at the growth of the last look; None if none ever is."""
+        missing = self.marks.missing(count, octets)
+        return None if missing is None or self.growth <= 0 else missing / self.growth
 
     def is_free(self) -> bool:
         """Whether it holds nobody, is not over its marks, and was lent nothing."""

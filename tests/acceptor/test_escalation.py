@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from acceptor import told
+from penstock.bus import MESSAGE_WEIGHT
 from penstock.ladder import RUNGS
 from router.policy_keys import BY_DESTINATION, OVERTAKING
 from tests.frames import Event
@@ -165,6 +166,23 @@ def test_a_returned_message_says_why(node: Node) -> None:
         "mine": 7, "x-flow-queue": "q", "x-flow-count": 5, "x-flow-stop-count": 4, "x-flow-resume-count": 2,
     }  # fmt: skip
     assert confirmed(client)[FULL + 1] is False
+
+
+def test_how_long_to_wait_at_a_mark_in_bytes_is_what_it_takes_to_get_down_to_it(node: Node) -> None:
+    """One message a second leaves, and two more have to."""
+    whole = MESSAGE_WEIGHT + 1 + 2 + 14 + 10  # exchange, routing key, header and body
+    node.declare("q", **{"qpid.flow_stop_size": 10 * whole, "qpid.flow_resume_size": 8 * whole, "x-hold": "reject"})
+    client = open_one(node)
+    publish(client, 12)
+    later(node, 0.1)
+    assert rung(client) == "reject"
+    take(node, 1)
+    later(node, 0.9)
+    assert node.state("q").depth == 10
+    publish(client, 1, mandatory=True)
+    headers = client.take("basic.return", 1).properties["headers"]
+    assert (headers["x-flow-size"], headers["x-flow-resume-size"]) == (10 * whole, 8 * whole)
+    assert 1_500 <= headers["x-flow-wait"] <= 2_500
 
 
 def test_other_queues_are_not_refused(node: Node) -> None:

@@ -399,3 +399,15 @@ def test_marks_from_percentages_fit_the_limit(limit: int, percent: list[int]) ->
     defaults = FlowDefaults(stop_percent=percent[1], resume_percent=percent[0])
     marks = limits(defaults, x_max_length=limit, x_overflow="flow").marks
     assert 0 <= marks.resume_count <= marks.stop_count <= max(1, limit) and marks.stop_count >= 1
+
+
+@given(marks=marks, count=st.integers(0, 10**6), size=st.integers(1, 10**4))
+def test_messages_that_are_missing_to_a_stop_mark_and_that_have_to_leave(marks: Marks, count: int, size: int) -> None:
+    """Of an even size: so many more reach the first mark, and so many less are at both."""
+    missing, excess = marks.missing(count, size * count), marks.excess(count, size * count)
+    by_mark = [(marks.stop_count, marks.resume_count, 1)] * bool(marks.stop_count)
+    by_mark += [(marks.stop_bytes, marks.resume_bytes, size)] * bool(marks.stop_bytes and count)
+    assert (missing is None) == (not by_mark)
+    if missing is not None:
+        assert missing == pytest.approx(max(min(stop / each - count for stop, _, each in by_mark), 0))
+    assert excess == pytest.approx(max([0, *(count - resume / each for _, resume, each in by_mark)]))
