@@ -213,6 +213,6 @@ def test_deaths_while_shards_come_and_go(own: Broker) -> None:
     own.kill_all()
     own.start()
     wait_for(lambda: sorted(states(own)) == [1, 2, 3], 2 * PATIENCE, "the end of shard 0")
-    assert len(own.children("shard")) == 3
+    wait_for(lambda: len(own.children("shard")) == 3, PATIENCE, "the end of its process")
     assert 0 not in homes(own).values()
     check_full(own)
