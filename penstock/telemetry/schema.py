@@ -129,7 +129,7 @@ FLOW = Table(
         Column("reason", "string", "", "the same as the client and the log are told it"),
         Column("exchange", "string", "", "it published to last", nullable=True),
         Column("depth", "bigint", "messages", "of what holds it, at that time; null where it has none", nullable=True),
-        Column("bytes", "bigint", "bytes", "likewise", nullable=True),
+        Column("bytes", "bigint", "bytes", "likewise, of whole messages", nullable=True),
         Column("mark", "bigint", "messages or bytes", "stop mark that is exceeded, as `cause` says", nullable=True),
         Column("flow_epoch", "bigint", "changes", "of the queue", nullable=True),
         Column("rung", "string", "", "where on its ladder an `escalate` brought it", nullable=True),

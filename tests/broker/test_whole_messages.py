@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from ops import status
@@ -62,3 +63,5 @@ def test_headers_hold_producers_at_a_limit_in_bytes(tmp_path: Path) -> None:
             (queue,) = status.collect(tmp_path / "data").queues
             assert 15 <= queue["ready"] <= 19 and queue["ready_bytes"] == 0
             assert 800_000 < queue["whole_bytes"] <= 800_000 * 17 // 16 + 51_000
+            (shard,) = orjson.loads(broker.penstock("shard", "list", "--json").stdout)
+            assert shard["bytes"] == queue["whole_bytes"]
