@@ -68,13 +68,13 @@ class Delivery:
         channel = consumer.channel
         connection = channel.connection
         batch = bus.batch_at(parts, part)
+        octets = batch.whole(0, count)
         tag = (
             channel.unacked.skip(count)
             if consumer.no_ack
-            else channel.unacked.deliver(id, sequence, count, int(self.core.now))
+            else channel.unacked.deliver(id, sequence, count, int(self.core.now), octets)
         )
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
-        octets = batch.whole(0, count)
         consumer.written += octets
         connection.delivered += octets
         connection.unreported += octets

@@ -91,15 +91,17 @@ class Transaction:
         """The publishes, in pieces that go the same way by the topology of now."""
         return [piece for run in self.runs for piece in publishing.routed(channel, run)]
 
-    def freed(self, channel: Channel) -> dict[int, int]:
-        """Messages that its settlements take out of queues, by queue id."""
+    def freed(self, channel: Channel) -> dict[int, list[int]]:
+        """Messages that its settlements take out of queues, and what they count whole, by queue id."""
         queues = {consumer.id: consumer.queue.queue_id for consumer in channel.consumers.values()}
         queues |= {getter: queue for queue, getter in channel.getters.items()}
-        freed: dict[int, int] = {}
-        for _, consumer, _, count, when_and_kind in struct.iter_unpack("<QQQII", self.journal):
+        freed: dict[int, list[int]] = {}
+        for _, consumer, _, count, when_and_kind, whole in struct.iter_unpack("<QQQIIQ", self.journal):
             queue = queues.get(consumer)
             if when_and_kind & 3 != SETTLE_REQUEUE and queue is not None:
-                freed[queue] = freed.get(queue, 0) + count
+                of_queue = freed.setdefault(queue, [0, 0])
+                of_queue[0] += count
+                of_queue[1] += whole
         return freed
 
     def closed_gates(self, channel: Channel, pieces: Sequence[Piece]) -> list[Gate]:
@@ -125,8 +127,24 @@ class Transaction:
         return [
             gate
             for gate, (count, octets) in needs.items()
-            if not (isinstance(gate, Inlet) and freed.get(gate.id, 0) >= count) and not gate.admits(count, octets)
+            if not (isinstance(gate, Inlet) and gate.id in freed and makes_up(gate, freed[gate.id], count, octets))
+            and not gate.admits(count, octets)
         ]
+
+
+def makes_up(inlet: Inlet, freed: Sequence[int], count: int, octets: int) -> bool:
+    """Whether so much may come to a queue because so many messages and octets of it leave.
+
+    What is published again is often a header larger than it was: that much more may come within the overshoot.
+    """
+    marks = inlet.marks
+    if marks.stop_count and freed[0] < count:
+        return False
+    more = octets - freed[1]
+    if not marks.stop_bytes or more <= 0:
+        return True
+    left = marks.stop_bytes + marks.overshoot_bytes - inlet.depth()[1] - inlet.in_flight_bytes
+    return more <= left // inlet.acceptors
 
 
 def powerless_of(pieces: Sequence[Piece]) -> frozenset[int]:

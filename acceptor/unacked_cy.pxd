@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from penstock.octets cimport address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
 
 cdef enum:
-    ROW = 32
+    ROW = 40
     SETTLED_ROW = 24
     SETTLEMENT_SIZE = 16
     GETS_BIT = 62
@@ -37,13 +37,14 @@ cdef class UnackedTags:
     cdef bytearray journal
 
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t, tag=int64_t)
-    cpdef int64_t deliver(self, int64_t consumer, int64_t sequence, int64_t count, uint32_t now=*)
+    cpdef int64_t deliver(self, int64_t consumer, int64_t sequence, int64_t count, uint32_t now=*, int64_t whole=*)
     cpdef int64_t skip(self, int64_t count)
     @cython.locals(p=cython.p_uchar, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, first=int64_t)
     cdef Py_ssize_t find(self, int64_t tag) noexcept
     @cython.locals(p=cython.p_uchar, i=Py_ssize_t, tag=uint64_t, kind=uint32_t, multiple=uint32_t)
     cpdef settle(self, bytearray settlements, Py_ssize_t count, list builders)
-    @cython.locals(index=Py_ssize_t, p=cython.p_uchar, at=Py_ssize_t, first=int64_t, size=int64_t, offset=int64_t)
+    @cython.locals(index=Py_ssize_t, p=cython.p_uchar, at=Py_ssize_t, first=int64_t, size=int64_t, offset=int64_t,
+                   whole=int64_t, before=int64_t)
     cdef bint settle_one(self, int64_t tag, uint32_t kind, list builders) except -1
     @cython.locals(index=Py_ssize_t, p=cython.p_uchar, at=Py_ssize_t, first=int64_t, part=int64_t)
     cdef bint settle_up_to(self, int64_t tag, uint32_t kind, list builders) except -1
@@ -57,10 +58,11 @@ cdef class UnackedTags:
     cpdef int hold(self, int shard, Settlements held) except -1
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, at=Py_ssize_t, count=uint32_t)
     cpdef hold_of(self, set ids, Settlements held)
-    @cython.locals(consumer=uint64_t, sequence=uint64_t, builder=Settlements)
-    cdef int emit(self, const unsigned char* p, Py_ssize_t at, int64_t offset, uint32_t count, uint32_t kind, list builders) except -1
+    @cython.locals(consumer=uint64_t, sequence=uint64_t, builder=Settlements, whole=int64_t, part=int64_t)
+    cdef int emit(self, unsigned char* p, Py_ssize_t at, int64_t offset, uint32_t count, uint32_t kind, list builders) except -1
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t)
-    cdef int note(self, uint64_t tag, uint64_t consumer, uint64_t sequence, uint32_t count, uint32_t when_and_kind) except -1
+    cdef int note(self, uint64_t tag, uint64_t consumer, uint64_t sequence, uint32_t count, uint32_t when_and_kind,
+                  int64_t whole) except -1
     cpdef settle_noted(self, bytearray settlements, Py_ssize_t count, list builders, bytearray journal)
     @cython.locals(p=cython.p_uchar, row=Py_ssize_t, octets=bytes, rows=list, at=Py_ssize_t, count=int64_t)
     cpdef restore(self, bytearray journal)

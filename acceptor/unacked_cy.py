@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """Delivery tags of a channel and the messages they stand for, as ranges (AMQP 0-9-1, 3.1.8 and 1.8.3.13).
 
-Tags count up from 1, so ranges are appended in the order of their tags and found by bisection. A row of 32 octets,
+Tags count up from 1, so ranges are appended in the order of their tags and found by bisection. A row of 40 octets,
 little-endian, stands for a run of deliveries to one consumer:
 
     0   8  first tag
@@ -9,6 +9,7 @@ little-endian, stands for a run of deliveries to one consumer:
     16  8  sequence number of the first message in its queue
     24  4  how many; 0 once they are settled, until the row is trimmed
     28  4  when, in seconds, times 4; in the journal of a transaction with how they were settled
+    32  8  what they count whole (`Batch.whole`): of a part that is settled alone, as much as of any part of its size
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ import cython
 if not cython.compiled:
     from penstock.octets import Pointer, address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
 
-    ROW = 32
+    ROW = 40
     SETTLED_ROW = 24
     SETTLEMENT_SIZE = 16
     GETS_BIT = 62
     C_REQUEUE = 1
 
-ROW_OCTETS = 32
+ROW_OCTETS = 40
 GETS = 1 << 62
 """Marks the ids under which the gets of a channel go: no prefetch limit counts what they took."""
 
@@ -136,8 +137,10 @@ class UnackedTags:
     def __len__(self) -> int:
         return self.total
 
-    def deliver(self, consumer: int, sequence: int, count: int, now: int = 0) -> int:
-        """Number deliveries that will be settled; the first tag. `now` is in seconds and never goes back."""
+    def deliver(self, consumer: int, sequence: int, count: int, now: int = 0, whole: int = 0) -> int:
+        """Number deliveries that will be settled, which count so much `whole`; the first tag. `now` is in seconds and
+        never goes back.
+        """
         if (self.tail + 1) * ROW > len(self.rows):
             self.compact()
             if self.tail * 2 * ROW >= len(self.rows):
@@ -150,6 +153,7 @@ class UnackedTags:
         put64(p, at + 16, sequence)
         put32(p, at + 24, count)
         put32(p, at + 28, now << 2)
+        put64(p, at + 32, whole)
         self.tail += 1
         self.next_tag += count
         self.total += count
@@ -225,6 +229,10 @@ class UnackedTags:
                 put64(p, at + ROW + 16, get64(p, at + 16) + offset + 1)
                 put32(p, at + ROW + 24, size - offset - 1)
                 put32(p, at + ROW + 28, get32(p, at + 28))
+                whole = get64(p, at + 32)
+                before = whole * offset // (size - 1)
+                put64(p, at + 32, before)
+                put64(p, at + ROW + 32, whole - before)
         self.total -= 1
         self.trim()
         return True
@@ -308,11 +316,14 @@ class UnackedTags:
         builder.add(consumer, sequence, count, kind)
         if not consumer >> GETS_BIT:
             self.consumed -= count
+        whole = get64(p, at + 32)
+        part = whole if count == get32(p, at + 24) else whole * count // get32(p, at + 24)
+        put64(p, at + 32, whole - part)
         if self.journal is not None:
-            self.note(get64(p, at) + offset, consumer, sequence, count, get32(p, at + 28) >> 2 << 2 | kind)
+            self.note(get64(p, at) + offset, consumer, sequence, count, get32(p, at + 28) >> 2 << 2 | kind, part)
         return 0
 
-    def note(self, tag: int, consumer: int, sequence: int, count: int, when_and_kind: int) -> int:
+    def note(self, tag: int, consumer: int, sequence: int, count: int, when_and_kind: int, whole: int) -> int:
         """Remember in the journal what is settled: it may have to be taken back."""
         at = len(self.journal)
         resize(self.journal, at + ROW)
@@ -322,6 +333,7 @@ class UnackedTags:
         put64(p, at + 16, sequence)
         put32(p, at + 24, count)
         put32(p, at + 28, when_and_kind)
+        put64(p, at + 32, whole)
         return 0
 
     def settle_noted(self, settlements: bytearray, count: int, builders: list[Settlements], journal: bytearray) -> int:

@@ -118,9 +118,13 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
         return
     sequence, part, redelivered, left = answer.result
     getter = channel.getters[queue.queue_id]  # the queue may have moved meanwhile
-    tag = channel.unacked.skip(1) if no_ack else channel.unacked.deliver(getter, sequence, 1, int(channel.core.now))
-    channel.core.throttle.begins_to_settle(channel.connection)
     batch = bus.batch_at(answer.parts, part)
+    tag = (
+        channel.unacked.skip(1)
+        if no_ack
+        else channel.unacked.deliver(getter, sequence, 1, int(channel.core.now), batch.whole(0, 1))
+    )
+    channel.core.throttle.begins_to_settle(channel.connection)
     suffix = left.to_bytes(4, "big")
     channel.connection.write_contents(channel.number, GET_OK, tag, redelivered, suffix, batch, 0, 1)
 

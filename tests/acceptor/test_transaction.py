@@ -223,6 +223,36 @@ def test_acks_make_room_for_what_goes_back_to_their_queue(node: Node, client: Cl
     assert depths(node, "full") == [5]
 
 
+def test_acks_of_small_messages_make_no_room_for_large_ones(node: Node, client: Client) -> None:
+    node.declare("bytes", 0, **{"qpid.flow_stop_size": 2_000, "qpid.flow_resume_size": 1_000})
+    publisher = channel(node, tx=False)
+    publisher.publish(1, b"s", routing_key="bytes")
+    publisher.publish(1, bytes(2_000), routing_key="bytes")
+    small = get(node, client, "bytes")
+    client.send("basic.ack", 1, delivery_tag=small.arguments["delivery_tag"])
+    client.publish(1, bytes(50_000), routing_key="bytes")
+    client.send("tx.commit", 1)
+    node.settle(1)
+    assert "tx.commit-ok" not in client.names(1)
+    assert node.state("bytes").depth_bytes < 3_000
+
+    other = channel(node, tx=False)
+    large = get(node, other, "bytes")
+    other.send("basic.ack", 1, delivery_tag=large.arguments["delivery_tag"])
+    node.settle(1)
+    client.take("tx.commit-ok", 1)
+
+
+def test_what_is_as_large_as_what_was_acked_goes_back_to_a_queue_full_by_bytes(node: Node, client: Client) -> None:
+    node.declare("bytes", 0, **{"qpid.flow_stop_size": 2_000, "qpid.flow_resume_size": 1_000})
+    channel(node, tx=False).publish(1, bytes(2_000), routing_key="bytes")
+    got = get(node, client, "bytes")
+    client.send("basic.ack", 1, delivery_tag=got.arguments["delivery_tag"])
+    client.publish(1, bytes(2_000), routing_key="bytes", headers={"x-retry": 1})
+    client.call("tx.commit", 1)
+    assert depths(node, "bytes") == [1]
+
+
 def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> None:
     other = filled(node)
     client.publish(1, b"y", routing_key="full")

@@ -19,6 +19,8 @@ Load = Callable[[str], ModuleType]
 LOADS = load_compiled, load_plain
 ACK, REQUEUE, REJECT = 0, 1, 2
 SHARDS = 3
+WHOLE = 7
+"""So much each message counts whole."""
 # Ids of consumers on the bus; the lowest octet is the shard.
 CONSUMERS = (0x0100, 0x0101, 0x0201, 2**56 + 2)
 # (consumer, sequence number, kind), one a message
@@ -83,7 +85,7 @@ class Tags(RuleBasedStateMachine):
     def deliver(self, consumer: int, count: int, gap: int) -> None:
         sequence = self.sequences[consumer] + gap
         self.sequences[consumer] = sequence + count
-        assert self.both(lambda tags: tags.deliver(consumer, sequence, count)) == self.next_tag
+        assert self.both(lambda tags: tags.deliver(consumer, sequence, count, 0, WHOLE * count)) == self.next_tag
         self.model.update((self.next_tag + i, (consumer, sequence + i)) for i in range(count))
         self.next_tag += count
 
@@ -97,7 +99,7 @@ class Tags(RuleBasedStateMachine):
     def redeliver(self, consumer: int, count: int) -> None:
         """What was requeued comes again, with a lower sequence number than the last."""
         sequence = max(self.sequences[consumer] - count, 0)
-        assert self.both(lambda tags: tags.deliver(consumer, sequence, count)) == self.next_tag
+        assert self.both(lambda tags: tags.deliver(consumer, sequence, count, 0, WHOLE * count)) == self.next_tag
         self.model.update((self.next_tag + i, (consumer, sequence + i)) for i in range(count))
         self.next_tag += count
 
@@ -159,6 +161,8 @@ class Tags(RuleBasedStateMachine):
             builders = [load(NAME).Settlements() for _ in range(SHARDS)]
             found = tags.settle_noted(packed(settlements), len(settlements), builders, self.journals[load])
             assert found == unknown
+            noted = struct.iter_unpack("<QQQIIQ", self.journals[load])
+            assert all(whole == WHOLE * count for _, _, _, count, _, whole in noted)
         self.noted |= {tag: before[tag] for tag in before.keys() - self.model.keys()}
 
     @rule()
