@@ -85,7 +85,9 @@ class AcceptorCore:
         self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users)
         self.weights = Weights(self.topology)
-        self.gates = Gates(index, self.topology, gauges, settings, self.links, self.clock, lambda: self.turns)
+        self.gates = Gates(
+            index, incarnation, self.topology, gauges, settings, self.links, self.clock, lambda: self.turns
+        )  # fmt: skip
         self.moves = Moves(self)
         self.routes = Routes(self.topology, self.links, settings.acceptors, self.gates, self.moves)
         self.events = EventLog(self.topology, gauges, self.links)
@@ -379,6 +381,8 @@ class AcceptorCore:
         for channel in confirming:
             if not channel.closing:
                 self.write_confirms(channel)
+        if self.gates.claims.open:
+            self.gates.claims.settle()
         turns = []
         for link in self.links:
             while not link.absent and (frames := link.close_turn(self.topology.version, self.now)) is not None:
@@ -457,6 +461,8 @@ class AcceptorCore:
             return
         for link in self.links:
             link.begin_counting()
+        if self.loaded and all(self.links[shard].up for shard in self.topology.shards):
+            self.gates.claims.succeed()
         self.gauges.counters_write(
             "acceptor", self.index, len(self.connections), self.open_channels,
             len(self.throttle.held), self.throttle.parked_octets, len({*self.throttle.paused, *self.unread.since}),

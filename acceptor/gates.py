@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from acceptor.claims import Claims
 from acceptor.fair import BY_SESSION
 from acceptor.inlet import Gate, Inlet, Session
 from acceptor.lanes import LaneLine, lane_of
@@ -40,6 +41,7 @@ class Gates:
     def __init__(
         self,
         index: int,
+        incarnation: int,
         topology: Topology,
         gauges: Gauges,
         settings: Settings,
@@ -56,7 +58,10 @@ class Gates:
         self.lanes: set[int] = set()
         self.away = MoveDepths(gauges)
         self.stops: dict[int, StopGate] = {}
-        self.pools = Pools(topology, gauges, settings.acceptors, settings.flow.defaults, turns, self.away)
+        self.claims = Claims(gauges, index, incarnation)
+        self.pools = Pools(
+            topology, gauges, settings.acceptors, settings.flow.defaults, turns, self.away, self.claims
+        )  # fmt: skip
         self.pressure = Pressure(topology, gauges)
         self.metered = Metered(INTERVAL * index / settings.acceptors)
         self.rates = Rates(topology, gauges, clock, self.metered, index, settings.acceptors)

@@ -200,6 +200,10 @@ class Inlet:
                 return count, octets
         return self.room()
 
+    def room_for(self, least: int) -> tuple[int, int]:
+        """`room`, where there may be more if so many messages are wanted."""
+        return self.room()
+
     def room(self) -> tuple[int, int]:
         aside, saturated, depth, depth_bytes = self.flow()
         if aside:
@@ -248,10 +252,14 @@ class Inlet:
             return True
         if saturated or (self.pace is not None and not self.pace.left(self)):
             return False
-        marks = self.limits.marks
         room, space = self.share(depth, depth_bytes)
         if count + self.in_flight <= room and octets + self.in_flight_bytes <= space:
             return True
+        return self.is_too_much(count, octets)
+
+    def is_too_much(self, count: int, octets: int) -> bool:
+        """Whether nothing is under way, and there can never be room for so much at once."""
+        marks = self.marks
         most = (marks.stop_count + marks.overshoot_count) // self.acceptors if marks.stop_count else UNLIMITED
         most_octets = (marks.stop_bytes + marks.overshoot_bytes) // self.acceptors if marks.stop_bytes else UNLIMITED
         return self.in_flight == 0 and (count > most or octets > most_octets)

@@ -1,8 +1,9 @@
 """Gates before several queues: for limits over the queues of an exchange, a routing key, a user, a vhost or the node.
 
-Nobody decides for all acceptors when such a limit is reached: each adds up the gauges of the queues. Those of a user
-are the ones that its publishes go to; each acceptor writes down in the gauges what it sees of that before it lets any
-of them go. Without policies that ask for it there are no such gates, and publishes do not come by here.
+Nobody decides for all acceptors when such a limit is reached: each adds up the gauges of the queues, and claims what it
+sends (acceptor/claims.py), so that all together never go further than to the first message above the stop mark. Queues
+of a user are the ones that its publishes go to; each acceptor writes down in the gauges what it sees of that before it
+lets any of them go. Without policies that ask for it there are no such gates, and publishes do not come by here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from acceptor.inlet import Gate, Inlet, Session, told
+from acceptor.claims import NO_PLACE, Claim, Claims
+from acceptor.inlet import SHARE, UNLIMITED, Gate, Inlet, Session, told
 from acceptor.move_depths import MoveDepths
 from acceptor.terms import Terms, terms_of
 from penstock.gauges import Gauges
@@ -37,13 +39,15 @@ class Pool(Inlet):
     """The gate of one limit. `queues` finds those that it is over when the topology has changed; `moving` are those
     that are `away` then, on their way to another shard.
 
+    `bound` is how far above its stop marks it may be, in messages and bytes.
     `ids` are a user's that have been seen here, `user` its key in the gauges, 0 where it is not about one, and `heard`
-    the state of those when they were last looked at.
+    the state of those when they were last looked at. `read` is of the loop's turn `turn`; in the turn `tried` there was
+    less to claim than was wanted.
     """
 
     __slots__ = (
-        "away", "epoch", "heard", "ids", "limit", "members", "moving", "queues", "read", "saturated", "slots", "stale",
-        "turn", "turns", "user",
+        "away", "bound", "claim", "epoch", "heard", "ids", "limit", "members", "moving", "queues", "read", "saturated",
+        "slots", "stale", "tried", "turn", "turns", "user",
     )  # fmt: skip
 
     def __init__(
@@ -54,10 +58,12 @@ class Pool(Inlet):
         queues: Callable[[Pool], Iterable[Queue]],
         turns: Callable[[], int],
         away: MoveDepths,
+        claims: Claims,
     ) -> None:
         terms = terms_of(limit.throttle, limit.hold)
         super().__init__(gauges, acceptors, NO_QUEUE, 0, limit.vhost, limit.name, _limits(limit), terms)
         self.limit = limit
+        self.bound = limit.marks.shared_bound()
         self.queues = queues
         self.turns = turns
         self.slots = array("q")
@@ -70,8 +76,10 @@ class Pool(Inlet):
         self.heard = -1
         self.saturated = False
         self.epoch = 0
-        self.turn = -1
+        self.turn = self.tried = -1
         self.read = (0, 0, 0, 0)
+        self.claim = Claim(claims, self)
+        self.claim.at(claims.place_of(repr(limit.key)))
 
     def __str__(self) -> str:
         how = "all of" if self.limit.shared == SHARED[0] else "the deepest of"
@@ -87,6 +95,85 @@ class Pool(Inlet):
             for queue in self.moving:
                 self.read = _together(self.read, *self.away.depth(queue))
         return counted(self.limit.shared, self.read)
+
+    def look_again(self) -> None:
+        """The depth is to be added up anew, and what is free to be claimed again."""
+        self.turn = self.tried = -1
+
+    def room(self) -> tuple[int, int]:
+        return self.room_for(1)
+
+    some_room = room
+
+    def room_for(self, least: int) -> tuple[int, int]:
+        """(messages, octets) that may be sent now; at least so many messages are wanted."""
+        if self.closed:
+            return UNLIMITED, UNLIMITED
+        if self.claim.place == NO_PLACE:
+            return super().room()
+        count, octets = self.free()
+        if (count < least or octets <= 0) and self.tried != self.turns():
+            self.claim_part()
+            count, octets = self.free()
+            if count < least or octets <= 0:
+                self.tried = self.turns()
+        return max(count, 0), max(octets, 0)
+
+    def free(self) -> tuple[int, int]:
+        """What may go of what is claimed."""
+        count, octets = self.claim.free()
+        marks = self.marks
+        return count if marks.stop_count else UNLIMITED, octets if marks.stop_bytes else UNLIMITED
+
+    def claim_part(self) -> None:
+        """Claim this acceptor's equal part of the room, as of the last look where there is plenty."""
+        parts = self.parts()
+        if self.turn != self.turns() and min(parts) < SHARE:
+            self.depth()
+            parts = self.parts()
+        count, octets = max(parts[0] - self.in_flight, 0), max(parts[1] - self.in_flight_bytes, 0)
+        self.ask(count, octets)
+
+    def ask(self, count: int, octets: int) -> None:
+        """Claim so many messages and octets, as far as it has marks in these."""
+        marks = self.marks
+        self.claim.ask(count if marks.stop_count else 0, octets if marks.stop_bytes else 0, self.room_now)
+
+    def parts(self) -> tuple[int, int]:
+        """What it may have under way in all, in messages and octets."""
+        count, octets = self.room_at(*counted(self.limit.shared, self.read))
+        return max(count // self.acceptors, 1), max(octets // self.acceptors, 1)
+
+    def room_now(self) -> tuple[int, int]:
+        """The room that there is by the depth of now."""
+        self.turn = -1
+        depth = self.depth()
+        return (0, 0) if self.is_saturated() else self.room_at(*depth)
+
+    def room_at(self, depth: int, depth_bytes: int) -> tuple[int, int]:
+        """The room, in messages and octets, at that depth."""
+        marks, (over, over_bytes) = self.marks, self.bound
+        count = max(marks.stop_count + over - depth, 0) if marks.stop_count else UNLIMITED
+        octets = max(marks.stop_bytes + over_bytes - depth_bytes, 0) if marks.stop_bytes else UNLIMITED
+        return count, octets
+
+    def admits(self, count: int, octets: int) -> bool:
+        if self.closed:
+            return True
+        if self.claim.place == NO_PLACE:
+            return super().admits(count, octets)
+        self.ask(count, octets)
+        room, space = self.free()
+        return (count <= room and octets <= space) or (not self.is_saturated() and self.is_too_much(count, octets))
+
+    def taken(self, count: int, octets: int) -> None:
+        super().taken(count, octets)
+        self.tried = -1
+        self.claim.settle()
+
+    def close(self) -> None:
+        super().close()
+        self.claim.drop()
 
     def stands_aside(self) -> bool:
         return self.closed
@@ -123,9 +210,11 @@ class Pool(Inlet):
 
     def follow(self, limit: SharedLimit) -> bool:
         """Take up what topology and policy say now; whether the marks are others."""
-        self.turn, self.stale = -1, True
+        self.look_again()
+        self.stale = True
         changed = limit.marks != self.limits.marks
         self.limit, self.limits = limit, _limits(limit)
+        self.bound = limit.marks.shared_bound()
         self.terms = terms_of(limit.throttle, limit.hold)
         return changed
 
@@ -155,7 +244,7 @@ class Manifold:
         return self.pool.terms
 
     def room(self) -> tuple[int, int]:
-        count, octets = self.pool.room()
+        count, octets = self.pool.room_for(self.times)
         if count < self.times and not self.pool.in_flight:
             return min(count, 1), octets  # more than there is ever room for: one by one
         return count // self.times, octets // self.times
@@ -188,6 +277,7 @@ class Pools:
         defaults: FlowDefaults,
         turns: Callable[[], int],
         away: MoveDepths,
+        claims: Claims,
     ) -> None:
         self.topology = topology
         self.gauges = gauges
@@ -195,6 +285,7 @@ class Pools:
         self.defaults = defaults
         self.turns = turns
         self.away = away
+        self.claims = claims
         self.active = False
         self.told_full = False
         self.by_limit: dict[tuple[str, ...], Pool] = {}
@@ -206,7 +297,7 @@ class Pools:
             pool = self.by_limit.get(limit.key)
             if pool is None:
                 pool = self.by_limit[limit.key] = Pool(
-                    self.gauges, self.acceptors, limit, self.queues_of, self.turns, self.away
+                    self.gauges, self.acceptors, limit, self.queues_of, self.turns, self.away, self.claims
                 )
             if pool.user:
                 self.note(pool, queues)
@@ -219,7 +310,8 @@ class Pools:
         if not new:
             return
         pool.ids |= new
-        pool.turn, pool.stale = -1, True
+        pool.look_again()
+        pool.stale = True
         for id in new:
             if not self.gauges.user_queue_add(pool.user, id) and not self.told_full:
                 self.told_full = True
@@ -244,7 +336,7 @@ class Pools:
         """Those that concern somebody: nobody tells when a limit over several queues is reached, or has room again."""
         found = [pool for pool in self.by_limit.values() if pool.waiting or pool.withheld or pool.warned]
         for pool in found:
-            pool.turn = -1
+            pool.look_again()
         return found
 
     def follow(self, freed: dict[Session, None]) -> list[Pool]:

@@ -178,6 +178,7 @@ class Supervisor:
         if successor is not None and (status := successor.reap(now)) is not None:
             log.error("a successor died, the rolling restart ends", **_facts(successor), how=how_it_ended(status))
             self._renewal.give_up()
+            self._gauges.claims_clear(successor.index, successor.incarnation)
         self._reap_template(now)
 
     def _reap_template(self, now: float) -> None:

@@ -32,6 +32,11 @@ cdef extern from *:
         atomic_store_explicit((penstock_word *) at + i, value, memory_order_relaxed);
     }
 
+    /* What was stored before is seen by whoever does likewise, and stores what is not seen by the loads after it. */
+    static inline void order_all(void) {
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+
     static inline void begin_block(unsigned char *block) {
         store_plain(block, 0, load_plain(block, 0) | 1);
         atomic_thread_fence(memory_order_release);  /* no store of the block may be seen before the odd number */
@@ -61,6 +66,7 @@ cdef extern from *:
     bint exchange_word(unsigned char* at, size_t i, uint64_t* seen, uint64_t value) noexcept nogil
     uint64_t load_plain(const unsigned char* at, size_t i) noexcept nogil
     void store_plain(unsigned char* at, size_t i, uint64_t value) noexcept nogil
+    void order_all() noexcept nogil
     void begin_block(unsigned char* block) noexcept nogil
     void end_block(unsigned char* block) noexcept nogil
     bint read_block(const unsigned char* block, size_t count, uint64_t* copy,

@@ -7,7 +7,7 @@ cdef enum:
     SEQUENCE = 0
 
     H_MAGIC = 0, H_VERSION, H_EPOCH, H_PID, H_ACCEPTORS, H_SHARDS, H_QUEUES
-    H_TOPOLOGY = 8, H_USERS  # a cache line of their own: they change, their neighbours do not
+    H_TOPOLOGY = 8, H_USERS, H_PLACES  # a cache line of their own: they change, their neighbours do not
 
     P_PID = 1, P_INCARNATION, P_STATE, P_STARTED, P_RESTARTS, P_WORDS
 
@@ -41,6 +41,7 @@ cdef enum:
     PROBES = 16
     USERS = 8192
     USER_SIZE = 16  # key of a user, id of a queue that its publishes go to
+    PLACES = 4096  # each a key, then messages and octets that each writer claims: two for each acceptor
     NAME_MAX = 255  # octets: both are AMQP short strings
 
 @final
@@ -62,6 +63,7 @@ cdef class Gauges:
     cdef readonly Py_ssize_t safe_at
     cdef readonly Py_ssize_t buckets_at
     cdef readonly Py_ssize_t users_at
+    cdef readonly Py_ssize_t claims_at
     cdef readonly Py_ssize_t queues_at
     cdef readonly Py_ssize_t names_at
     cdef readonly Py_ssize_t size
@@ -81,7 +83,7 @@ cdef class Gauges:
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
         uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=*,
         uint64_t unburied=*, uint64_t unburied_bytes=*, uint64_t published_bytes=*, uint64_t delivered_bytes=*,
-        int64_t whole_bytes=*, uint64_t left=*)
+        int64_t whole_bytes=*, uint64_t left=*, uint64_t reserve=*)
     cpdef bint saturated(self, Py_ssize_t slot) except -1
     cpdef bint aside(self, Py_ssize_t slot) except -1
     cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF

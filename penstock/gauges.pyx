@@ -29,7 +29,8 @@ from posix.types cimport off_t
 from posix.unistd cimport close as close_fd, lseek, usleep
 
 from penstock.atomics cimport (
-    begin_block, end_block, exchange_word, load_plain, load_word, read_block, spin_pause, store_plain, store_word)
+    begin_block, end_block, exchange_word, load_plain, load_word, order_all, read_block, spin_pause, store_plain,
+    store_word)
 
 cdef extern from "fcntl.h" nogil:
     int SEEK_DATA
@@ -38,6 +39,10 @@ cdef extern from "fcntl.h" nogil:
 cdef enum:  # of Q_ASIDE
     STANDS_ASIDE = 1
     IS_LEFT = 2
+
+# The rest of Q_ASIDE: messages.
+cdef int RESERVE_BITS = 32
+cdef uint64_t RESERVE_MOST = 2**32 - 1
 
 # Of Q_LENT: messages in the upper half, KiB in the lower one.
 cdef int LENT_BITS = 32
@@ -56,7 +61,7 @@ cdef extern from *:
     const unsigned char* empty_slot
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 11
+LAYOUT_VERSION = 12
 """Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
 penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
 a node makes its file anew at every start."""
@@ -82,7 +87,7 @@ _QueueFields = namedtuple(
     "queue_id vhost name ready unacked ready_bytes unacked_bytes published delivered acked redelivered dropped consumers"
     " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes aside left over_count"
     " over_bytes published_bytes delivered_bytes peak_count peak_bytes whole_bytes lent_count"
-    " lent_bytes since_us torn",
+    " lent_bytes reserve since_us torn",
 )
 
 
@@ -102,7 +107,7 @@ def _offsets(**words):
 LAYOUT = {
     "header": _offsets(
         magic=H_MAGIC, version=H_VERSION, epoch=H_EPOCH, pid=H_PID, acceptors=H_ACCEPTORS, shards=H_SHARDS,
-        queues=H_QUEUES, topology_version=H_TOPOLOGY, users_changed=H_USERS),
+        queues=H_QUEUES, topology_version=H_TOPOLOGY, users_changed=H_USERS, places=H_PLACES),
     "process": _offsets(
         sequence=SEQUENCE, pid=P_PID, incarnation=P_INCARNATION, state=P_STATE, started_us=P_STARTED,
         restarts=P_RESTARTS),
@@ -402,6 +407,57 @@ cdef class Gauges:
         """Another number whenever some acceptor has added or removed a queue of a user."""
         return load_word(to_read(self), H_USERS)
 
+    def claim_place(self, uint64_t key):
+        """Any acceptor: the place of what acceptors count together under a key above 0; -1 if there is none left."""
+        cdef unsigned char* base = to_write(self)
+        cdef unsigned char* place
+        cdef uint64_t seen, given = load_word(base, H_PLACES)
+        cdef Py_ssize_t i
+        for i in range(PLACES):
+            place = base + claims_at(self, i)
+            if i >= <Py_ssize_t> given:
+                try:
+                    reserve(self, place - base, claims_size(self))
+                except OSError:
+                    return -1
+            seen = load_word(place, 0)
+            if seen == key:
+                return i
+            if seen == 0 and exchange_word(place, 0, &seen, key):
+                seen = given
+                while seen <= <uint64_t> i and not exchange_word(base, H_PLACES, &seen, i + 1):
+                    pass
+                return i
+            if seen == key:  # another acceptor was quicker
+                return i
+        return -1
+
+    def claim(self, Py_ssize_t place, Py_ssize_t acceptor, uint64_t incarnation, uint64_t count, uint64_t octets):
+        """A life of an acceptor alone: it has, or is about to have, so many messages and octets under way. Those of all
+        others: of two that claim at the same time at least one is told of the other's.
+        """
+        cdef unsigned char* words = to_write(self) + claims_at(self, place)
+        cdef Py_ssize_t writer = claimant(self, acceptor, incarnation)
+        cdef uint64_t other_count = 0, other_octets = 0
+        cdef Py_ssize_t i
+        store_word(words, 1 + 2 * writer, count)
+        store_word(words, 2 + 2 * writer, octets)
+        order_all()
+        for i in range(2 * self.acceptors):
+            if i != writer:
+                other_count += load_word(words, 1 + 2 * i)
+                other_octets += load_word(words, 2 + 2 * i)
+        return other_count, other_octets
+
+    def claims_clear(self, Py_ssize_t acceptor, uint64_t incarnation):
+        """Nothing of what a life of an acceptor claimed is under way any more: it is dead, or begins."""
+        cdef unsigned char* base = to_write(self)
+        cdef Py_ssize_t writer = claimant(self, acceptor, incarnation)
+        cdef uint64_t place
+        for place in range(load_word(base, H_PLACES)):
+            store_word(base + claims_at(self, place), 1 + 2 * writer, 0)
+            store_word(base + claims_at(self, place), 2 + 2 * writer, 0)
+
     def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us):
         """The owning shard: begin a queue's record, all numbers 0, also over one that is open.
 
@@ -455,10 +511,11 @@ cdef class Gauges:
         uint64_t consumers, uint64_t flow_epoch, uint64_t saturated, uint64_t saturated_since_us,
         uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=0,
         uint64_t unburied=0, uint64_t unburied_bytes=0, uint64_t published_bytes=0, uint64_t delivered_bytes=0,
-        int64_t whole_bytes=-1, uint64_t left=0):
+        int64_t whole_bytes=-1, uint64_t left=0, uint64_t reserve=0):
         """The owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open.
 
         What is unburied counts in the depth, whose bytes are of whole messages: without `whole_bytes` of bodies alone.
+        `reserve` is that of its priority lane, messages.
         """
         cdef uint64_t whole = ready_bytes + unacked_bytes if whole_bytes < 0 else whole_bytes
         cdef unsigned char* block = open_slot(self, slot)
@@ -481,7 +538,8 @@ cdef class Gauges:
         store_plain(block, Q_PUBLISHED_BYTES, published_bytes)
         store_plain(block, Q_DELIVERED_BYTES, delivered_bytes)
         store_plain(block, Q_WHOLE_BYTES, whole)
-        store_word(block, Q_ASIDE, (STANDS_ASIDE if aside else 0) | (IS_LEFT if left else 0))
+        store_word(block, Q_ASIDE, (STANDS_ASIDE if aside else 0) | (IS_LEFT if left else 0)
+                   | min(reserve, RESERVE_MOST) << RESERVE_BITS)
         # Read one by one on the publish path: who sees the flag must find an epoch and depths at least as new.
         store_word(block, Q_DEPTH_COUNT, ready + unacked + unburied)
         store_word(block, Q_DEPTH_BYTES, whole + unburied_bytes)
@@ -524,7 +582,7 @@ cdef class Gauges:
                           copy[Q_ASIDE] & IS_LEFT != 0, copy[Q_OVER_COUNT], copy[Q_OVER_BYTES],
                           copy[Q_PUBLISHED_BYTES], copy[Q_DELIVERED_BYTES], copy[Q_PEAK_COUNT], copy[Q_PEAK_BYTES],
                           copy[Q_WHOLE_BYTES], copy[Q_LENT] >> LENT_BITS, (copy[Q_LENT] & LENT_MOST) * KIBIBYTE,
-                          copy[Q_SINCE], not whole)
+                          copy[Q_ASIDE] >> RESERVE_BITS, copy[Q_SINCE], not whole)
 
     def queue_slots(self):
         """The open slots in ascending order, the shards' own among them; costs what is open, not what is possible."""
@@ -694,8 +752,8 @@ def aligned(size, to):
 
 
 def areas(acceptors, shards, queues):
-    """Where processes, sent, taken, safe, buckets, users, queue slots and names begin, and the end. Rows of pairs are whole
-    lines.
+    """Where processes, sent, taken, safe, buckets, users, claims, queue slots and names begin, and the end. Rows of pairs
+    are whole lines.
     """
     processes = HEADER_SIZE
     sent = processes + (3 + shards + acceptors) * PROCESS_SIZE
@@ -703,10 +761,11 @@ def areas(acceptors, shards, queues):
     safe = taken + shards * aligned(acceptors * WORD, LINE)
     buckets = safe + shards * aligned(acceptors * WORD, LINE)
     users = aligned(buckets + BUCKETS * BUCKET_SIZE, CHUNK)
-    slots = aligned(users + USERS * USER_SIZE, CHUNK)
+    claims = aligned(users + USERS * USER_SIZE, CHUNK)
+    slots = aligned(claims + PLACES * row_size(1 + 4 * acceptors), CHUNK)
     names = aligned(slots + (shards + queues) * SLOT_SIZE, CHUNK)
     end = aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
-    return processes, sent, taken, safe, buckets, users, slots, names, end
+    return processes, sent, taken, safe, buckets, users, claims, slots, names, end
 
 
 cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues, pid):
@@ -718,7 +777,7 @@ cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues
     gauges.epoch, gauges.pid = epoch, pid
     gauges.acceptors, gauges.shards, gauges.queues, gauges.slots = acceptors, shards, queues, shards + queues
     (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.buckets_at, gauges.users_at,
-     gauges.queues_at, gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
+     gauges.claims_at, gauges.queues_at, gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
     if os.fstat(fd).st_size != gauges.size:
         raise ValueError(f"{path} has {os.fstat(fd).st_size} octets, its header says {gauges.size}")
     gauges.present = <unsigned char*> calloc((gauges.slots + SLOTS_A_CHUNK - 1) // SLOTS_A_CHUNK, 1)
@@ -792,6 +851,22 @@ cdef inline Py_ssize_t taken_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t s
 cdef inline Py_ssize_t safe_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
     check_pair(gauges, acceptor, shard)
     return gauges.safe_at + shard * row_size(gauges.acceptors) + acceptor * WORD
+
+
+cdef inline Py_ssize_t claims_size(Gauges gauges) noexcept:
+    return row_size(1 + 4 * gauges.acceptors)
+
+
+cdef inline Py_ssize_t claimant(Gauges gauges, Py_ssize_t acceptor, uint64_t incarnation) except -1:
+    """Which writer of claims that is: one and its successor may live at the same time."""
+    check_pair(gauges, acceptor, 0)
+    return 2 * acceptor + incarnation % 2
+
+
+cdef inline Py_ssize_t claims_at(Gauges gauges, Py_ssize_t place) except -1:
+    if not 0 <= place < PLACES:
+        raise IndexError(f"place {place} of {PLACES}")
+    return gauges.claims_at + place * claims_size(gauges)
 
 
 cdef unsigned char* bucket_of(Gauges gauges, uint64_t key, uint64_t now) except NULL:

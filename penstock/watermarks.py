@@ -129,6 +129,12 @@ class Marks:
         count = max(times * self.overshoot_count, acceptors) if self.stop_count else 0
         return count, times * self.overshoot_bytes
 
+    def shared_bound(self) -> tuple[int, int]:
+        """The same where the marks are of several queues together (`acceptor.pools`): the first message, or byte, above
+        a stop mark is what stops; in bytes, and one message of each acceptor.
+        """
+        return int(self.stop_count > 0), int(self.stop_bytes > 0)
+
 
 Marks.NONE = Marks()
 

@@ -11,13 +11,14 @@ from rich.console import Console
 
 from ops.administration.node import AsJson, Data, ask, gauges_of, show
 from penstock.gauges import Gauges
+from penstock.watermarks import Marks
 from router.shared_limits import counted
 
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
 
 COLUMNS = ("setting", "value", "source")
 BINDING_COLUMNS = ("exchange", "leads_to", "made_by", "count", "stops_producers", "why")
-SHARED_COLUMNS = ("limit", "how", "depth", "stop_at", "resume_at", "policy")
+SHARED_COLUMNS = ("limit", "how", "depth", "stop_at", "resume_at", "over_of_bound", "policy")
 
 
 def explain(
@@ -62,10 +63,23 @@ def explain(
 
 
 def _measured(limit: dict[str, Any], gauges: Gauges) -> dict[str, Any]:
-    """A limit over several queues with what they hold now."""
+    """A limit over several queues with what they hold now, how far that is above its stop marks, and may be (in bytes:
+    that, and one message of each acceptor).
+    """
     slots = limit.pop("slots")
     count, octets = counted(limit["how"], gauges.depths(array("q", slots)))
-    return {**limit, "queues": len(slots), "messages": count, "bytes": octets}
+    marks = Marks(limit["stop_count"], limit["resume_count"], limit["stop_bytes"], limit["resume_bytes"])
+    bound, bound_bytes = marks.shared_bound()
+    return {
+        **limit,
+        "queues": len(slots),
+        "messages": count,
+        "bytes": octets,
+        "over_count": max(count - marks.stop_count, 0) if marks.stop_count else 0,
+        "over_count_bound": bound,
+        "over_bytes": max(octets - marks.stop_bytes, 0) if marks.stop_bytes else 0,
+        "over_bytes_bound": bound_bytes,
+    }
 
 
 def _told(binding: dict[str, Any]) -> dict[str, Any]:
@@ -76,13 +90,17 @@ def _told(binding: dict[str, Any]) -> dict[str, Any]:
 
 def _in_words(limit: dict[str, Any]) -> dict[str, str]:
     pairs = [("messages", "count", "messages"), ("bytes", "bytes", "bytes")]
-    given = [(limit[depth], limit[f"stop_{mark}"], limit[f"resume_{mark}"], unit) for depth, mark, unit in pairs]
-    given = [each for each in given if each[1]]
+    given = [
+        (limit[depth], limit[f"stop_{mark}"], limit[f"resume_{mark}"], unit, mark)
+        for depth, mark, unit in pairs
+        if limit[f"stop_{mark}"]
+    ]
     return {
         "limit": limit["limit"],
         "how": f"{limit['how']} of {limit['queues']}",
-        "depth": ", ".join(f"{depth} {unit}" for depth, _, _, unit in given),
-        "stop_at": ", ".join(str(stop) for _, stop, _, _ in given),
-        "resume_at": ", ".join(str(resume) for _, _, resume, _ in given),
+        "depth": ", ".join(f"{depth} {unit}" for depth, _, _, unit, _ in given),
+        "stop_at": ", ".join(str(stop) for _, stop, *_ in given),
+        "resume_at": ", ".join(str(resume) for _, _, resume, *_ in given),
+        "over_of_bound": ", ".join(f"{limit[f'over_{mark}']} of {limit[f'over_{mark}_bound']}" for *_, mark in given),
         "policy": limit["policy"],
     }

@@ -135,10 +135,11 @@ def test_explain(place: Place) -> None:
     assert (shared["limit"], shared["how"], shared["queues"], shared["messages"], shared["stop_count"]) == (
         f"exchange 'x' in vhost '{place.name}'", "sum", 3, 7, 500,
     )  # fmt: skip
+    assert (shared["over_count"], shared["over_count_bound"]) == (0, 1)
     text = place.broker.penstock("flow", "explain", "c", "--vhost", place.name).stdout
     assert told["body_bytes"] == 7 < 7 * 64 < told["bytes"]
     assert f"queue 'c' in vhost '{place.name}': 7 messages, {told['bytes']} bytes (7 of bodies), open\n" in text
-    assert "declaration: x-flow-resume-count" in text and "sum of 3" in text
+    assert "declaration: x-flow-resume-count" in text and "sum of 3" in text and "0 of 1" in text
     missing = place.broker.penstock("flow", "explain", "nobody", "--vhost", place.name)
     assert missing.stderr == f"penstock: there is no queue 'nobody' in vhost '{place.name}'\n"
     assert missing.returncode == 2

@@ -7,7 +7,7 @@ import pytest
 from ops.rates import rates
 from penstock.gauges import QueueGauge
 
-OPEN = QueueGauge(1, "/", "q", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, 0, 100, 50, 0, 0, False, False, *[0] * 10, False)
+OPEN = QueueGauge(1, "/", "q", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, 0, 100, 50, 0, 0, False, False, *[0] * 11, False)
 
 
 def queue(depth: int, published: int, saturated: bool = False, size: int = 10) -> QueueGauge:

@@ -140,13 +140,15 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
         assert made.taken_at + acceptors * shards * 8 <= made.safe_at
         assert made.safe_at + acceptors * shards * 8 <= made.buckets_at
         assert made.buckets_at + 1024 * 32 <= made.users_at
-        assert made.users_at + 8192 * 16 <= made.queues_at
+        assert made.users_at + 8192 * 16 <= made.claims_at
+        assert made.claims_at + 4096 * 8 * (1 + 4 * acceptors) <= made.queues_at
         assert made.queues_at + slots * SLOT_SIZE <= made.names_at
         assert made.names_at + slots * NAMES_SIZE <= made.size == path.stat().st_size
         assert (
             made.sent_at % 64
             == made.taken_at % 64
             == made.safe_at % 64
+            == made.claims_at % 4096
             == made.queues_at % 4096
             == made.names_at % 4096
             == 0
@@ -162,8 +164,9 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     gauges.set_topology_version(4)
     gauges.queue_open(50, 9, "vhost", "queue", 33)
     gauges.queue_write(
-        50, *[*range(100, 111), 1, *range(112, 117)], published_bytes=119, delivered_bytes=120, whole_bytes=205
-    )
+        50, *[*range(100, 111), 1, *range(112, 117)], published_bytes=119, delivered_bytes=120, whole_bytes=205,
+        reserve=3,
+    )  # fmt: skip
     gauges.queue_note_over(50, 117, 118)
     gauges.queue_note_peak(50, 121, 122)
     gauges.queue_note_lent(50, 123, 2047)
@@ -187,7 +190,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     assert gauges.pair_read_safe(2, 1) == (3, 77)
     assert gauges.pair_read_safe(0, 0) == (0, 0)
     slot = gauges.queues_at + 50 * SLOT_SIZE
-    expected = [10, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117), 0, *range(117, 123), 205]
+    expected = [10, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117), 3 << 32, *range(117, 123), 205]
     expected.append((123 << 32) + 2)
     assert [word(path, slot + at) for at in LAYOUT["queue"].values()] == expected
     at = gauges.names_at + 50 * NAMES_SIZE
@@ -242,7 +245,7 @@ def test_open_shares_what_was_created(gauges: Gauges, path: Path) -> None:
         (b"", "is not a gauges file"),
         (b"PENSTOCK", "is not a gauges file"),
         (b"NOTPENST" + bytes(200), "is not a gauges file"),
-        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 11"),
+        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 12"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 1), "has 56 octets, its header says"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 2**60, 2**60, 2**60), "no node has"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 0), "no node has"),
@@ -454,6 +457,82 @@ def test_there_are_places_for_so_many_queues_of_users(gauges: Gauges) -> None:
     assert len(gauges.user_queues(7)) == 8191
 
 
+def test_what_others_claim(gauges: Gauges, path: Path) -> None:
+    place = gauges.claim_place(7)
+    assert (gauges.claim_place(7), gauges.claim_place(8)) == (place, place + 1)
+    assert gauges.claim(place, 0, 1, 5, 500) == (0, 0)
+    with Gauges.open(path) as other:
+        assert other.claim_place(7) == place
+        assert other.claim(place, 1, 3, 1, 10) == (5, 500)
+        assert other.claim(place + 1, 1, 3, 2, 20) == (0, 0)
+    assert gauges.claim(place, 0, 1, 4, 400) == (1, 10)
+    assert gauges.claim(place, 0, 2, 1, 1) == (5, 410), "its successor"
+    assert gauges.claim(place, ACCEPTORS - 1, 1, 0, 0) == (6, 411)
+    gauges.claims_clear(1, 3)
+    gauges.claims_clear(0, 2)
+    assert gauges.claim(place, 0, 1, 4, 400) == (0, 0) == gauges.claim(place + 1, 0, 1, 0, 0)
+
+
+def test_no_more_places_for_claims(gauges: Gauges) -> None:
+    places = {gauges.claim_place(key) for key in range(1, 4097)}
+    assert len(places) == 4096 and gauges.claim_place(5000) == -1
+    assert gauges.claim_place(4000) in places
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda g: g.claim(-1, 0, 1, 0, 0),
+        lambda g: g.claim(4096, 0, 1, 0, 0),
+        lambda g: g.claim(0, ACCEPTORS, 1, 0, 0),
+        lambda g: g.claims_clear(-1, 1),
+    ],
+)
+def test_claims_of_nobody(gauges: Gauges, broken: Callable[[Gauges], object]) -> None:
+    with pytest.raises(IndexError):
+        broken(gauges)
+
+
+CLAIMANT = """
+import sys
+from penstock.gauges import Gauges
+with Gauges.open(sys.argv[1]) as gauges:
+    writer, rounds = int(sys.argv[2]), int(sys.argv[3])
+    place, got = gauges.claim_place(7), 0
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(rounds):
+        if gauges.claim(place, writer, 1, 1, 0)[0] == 0:
+            got += 1
+            before = gauges.depth_count(50)
+            gauges.queue_write(50, before + 1, *[0] * 17)
+            assert gauges.depth_count(50) == before + 1
+        gauges.claim(place, writer, 1, 0, 0)
+    print(got)
+"""
+
+
+def test_two_that_claim_the_last_of_something_do_not_both_get_it(gauges: Gauges, path: Path) -> None:
+    """Whoever gets it alone counts up a number that is not safe to count up by two at a time."""
+    gauges.queue_open(50, 9, "vhost", "queue", 33)
+    command = [sys.executable, "-c", CLAIMANT, str(path)]
+    both = [
+        subprocess.Popen([*command, str(writer), "100000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for writer in range(2)
+    ]
+    for process in both:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    counts = []
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in both:
+        counts.append(int(process.communicate(timeout=PATIENCE)[0]))
+        assert process.returncode == 0
+    assert sum(counts) == gauges.depth_count(50) > 0
+
+
 def test_full_buckets_are_taken_over(gauges: Gauges) -> None:
     for key in range(7, 7 + 20 * 1024, 1024):
         assert gauges.bucket_full_at(key, key)[0] <= key
@@ -501,7 +580,7 @@ def test_queue_round_trip(
     one, other = pair
     one.queue_open(40, id, vhost, name, since)
     sums = {"published_bytes": rest[14], "delivered_bytes": rest[15], "whole_bytes": whole}
-    one.queue_write(40, *depth, *rest[:14], **sums, left=rest[16])
+    one.queue_write(40, *depth, *rest[:14], **sums, left=rest[16], reserve=depth[0])
     flags = (*rest[:7], rest[7] != 0, *rest[8:13], rest[13] != 0, rest[16] != 0)
     assert other.queue_read(40) == (
         id,
@@ -517,6 +596,7 @@ def test_queue_round_trip(
         whole,
         0,
         0,
+        min(depth[0], 2**32 - 1),
         since,
         False,
     )
@@ -625,7 +705,7 @@ def test_opening_again_begins_anew_but_for_the_epoch(gauges: Gauges) -> None:
     noted = gauges.queue_read(5)
     assert noted is not None and (noted.lent_count, noted.lent_bytes) == (2**32 - 1, (2**32 - 1) * 1024)
     gauges.queue_open(5, 2, "v", "n", 2)
-    blank = [0] * 10 + [9, False] + [0] * 5 + [False, False, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    blank = [0] * 10 + [9, False] + [0] * 5 + [False, False, *[0] * 10]
     assert gauges.queue_read(5) == (2, "v", "n", *blank, 2, False)
     assert (gauges.depth_count(5), gauges.depth_bytes(5), gauges.saturated(5)) == (0, 0, False)
     gauges.queue_write(5, *row(10))
