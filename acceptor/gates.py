@@ -106,10 +106,10 @@ class Gates:
         inlet.lane = lane_of(features)
         if inlet.lane is not None:
             self.lanes.add(queue.queue_id)
-            inlet.lane_line = inlet.lane_line or LaneLine(inlet, self.metered, self.clock)
+            inlet.lane_line = inlet.lane_line or LaneLine(inlet, self.metered, self.clock, self.claims)
         else:
             self.lanes.discard(queue.queue_id)
-            inlet.lane_line = None
+            inlet.close_lane()
         inlet.share_by(features.fair_by or BY_SESSION)
 
     def close_inlet(self, id: int) -> None:

@@ -327,8 +327,15 @@ class Inlet:
         """The queue is gone: nothing waits for its room any more."""
         self.closed = True
         self.calm = None
+        self.close_lane()
         self.release_withheld()
         self.unwarn()
+
+    def close_lane(self) -> None:
+        """There is no priority lane any more."""
+        if self.lane_line is not None:
+            self.lane_line.claim.drop()
+            self.lane_line = None
 
     def unwarn(self) -> None:
         """Who was told early may go on."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from acceptor.claims import NO_PLACE, Claim, Claims
 from acceptor.fair import FairLine
 from acceptor.inlet import UNLIMITED, Gate, Inlet, share_of
 from acceptor.parked import ParkedMethod, ParkedRun
@@ -38,21 +39,17 @@ class Lane(NamedTuple):
     key: str
     reserve: int
 
-    def room(self, inlet: Inlet) -> tuple[int, int]:
-        """(messages, octets) that may pass at an acceptor: its share of what is left of the reserve."""
-        if inlet.stands_aside():
-            return UNLIMITED, UNLIMITED
-        marks, (depth, depth_bytes), acceptors = inlet.limits.marks, inlet.depth(), inlet.acceptors
+    def left(self, inlet: Inlet) -> tuple[int, int]:
+        """(messages, octets) that the depth is below the end of the reserve."""
+        marks, (depth, depth_bytes) = inlet.marks, inlet.depth()
         stops = [marks.stop_count + marks.overshoot_count] if marks.stop_count else []
         stops += [inlet.pace.pacing.target] if inlet.pace is not None else []
         count = octets = UNLIMITED
         if stops:
-            left, most = min(stops) + self.reserve - depth, overshoot_of(min(stops)) + self.reserve
-            count = share_of(left, most, acceptors) - inlet.in_flight
+            count = min(stops) + self.reserve - depth
         if marks.stop_bytes:
-            most = marks.overshoot_bytes + marks.reserve_bytes
-            octets = share_of(marks.stop_bytes + most - depth_bytes, most, acceptors) - inlet.in_flight_bytes
-        return max(count, 0), max(octets, 0)
+            octets = marks.stop_bytes + marks.overshoot_bytes + marks.reserve_bytes - depth_bytes
+        return count, octets
 
 
 class LaneLine:
@@ -61,16 +58,22 @@ class LaneLine:
 
     Of several acceptors each lets in a part of the room by the weight of those who wait there, and all equally often:
     else the one with the quickest turns had most. `due_here` is what that is by now, to a fraction of a message, and
-    `clock` is in seconds.
+    `clock` is in seconds. `in_flight` counts messages and octets of the lane that the shard has not taken in yet. Where
+    there are other acceptors they are claimed (acceptor/claims.py): the reserve is used once, not by each.
     """
 
-    __slots__ = ("clock", "due_here", "inlet", "looked", "metered", "waiting")
+    __slots__ = (
+        "claim", "clock", "due_here", "in_flight", "in_flight_bytes", "inlet", "looked", "metered", "slot", "waiting"
+    )  # fmt: skip
 
     opens_with_time = True
     terms = None
 
-    def __init__(self, inlet: Inlet, metered: Metered, clock: Callable[[], float]) -> None:
+    def __init__(self, inlet: Inlet, metered: Metered, clock: Callable[[], float], claims: Claims) -> None:
         self.inlet = inlet
+        self.in_flight = self.in_flight_bytes = 0
+        self.claim = Claim(claims, self)
+        self.slot = -1
         self.metered = metered
         self.clock = clock
         self.waiting = FairLine(inlet.waiting.by)
@@ -84,10 +87,69 @@ class LaneLine:
         self.metered.closed[self] = None
 
     def room(self) -> tuple[int, int]:
-        lane = self.inlet.lane
-        return lane.room(self.inlet) if lane is not None else (UNLIMITED, UNLIMITED)
+        """(messages, octets) that may pass at this acceptor."""
+        inlet, lane = self.inlet, self.inlet.lane
+        if lane is None or inlet.stands_aside():
+            return UNLIMITED, UNLIMITED
+        count, octets = lane.left(inlet)
+        if inlet.acceptors == 1:
+            return max(count - inlet.in_flight, 0), max(octets - inlet.in_flight_bytes, 0)
+        if not self.has_place():
+            return self.share(count, octets)
+        wanted, wanted_octets = self.part(count), self.part(octets)
+        free, free_octets = self.claim.free()
+        if (wanted and free <= 0) or (wanted_octets and free_octets <= 0):
+            self.claim.ask(wanted, wanted_octets, self.room_now)
+            free, free_octets = self.claim.free()
+        room, space = self.room_now()
+        return (
+            UNLIMITED if count == UNLIMITED else max(min(free, room - self.in_flight), 0),
+            UNLIMITED if octets == UNLIMITED else max(min(free_octets, space - self.in_flight_bytes), 0),
+        )
+
+    def has_place(self) -> bool:
+        """Whether what is under way is counted together with that of other acceptors: where its queue is by now."""
+        if self.slot != self.inlet.slot:
+            self.slot = self.inlet.slot
+            self.claim.at(self.claim.claims.place_of(f"lane {self.slot}"))
+        return self.claim.place != NO_PLACE
+
+    def part(self, left: int) -> int:
+        """What this acceptor asks for of what is left: an equal part."""
+        return 0 if left == UNLIMITED else max(left // self.inlet.acceptors, 1 if left > 0 else 0)
+
+    def room_now(self) -> tuple[int, int]:
+        """What all acceptors together may have under way for the lane, by the depth of now. Others may fill the queue
+        up to its mark meanwhile: then there is only the reserve.
+        """
+        inlet, lane = self.inlet, self.inlet.lane
+        assert lane is not None
+        count, octets = lane.left(inlet)
+        most, most_octets = lane.reserve, inlet.marks.reserve_bytes
+        return (
+            min(count - (inlet.in_flight - self.in_flight), most),
+            min(octets - (inlet.in_flight_bytes - self.in_flight_bytes), most_octets),
+        )
+
+    def share(self, count: int, octets: int) -> tuple[int, int]:
+        """An equal share of what is left, where others are not known to have something under way."""
+        inlet, lane, marks = self.inlet, self.inlet.lane, self.inlet.marks
+        assert lane is not None
+        if count != UNLIMITED:
+            most = overshoot_of(count - lane.reserve + inlet.depth()[0]) + lane.reserve
+            count = max(share_of(count, most, inlet.acceptors) - inlet.in_flight, 0)
+        if octets != UNLIMITED:
+            most = marks.overshoot_bytes + marks.reserve_bytes
+            octets = max(share_of(octets, most, inlet.acceptors) - inlet.in_flight_bytes, 0)
+        return count, octets
 
     some_room = room
+
+    def taken(self, count: int, octets: int) -> None:
+        """The shard has taken in what was under way."""
+        self.in_flight -= count
+        self.in_flight_bytes -= octets
+        self.claim.settle()
 
     def admits(self, count: int, octets: int) -> bool:
         room, space = self.room()
@@ -102,7 +164,7 @@ class LaneLine:
 
     def serve(self) -> None:
         """Let in who waits, in turn, as far as there is room."""
-        line, left = self.waiting, self.part()
+        line, left = self.waiting, self.due_now()
         for _ in range(len(line)):
             room = self.room()
             if not line or left <= 0 or min(room) <= 0:
@@ -120,7 +182,7 @@ class LaneLine:
                     line[session] = None
             line.end_turn(quantum)
 
-    def part(self) -> int:
+    def due_now(self) -> int:
         """How many messages may go from here now."""
         inlet, now = self.inlet, self.clock()
         room = self.room()[0]
@@ -210,6 +272,6 @@ def passing(channel: Channel, run: ParkedRun, route: Route) -> int:
 
 def _room(gate: Gate) -> tuple[int, int]:
     inlet = itself(gate)
-    if isinstance(inlet, Inlet) and inlet.lane is not None:
-        return inlet.lane.room(inlet)
+    if isinstance(inlet, Inlet) and inlet.lane_line is not None:
+        return inlet.lane_line.room()
     return gate.room()

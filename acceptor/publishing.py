@@ -214,6 +214,8 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
         target.link.publish(target.queues, run.batch, run.first, count, span, returns, target.slots, age)
         for inlet in target.inlets:
             target.link.enter(inlet, count, whole)
+            if in_lane and inlet.lane_line is not None:
+                target.link.enter(inlet.lane_line, count, whole)
     channel.core.published_total += count
     channel.pulse.count += count
     run.advance(count)

@@ -12,6 +12,7 @@ from penstock import bus
 from penstock.batch_cy import Batch, BatchBuilder
 
 if TYPE_CHECKING:
+    from acceptor.lanes import LaneLine
     from acceptor.returned import Returns
 
 # From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
@@ -133,4 +134,4 @@ class Sent:
         self.commits: dict[int, Commit] = {}
         self.settlements = Settlements()
         self.returned: Settlements | None = None
-        self.inlets: dict[Inlet, list[int]] = {}
+        self.inlets: dict[Inlet | LaneLine, list[int]] = {}

@@ -21,6 +21,7 @@ from penstock.batch_cy import Batch, BatchBuilder
 from penstock.gauges import Gauges
 
 if TYPE_CHECKING:
+    from acceptor.lanes import LaneLine
     from acceptor.returned import Returns
 
 # Where requests that leave something with their channel's group name it.
@@ -196,13 +197,13 @@ class ShardLink:
         self.next.commits[len(self.turn.operations)] = commit
         self.turn.operations.append(commit.operation)
 
-    def enter(self, inlet: Inlet, count: int, octets: int) -> None:
-        """So much of what is published in this turn is for the queue of an inlet."""
+    def enter(self, inlet: Inlet | LaneLine, count: int, octets: int) -> None:
+        """So much of what is published in this turn is for the queue of an inlet, or by its lane."""
         inlet.in_flight += count
         inlet.in_flight_bytes += octets
         self.under_way(inlet, count, octets)
 
-    def under_way(self, inlet: Inlet, count: int, octets: int) -> None:
+    def under_way(self, inlet: Inlet | LaneLine, count: int, octets: int) -> None:
         """Remember what this turn puts under way for an inlet."""
         known = self.next.inlets.get(inlet)
         if known is None:
@@ -349,7 +350,7 @@ class ShardLink:
     def taken(self, number: int) -> None:
         """The shard reports that all turns up to `number` are safe."""
         self.heard = max(self.heard, number)
-        served: dict[Inlet, None] = {}
+        served: dict[Inlet | LaneLine, None] = {}
         commits: list[Commit] = []
         while self.sent and self.sent[0].number <= number:
             sent = self.sent.popleft()

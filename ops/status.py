@@ -20,8 +20,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from ops.claim import Pointer, is_claimed
+from ops.overshoot import overshoot
 from ops.port import show as show_address
-from ops.rates import marks_of, rates
+from ops.rates import rates
 from penstock.durations import shown
 from penstock.gauges import STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
 from penstock.node import Node, Role
@@ -114,7 +115,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         {
             **_queue(queue, now),
             **rates(earlier if (earlier := before.get(id)) else queue, queue, seconds),
-            **_overshoot(queue, gauges.acceptors),
+            **overshoot(queue, gauges.acceptors),
         }
         for id, queue in queues.items()
     ]
@@ -125,22 +126,6 @@ def _queues(gauges: Gauges) -> dict[int, QueueGauge]:
     """All queues, by their ids."""
     records = (gauges.queue_read(slot) for slot in gauges.queue_slots() if slot >= gauges.shards)
     return {record.queue_id: record for record in records if record}
-
-
-def _overshoot(queue: QueueGauge, acceptors: int) -> Facts:
-    """How far above its stop marks it may get, in messages and in bytes (there, and a message of each acceptor), as far
-    as they hold publishes, what it is lent in a deadlock included; and how far it is beyond them now, whoever published
-    that.
-    """
-    count, octets = marks_of(queue).overshoot_bound(acceptors)
-    beyond = queue.ready + queue.unacked - queue.stop_count if queue.stop_count else 0
-    beyond_bytes = queue.whole_bytes - queue.stop_bytes if queue.stop_bytes else 0
-    return {
-        "over_count_bound": count + queue.lent_count,
-        "over_bytes_bound": octets + queue.lent_bytes,
-        "beyond_count": max(beyond, 0),
-        "beyond_bytes": max(beyond_bytes, 0),
-    }
 
 
 def _places(gauges: Gauges) -> Iterator[tuple[Role, int]]:

@@ -121,13 +121,21 @@ class Marks:
         """How many bytes a priority lane may let in beyond that."""
         return max(self.stop_bytes // RESERVE_SHARE, RESERVE_BYTES_MIN) if self.stop_bytes else 0
 
-    def overshoot_bound(self, acceptors: int) -> tuple[int, int]:
+    def overshoot_bound(self, acceptors: int, reserve: int = 0) -> tuple[int, int]:
         """Messages and bytes that the depth is never more above the stop mark; in bytes, and one message of each
-        acceptor. Several acceptors do not see what the others have under way (`acceptor.inlet`).
+        acceptor. Several acceptors do not see what the others have under way (`acceptor.inlet`). Above that is the
+        `reserve` of a priority lane, which all of them see (`acceptor.lanes`): it begins an overshoot above the mark.
         """
         times = 1 if acceptors == 1 else 2
         count = max(times * self.overshoot_count, acceptors) if self.stop_count else 0
-        return count, times * self.overshoot_bytes
+        octets = times * self.overshoot_bytes
+        if not reserve:
+            return count, octets
+        over, over_octets = (
+            each + (acceptors - 1) * max(2 * each // acceptors, 1) if each else 0
+            for each in (self.overshoot_count, self.overshoot_bytes)
+        )
+        return max(count, over) + (reserve if self.stop_count else 0), max(octets, over_octets) + self.reserve_bytes
 
     def shared_bound(self) -> tuple[int, int]:
         """The same where the marks are of several queues together (`acceptor.pools`): the first message, or byte, above

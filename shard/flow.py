@@ -215,6 +215,7 @@ class Flow:
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
             queue.unburied, queue.unburied_whole, contents.published_bytes, contents.delivered_bytes,
             contents.ready_whole + contents.unacked_whole, queue.left or queue.fed is not None,
+            queue.features.reserve if marks else 0,
         )  # fmt: skip
 
 

@@ -91,6 +91,7 @@ class QueueState:
         self.reserved = 0
         self.reserved_bytes = 0
         self.used = now
+        self.features = features
         self.govern(limits, features, now)
 
     def __str__(self) -> str:
@@ -101,8 +102,7 @@ class QueueState:
 
         What is in the queue already is judged anew at the end of the turn, but messages keep the expiry that they have.
         """
-        if (limits.marks, features.reserve) != (self.saturation.marks, self.saturation.reserve):
-            self.saturation.reserve = features.reserve
+        if limits.marks != self.saturation.marks or features.reserve != self.features.reserve:
             self.saturation.govern(limits.marks, now)
         self.limits = limits
         self.has_marks = bool(limits.marks)

@@ -43,8 +43,7 @@ class Saturation:
 
     `over_count` and `over_bytes` are the furthest that the depth has been above its stop marks because of publishes
     that were to be held. What was there before the marks, came within `SETTLING` of them, or is never held (dead
-    letters, transactions, events) is not in them, nor is what was lent; nor are the first `reserve` messages, which may
-    be those of a priority lane.
+    letters, transactions, events) is not in them, nor is what was lent.
     `growth` is in messages a second, as of the last look.
     """
 
@@ -67,14 +66,12 @@ class Saturation:
         "over_count",
         "peak_bytes",
         "peak_count",
-        "reserve",
         "saturated",
         "since",
     )  # fmt: skip
 
     def __init__(self, marks: Marks, now: int, epoch: int = 0) -> None:
         self.marks = marks
-        self.reserve = 0
         self.growth = 0.0
         self._looked = now
         self._looked_count = 0
@@ -173,10 +170,9 @@ class Saturation:
         self._floor_count = min(self._floor_count, count)
         self._floor_bytes = min(self._floor_bytes, octets)
         marks = self.marks
-        stop_count = marks.stop_count + self.reserve
-        stop_bytes = marks.stop_bytes + (marks.reserve_bytes if self.reserve else 0)
+        stop_count, stop_bytes = marks.stop_count, marks.stop_bytes
         if self.lent is not None:
-            stop_count, stop_bytes = max(stop_count, self.lent.stop_count), max(stop_bytes, self.lent.stop_bytes)
+            stop_count, stop_bytes = self.lent.stop_count, self.lent.stop_bytes
         over = count - max(stop_count, self._floor_count) if marks.stop_count else 0
         over_bytes = octets - max(stop_bytes, self._floor_bytes) if marks.stop_bytes else 0
         if over <= self.over_count and over_bytes <= self.over_bytes:

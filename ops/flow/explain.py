@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from ops.administration.node import AsJson, Data, ask, gauges_of, show
+from ops.overshoot import overshoot
 from penstock.gauges import Gauges
 from penstock.watermarks import Marks
 from router.shared_limits import counted
@@ -40,6 +41,7 @@ def explain(
             "saturated": queue is not None and queue.saturated,
             "lent_count": 0 if queue is None else queue.lent_count,
             "lent_bytes": 0 if queue is None else queue.lent_bytes,
+            **({} if queue is None else overshoot(queue, gauges.acceptors)),
             "settings": told["settings"],
             "bindings": told["bindings"],
             "shared": [_measured(limit, gauges) for limit in told["shared"]],
@@ -52,6 +54,9 @@ def explain(
     if facts["lent_count"] or facts["lent_bytes"]:
         lent = f"{facts['lent_count']} messages, {facts['lent_bytes']} bytes"
         state += f", lent {lent} beyond its stop marks because of a deadlock"
+    if facts.get("over_count_bound"):
+        above = max(facts["over_count"], facts["beyond_count"])
+        state += f", at most {above} of {facts['over_count_bound']} messages above its stop mark"
     line = f"queue '{name}' in vhost '{vhost}': {facts['messages']} messages, {sizes}, {state}"
     Console(width=None).print(line, highlight=False, markup=False, soft_wrap=True)
     settings = [{**each, "value": "-" if each["value"] is None else each["value"]} for each in facts["settings"]]

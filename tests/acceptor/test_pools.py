@@ -326,6 +326,7 @@ def test_a_sum_is_exact_whatever_is_under_way(acceptors: int, mark: str, seed: i
             deepest = max(deepest, depth)
         assert deepest > stop
         node.settle(rechecks=3)
+        node.settle()
         (pool,) = node.core(0).gates.pools.by_limit.values()
         assert node.gauges.claim(pool.claim.place, 0, 0, 0, 0) == (0, 0), "nothing is under way"
 

@@ -138,7 +138,8 @@ def test_explain(place: Place) -> None:
     assert (shared["over_count"], shared["over_count_bound"]) == (0, 1)
     text = place.broker.penstock("flow", "explain", "c", "--vhost", place.name).stdout
     assert told["body_bytes"] == 7 < 7 * 64 < told["bytes"]
-    assert f"queue 'c' in vhost '{place.name}': 7 messages, {told['bytes']} bytes (7 of bodies), open\n" in text
+    assert f"queue 'c' in vhost '{place.name}': 7 messages, {told['bytes']} bytes (7 of bodies), open, " in text
+    assert "at most 0 of 10 messages above its stop mark\n" in text
     assert "declaration: x-flow-resume-count" in text and "sum of 3" in text and "0 of 1" in text
     missing = place.broker.penstock("flow", "explain", "nobody", "--vhost", place.name)
     assert missing.stderr == f"penstock: there is no queue 'nobody' in vhost '{place.name}'\n"

@@ -123,17 +123,16 @@ class Flow(AtRest):
                 if before is None or self.share != 0 or kind in STRANGERS:
                     continue
                 most, most_octets = (acceptors * each for each in self.largest.get(kind, (0, 0)))
+                bound, bound_octets = marks.overshoot_bound(acceptors, queue.features.reserve)
                 if not self.losses and marks.stop_count:
-                    assert queue.saturation.over_count <= marks.overshoot_bound(acceptors)[0] + most
-                overshoots = min(acceptors, 2) + self.losses
+                    assert queue.saturation.over_count <= bound + most
                 if marks.stop_count:
-                    late = max(overshoots * marks.overshoot_count, acceptors + self.losses) + most
-                    late += queue.features.reserve
+                    late = bound + self.losses * max(marks.overshoot_count, 1) + most
                     assert queue.depth <= max(marks.stop_count + late, before[0])
                 if marks.stop_bytes:
                     singles = (acceptors + self.losses) * (LARGEST + BESIDE)
-                    late = overshoots * marks.overshoot_bytes + singles + most_octets + most * BESIDE
-                    late += marks.reserve_bytes if queue.features.reserve else 0
+                    late = bound_octets + self.losses * marks.overshoot_bytes
+                    late += singles + most_octets + most * BESIDE
                     assert queue.depth_bytes <= max(marks.stop_bytes + late, before[1])
                 paced = most_paced(queue, acceptors)
                 if paced is not None and not self.losses:

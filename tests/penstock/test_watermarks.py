@@ -35,6 +35,16 @@ flow_defaults = st.builds(lambda c, b, p: FlowDefaults(c, b, p[1], p[0]), number
 
 
 @pytest.mark.parametrize(
+    ("acceptors", "count", "octets"), [(1, 5 + 7, 500 + 65_536), (2, 10 + 7, 1000 + 65_536), (4, 11 + 7, 1250 + 65_536)]
+)
+def test_a_reserve_comes_once_on_top(acceptors: int, count: int, octets: int) -> None:
+    marks = Marks(stop_count=80, stop_bytes=8000)
+    assert marks.overshoot_bound(acceptors, reserve=7) == (count, octets)
+    assert Marks(stop_bytes=8000).overshoot_bound(acceptors, reserve=7) == (0, octets)
+    assert Marks(stop_count=80).overshoot_bound(acceptors, reserve=7) == (count, 0)
+
+
+@pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
         ({"stop_count": 5, "resume_count": 6}, r"resume_count \(6\) is above stop_count \(5\)"),

@@ -139,16 +139,6 @@ def test_how_far_it_was_above_its_marks() -> None:
     assert seen == [(False, 0, 0), (True, 2, 0), (False, 2, 0), (True, 4, 30), (False, 4, 30), (False, 4, 30)]
 
 
-def test_what_a_priority_lane_lets_in_is_not_above_the_marks() -> None:
-    state = Saturation(BOTH, 0)
-    state.reserve = 4
-    above = BOTH.stop_bytes + BOTH.reserve_bytes
-    state.exceeds(BOTH.stop_count + 4, above, seconds(1))
-    assert (state.over_count, state.over_bytes) == (0, 0)
-    state.exceeds(BOTH.stop_count + 5, above + 1, seconds(1))
-    assert (state.over_count, state.over_bytes) == (1, 1)
-
-
 def test_what_is_never_held_is_not_above_the_marks_on_its_account() -> None:
     state = Saturation(BOTH, 0)
     state.exceeds(11, 0, seconds(1))
