@@ -15,7 +15,7 @@ from typing import Any
 from penstock import bus
 from penstock.batch_cy import SENT_AGAIN, Batch
 from penstock.features import QueueFeatures
-from penstock.gauges import Gauges
+from penstock.gauges import DEAD, Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import QueueLimits
@@ -263,10 +263,21 @@ class ShardCore:
                 return  # the news of its death was quicker than its last words
             link = self.links[identity] = Link(identity, self.records.pop(identity, None))
         if turn == bus.HELLO:
+            if link.receiver is not None:
+                self.look_for_deaths(link.receiver)
             link.greet()
             return
         link.hear(heard)
         self.receive_on(link, turn, version, operations, parts)
+
+    def look_for_deaths(self, acceptor: int) -> None:
+        """Take in what the gauges say of earlier lives of an acceptor, before the next one is answered: it takes its
+        share of the room as if nothing of theirs were on its way.
+        """
+        place = self.gauges.process_read("acceptor", acceptor)
+        dead = place.incarnation - (place.state != DEAD)
+        if dead > self.dead.get(("acceptor", acceptor), 0):
+            self.died("acceptor", acceptor, dead)
 
     def receive_on(
         self, link: Link, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]

@@ -136,9 +136,7 @@ class Shard:
         for peer, life in started(self.gauges, self.node):
             self.connect_peer(peer, life)
         for index in range(self.node.acceptors):
-            before = self.gauges.process_read("acceptor", index).incarnation - 1
-            if before > self.core.dead.get(("acceptor", index), 0):
-                self.core.died("acceptor", index, before)
+            self.core.look_for_deaths(index)
 
     def leave_peer(self, peer: int) -> None:
         """Another shard was removed from the node."""

@@ -515,6 +515,8 @@ class Node:
         self.gauges.set_topology_version(1)
         self.clients: dict[Connection, Client] = {}
         self.up: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
+        # What acceptors had sent that are dead: their successors' turns have a line of their own.
+        self.last_words: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.across: dict[tuple[int, int], deque[tuple[bytes, Frames]]] = defaultdict(deque)
         self.down: dict[tuple[int, int], deque[Frames]] = defaultdict(deque)
         self.strayed: dict[int, list[tuple[int, list[Any]]]] = defaultdict(list)
@@ -848,9 +850,9 @@ class Node:
         life = self.shards[index]
         return life is not None and life.commit()
 
-    def send_up(self, acceptor: int, shard: int) -> bool:
-        """A shard takes in the next turn of an acceptor."""
-        life, line = self.shards[shard], self.up[acceptor, shard]
+    def send_up(self, acceptor: int, shard: int, last: bool = False) -> bool:
+        """A shard takes in the next turn of an acceptor, or of one that is dead (`last`)."""
+        life, line = self.shards[shard], (self.last_words if last else self.up)[acceptor, shard]
         if life is None or not line:
             return False
         identity, frames = line.popleft()
@@ -956,7 +958,7 @@ class Node:
         for index, _ in self.running_acceptors():
             moved |= self.finish(index)
         for index, shard_index in [(a, s) for a in range(len(self.acceptors)) for s in range(len(self.shards))]:
-            while index != slow and self.send_up(index, shard_index):
+            while index != slow and (self.send_up(index, shard_index, last=True) or self.send_up(index, shard_index)):
                 moved = True
         for shard_index, peer in [(a, b) for a in range(len(self.shards)) for b in range(len(self.shards))]:
             while self.send_across(shard_index, peer):
@@ -1041,6 +1043,7 @@ class Node:
             running_peer.events.append(("shard", index, life.incarnation))
         for acceptor, running in self.running_acceptors():
             self.up[acceptor, index].clear()
+            self.last_words[acceptor, index].clear()
             line = self.down[index, acceptor]
             while len(line) > heard:
                 line.pop()
@@ -1073,6 +1076,8 @@ class Node:
             del self.clients[client.connection]
         for shard, running in self.running_shards():
             self.down[shard, index].clear()
+            self.last_words[index, shard] += self.up[index, shard]
+            self.up[index, shard].clear()
             running.events.append(("acceptor", index, life.incarnation))
         self.strayed[index].clear()
         if self.shown:

@@ -27,7 +27,7 @@ from tests.flow.world import BESIDE, LARGEST, STRANGERS, Kept, Session
 
 # What may go a step on; a turn of a shard with its broadcasts, or without.
 STEPS = (
-    *("read", "read", "part", "finish", "finish", "decide", "decide", "up", "up", "across", "change", "reply"),
+    *("read", "read", "part", "finish", "finish", "decide", "decide", "up", "up", "last", "across", "change", "reply"),
     *("keep", "keep", "keep", "lost", "late", "again", "meet", "mourn", "meter"),
 )
 
@@ -68,8 +68,8 @@ class Flow(AtRest):
                 self.node.finish_shard(at % shards)
             case "across":
                 self.node.send_across(at % shards, to % shards)
-            case "up":
-                self.node.send_up(at % acceptors, to % shards)
+            case "up" | "last":
+                self.node.send_up(at % acceptors, to % shards, last=what == "last")
             case "change" | "reply":
                 lives = [*self.node.acceptors, *self.node.shards]
                 life = lives[at % len(lives)]
@@ -124,15 +124,11 @@ class Flow(AtRest):
                     continue
                 most, most_octets = (acceptors * each for each in self.largest.get(kind, (0, 0)))
                 bound, bound_octets = marks.overshoot_bound(acceptors, queue.features.reserve)
-                if not self.losses and marks.stop_count:
-                    assert queue.saturation.over_count <= bound + most
                 if marks.stop_count:
-                    late = bound + self.losses * max(marks.overshoot_count, 1) + most
-                    assert queue.depth <= max(marks.stop_count + late, before[0])
+                    assert queue.saturation.over_count <= bound + most
+                    assert queue.depth <= max(marks.stop_count + bound + most, before[0])
                 if marks.stop_bytes:
-                    singles = (acceptors + self.losses) * (LARGEST + BESIDE)
-                    late = bound_octets + self.losses * marks.overshoot_bytes
-                    late += singles + most_octets + most * BESIDE
+                    late = bound_octets + acceptors * (LARGEST + BESIDE) + most_octets + most * BESIDE
                     assert queue.depth_bytes <= max(marks.stop_bytes + late, before[1])
                 paced = most_paced(queue, acceptors)
                 if paced is not None and not self.losses:

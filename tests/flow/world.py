@@ -150,6 +150,7 @@ class World(RuleBasedStateMachine):
         if spools:
             flow |= LITTLE | {"last_resort": last_resort}
         self.node = Node(acceptors, shards, flow, self.stores, spools, memory_limit=memory)
+        self.node.show_lives()
         self.node.add_user(MALLORY, NOWHERE)
         self.share = share
         self.lanes = lanes
