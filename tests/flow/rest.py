@@ -6,6 +6,7 @@ from hypothesis.stateful import precondition, rule
 
 from acceptor.channel import Channel
 from acceptor.channel_flow import acknowledges
+from acceptor.claims import NO_PLACE
 from acceptor.core import AcceptorCore
 from acceptor.inlet import Gate, Inlet
 from shard.room import MEMORY
@@ -13,7 +14,7 @@ from tests.flow.metered import is_behind_commit, is_shut, only_just_waits
 from tests.flow.moves import Moves
 from tests.flow.served import nobody_starves
 from tests.flow.world import EXCHANGES, Id, Kept, identity
-from tests.joined import parked
+from tests.joined import Acceptor, parked
 
 
 class AtRest(Moves):
@@ -35,6 +36,7 @@ class AtRest(Moves):
         for index, life in self.node.running_acceptors():
             self.nobody_waits_in_vain(life.core)
             self.parking_is_counted(index, life.core)
+            self.nothing_is_claimed(index, life)
         for index, _ in self.node.running_shards():
             self.gauges_are_right(index)
         nobody_starves(self.node)
@@ -95,6 +97,16 @@ class AtRest(Moves):
                 assert any(map(is_blocked, channel.gates)) or refused or (channel.withheld and not channel.inbox)
                 told = channel.held_by is not None or not any(map(is_shut, channel.gates))
                 assert channel.detached or told or only_just_waits(core, channel)
+
+    def nothing_is_claimed(self, index: int, life: Acceptor) -> None:
+        """Of what acceptors count together nothing is under way, also of those that died."""
+        gates = life.core.gates
+        lines = [inlet.lane_line for inlet in gates.inlets.values() if inlet.lane_line is not None]
+        for counted in [*gates.pools.by_limit.values(), *lines]:
+            claim = counted.claim
+            assert (counted.in_flight, counted.in_flight_bytes, claim.count, claim.octets) == (0, 0, 0, 0)
+            if claim.place != NO_PLACE:
+                assert self.node.gauges.claim(claim.place, index, life.incarnation, 0, 0) == (0, 0)
 
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
         throttle = core.throttle

@@ -388,7 +388,7 @@ def test_a_turn_that_outlives_its_acceptor_leaves_nothing_behind() -> None:
         node.finish(0)
         node.kill_acceptor(0)
         assert node.mourn(0)
-        assert node.send_up(0, 0)
+        assert node.send_up(0, 0, last=True)
         publish(other, "q", b"m")
         node.settle()
         assert [*node.shard(0).links] == [b"acceptor.1.1"]

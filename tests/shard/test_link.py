@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import bus
+from penstock.gauges import DEAD, READY, STARTING
 from shard.link import Link
 from tests.joined import Client, Node, unpacked
 
@@ -78,17 +79,36 @@ def test_a_verdict_is_kept_until_its_report_is_heard() -> None:
     assert turn_of(last) == (2, [])
 
 
-def test_records_answer_hellos(node: Node) -> None:
+def test_records_answer_hellos() -> None:
+    with Node(acceptors=3) as node:
+        shard = node.shard(0)
+        link = Link(ME)
+        link.taken = 41
+        shard.recover_links({ME: link.record(), b"acceptor.2.1": link.record()})
+        shard.receive(ME, bus.HELLO, 0, 0, [], [])
+        shard.receive(b"acceptor.1.2", bus.HELLO, 0, 0, [], [])
+        reports = {identity: unpacked(frames)[0] for identity, frames in shard.finish_turn(0)}
+        assert reports == {ME: 41, b"acceptor.1.2": 0}
+        shard.died("acceptor", 2, 1)
+        assert not shard.records
+
+
+def test_a_hello_tells_of_the_death_of_those_before(node: Node) -> None:
+    """Where both live, one being replaced by the other, both are known; else the first takes part no more."""
+    first, second = b"acceptor.0.1", b"acceptor.0.2"
     shard = node.shard(0)
-    link = Link(ME)
-    link.taken = 41
-    shard.recover_links({ME: link.record(), b"acceptor.2.1": link.record()})
-    shard.receive(ME, bus.HELLO, 0, 0, [], [])
-    shard.receive(b"acceptor.1.2", bus.HELLO, 0, 0, [], [])
-    reports = {identity: unpacked(frames)[0] for identity, frames in shard.finish_turn(0)}
-    assert reports == {ME: 41, b"acceptor.1.2": 0}
-    shard.died("acceptor", 2, 1)
-    assert not shard.records
+    node.gauges.process_write("acceptor", 0, pid=1, incarnation=1, state=READY, started_us=0, restarts=0)
+    for life in (first, second):
+        shard.receive(life, bus.HELLO, 0, 0, [], [])
+    assert {first, second} <= shard.links.keys()
+    node.gauges.process_write("acceptor", 0, pid=1, incarnation=1, state=DEAD, started_us=0, restarts=0)
+    shard.receive(second, bus.HELLO, 0, 0, [], [])
+    assert first not in shard.links and second in shard.links
+    shard.receive(first, 1, 0, 0, [], [])
+    assert first not in shard.links
+    node.gauges.process_write("acceptor", 0, pid=2, incarnation=3, state=STARTING, started_us=0, restarts=1)
+    shard.receive(b"acceptor.0.3", bus.HELLO, 0, 0, [], [])
+    assert second not in shard.links and b"acceptor.0.3" in shard.links
 
 
 def confirming(node: Node) -> Client:
