@@ -34,9 +34,10 @@ class AtRest(Moves):
         self.everybody_knows()
         self.moves_are_over()
         for index, life in self.node.running_acceptors():
+            self.nothing_is_claimed(index, life)
+        for index, life in self.node.running_acceptors():
             self.nobody_waits_in_vain(life.core)
             self.parking_is_counted(index, life.core)
-            self.nothing_is_claimed(index, life)
         for index, _ in self.node.running_shards():
             self.gauges_are_right(index)
         nobody_starves(self.node)

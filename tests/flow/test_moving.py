@@ -87,6 +87,7 @@ class World:
             found += [lambda a=a: node.meet(a), lambda a=a: node.finish(a)]
             found += [lambda life=life: node.change(life), lambda life=life: node.reply(life)]
             found += [lambda a=a, s=s: node.send_up(a, s) for s in shards]
+            found += [lambda a=a, s=s: node.send_up(a, s, last=True) for s in shards]
             found += [lambda a=a, s=s: node.send_down(s, a) for s in shards]
         for s in shards:
             shard = node.shards[s]
