@@ -89,12 +89,15 @@ class Cell(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Of one cell: what each program has dealt with in all, and of that in the last part of the time; why it ended."""
+    """Of one cell: what each program has dealt with in all, and of that in the last part of the time; the longest time,
+    in seconds, in which none of them dealt with anything; why it ended.
+    """
 
     cell: Cell
     done: list[int]
     lately: list[int]
     seconds: float
+    still: float
     lost: str = ""
 
     @property
@@ -226,21 +229,27 @@ def close(programs: Sequence[Program]) -> None:
 def run(target: Target, seconds: float, cell: Cell) -> Result:
     """Have a cell run on a broker for so long."""
     programs, lost = ring(target, cell, f"ring of {cell}"), ""
-    began = now = time.monotonic()
+    began = now = moved = time.monotonic()
     late: list[int] = []
+    done, still = 0, 0.0
     try:
         with selectors.DefaultSelector() as selector:
             while now < began + seconds:
                 turn(programs, selector)
                 now = time.monotonic()
+                before, done = done, sum(program.acked for program in programs)
+                still = max(still, now - moved)
+                if done > before:
+                    moved = now
                 if not late and now >= began + 0.75 * seconds:
                     late = [program.acked for program in programs]
     except OSError as error:
         lost = f"after {time.monotonic() - began:.1f} s: {error.strerror or error}"
     finally:
         close(programs)
-    done = [program.acked for program in programs]
-    return Result(cell, done, [one - was for one, was in zip(done, late or done, strict=True)], seconds, lost)
+    acked = [program.acked for program in programs]
+    lately = [one - was for one, was in zip(acked, late or acked, strict=True)]
+    return Result(cell, acked, lately, seconds, still, lost)
 
 
 def shares(results: Sequence[Result]) -> list[float]:
@@ -264,14 +273,14 @@ def wrong(results: Sequence[Result]) -> list[str]:
 
 def table(results: Sequence[Result]) -> str:
     """A line for each cell."""
-    lines = [
-        f"{'programs':>8} {'connections':>11} {'confirms':<8} {'kind':<8} {'messages/s':>10} {'share':>6}  goes on"
-    ]
+    left = f"{'programs':>8} {'connections':>11} {'confirms':<8} {'kind':<8}"
+    lines = [f"{left} {'messages/s':>10} {'share':>6} {'still':>6}  goes on"]
     for result, share in zip(results, shares(results), strict=True):
         cell = result.cell
         lines.append(
             f"{cell.programs:>8} {cell.connections:>11} {'yes' if cell.confirms else 'no':<8} {cell.kind.name:<8}"
-            f" {result.rate:>10.0f} {share:>6.2f}  {result.lost or ('yes' if result.goes_on else 'no')}"
+            f" {result.rate:>10.0f} {share:>6.2f} {result.still:>4.2f} s"
+            f"  {result.lost or ('yes' if result.goes_on else 'no')}"
         )
     return "\n".join(lines)
 

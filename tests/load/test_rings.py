@@ -20,16 +20,16 @@ SECONDS = 2
 def test_who_is_too_slow_or_stands_still() -> None:
     cells = [Cell(2, kind, 1, False) for kind in (JAVA, PIKA, PY_AMQP, AMQPLIB)]
     rows = [([90, 90], [9, 9]), ([100, 100], [9, 9]), ([9, 9], [1, 1]), ([100, 90], [0, 9])]
-    results = [Result(cell, *row, 2.0) for cell, row in zip(cells, rows, strict=True)]
-    results.append(Result(Cell(3, JAVA, 2, True), [5, 5, 5], [1, 1, 1], 2.0))
-    results.append(Result(Cell(3, PIKA, 2, True), [5, 5, 5], [1, 1, 1], 2.0, "after 1.0 s: closed with 506"))
+    results = [Result(cell, *row, 2.0, 0.25) for cell, row in zip(cells, rows, strict=True)]
+    results.append(Result(Cell(3, JAVA, 2, True), [5, 5, 5], [1, 1, 1], 2.0, 0.25))
+    results.append(Result(Cell(3, PIKA, 2, True), [5, 5, 5], [1, 1, 1], 2.0, 0.25, "after 1.0 s: closed with 506"))
     assert [round(share, 2) for share in shares(results)] == [0.9, 1.0, 0.09, 0.95, 1.0, 1.0]
     assert wrong(results) == [
         "2 programs as py-amqp, 1 connections, no confirms: 0.09 of the fastest kind, wanted 0.5",
         "2 programs as amqplib, 1 connections, no confirms: stands still",
         "3 programs as pika, 2 connections, confirms: after 1.0 s: closed with 506",
     ]
-    assert table(results[:1]).splitlines()[1].split() == ["2", "1", "no", "java", "90", "1.00", "yes"]
+    assert table(results[:1]).splitlines()[1].split() == ["2", "1", "no", "java", "90", "1.00", "0.25", "s", "yes"]
 
 
 @pytest.fixture(scope="module")
