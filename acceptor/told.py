@@ -5,8 +5,8 @@
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
                             withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow,
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
-    entangled               the same, with `party`: of connections that consume or have deliveries in hand all, of
-                            others one for each party and set of causes, held for the longest
+    entangled               the same, with `party` and `settles`: of connections that consume or have deliveries in
+                            hand (`settles`) all, of others one for each party and set of causes, held for the longest
     unread                  [{connection, peer, client, user, vhost, unread_seconds, reason, bytes}]: who is not read
                             for what it makes the broker keep (`acceptor.unread`)
     ledger                  as in `acceptor.ledger`
@@ -70,13 +70,13 @@ def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
     withheld = _withheld(core) if core.throttle.held else {}
     found, seen = [], set()
     for channel in core.throttle.held:
-        party = _party(channel)
-        if not channel.connection.settles():
+        party, settles = _party(channel), channel.connection.settles()
+        if not settles:
             kind = party, *map(id, _causes(channel, withheld))
             if kind in seen:
                 continue
             seen.add(kind)
-        found.append({**_held(channel, withheld), "party": party})
+        found.append({**_held(channel, withheld), "party": party, "settles": settles})
     return found
 
 

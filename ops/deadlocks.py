@@ -3,6 +3,10 @@
 Nobody has the whole graph: acceptors know who waits for which queue, shards who consumes from it. They are asked while
 somebody is held, more often than it takes to find one; of a queue that got acks since the last time nobody is. What is
 done is for the queue's shard to know (policy key `deadlock`); one queue of a circle that does something is enough.
+
+A ring (ops/flow/circles.py) is looked for early, where gauges show that full queues have just begun to get nothing
+back. It is let through at once by a queue that lends (`credit`) and has lent nothing yet: that is as much as consumers
+have in hand, and the way to its resume mark. All else takes its time.
 """
 
 from __future__ import annotations
@@ -10,10 +14,12 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
-from ops.flow.circles import AGAIN, SOON, Circle, Lockout, Times, circles, lockouts
+from ops.flow.circles import AGAIN, SOON, Circle, Lockout, Times, circles, lockouts, rings
+from ops.flow.standstill import Standstill
 from penstock.features import NACK, REPORT
 from penstock.gauges import Gauges
 from penstock.logs import get_logger
@@ -28,10 +34,11 @@ Moved = dict[int, tuple[int, int]]
 
 
 class DeadlockWatch:
-    """A thread that looks from time to time, between `with` and its end."""
+    """A thread that looks from time to time, between `with` and its end; at first at the gauges in the file `path`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, path: Path) -> None:
         self._settings = settings
+        self._path = path
         self._seconds = settings.flow.deadlock_seconds
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="deadlocks", daemon=True)
@@ -48,11 +55,23 @@ class DeadlockWatch:
         self._over.set()
 
     def _run(self) -> None:
-        times = self._times()
-        while not self._over.wait(times.least / LOOKS):
-            times = self._times()
-            with suppress(CommandError):  # a process is starting or gone: it is asked the next time
-                self._look(times)
+        ring_times = Times(self._seconds / AGAIN, self._seconds / SOON)
+        due = 0.0
+        with Gauges.open(self._path, writable=False) as gauges:
+            standstill = Standstill(gauges)
+            while not self._over.wait(ring_times.least / LOOKS):
+                if not any(gauges.counters_read("acceptor", index).held_sessions for index in range(gauges.acceptors)):
+                    self._known.clear()
+                    self._moved.clear()
+                    continue
+                now, times = time.monotonic(), self._times()
+                early = standstill.has_begun(now, ring_times.least, ring_times.most)
+                with suppress(CommandError):  # a process is starting or gone: it is asked the next time
+                    if now >= due:
+                        due = now + times.least / LOOKS
+                        self._look(gauges, times, ring_times)
+                    elif early:
+                        self._look_for_rings(gauges, ring_times)
 
     def _times(self) -> Times:
         """One that was just found is found again sooner: it was not let through by enough."""
@@ -61,13 +80,9 @@ class DeadlockWatch:
         self._helped.clear()
         return Times(self._seconds / SOON, self._seconds)
 
-    def _look(self, times: Times) -> None:
+    def _look(self, gauges: Gauges, times: Times, ring_times: Times) -> None:
         processes = Processes(self._settings.data)
-        with processes.gauges as gauges:
-            if not any(gauges.counters_read("acceptor", index).held_sessions for index in range(gauges.acceptors)):
-                self._known.clear()
-                self._moved.clear()
-                return
+        with processes.gauges:
             sessions = processes.ask_acceptors("entangled")
             look = Look(processes, gauges, sessions, self._moved)
             self._moved = look.moved
@@ -81,15 +96,45 @@ class DeadlockWatch:
             circled = {queue["id"] for circle in found for queue in circle.queues}
             found += [one for one in locked_out if one.queue["id"] not in circled]
             self._known = {circle.key for circle in found if self._tell(processes, circle, sessions)}
+            for ring in rings(sessions, look.consumers, _connection_of, ring_times):
+                if all(ring.key != circle.key for circle in found):
+                    self._let_through(processes, ring)
+
+    def _look_for_rings(self, gauges: Gauges, times: Times) -> None:
+        processes = Processes(self._settings.data)
+        with processes.gauges:
+            sessions = processes.ask_acceptors("entangled")
+            look = Look(processes, gauges, sessions, {})
+            for ring in rings(sessions, look.consumers, _connection_of, times):
+                self._let_through(processes, ring)
+
+    def _let_through(self, processes: Processes, ring: Circle) -> None:
+        """Have a queue of a ring lend, if one does and has lent nothing yet."""
+        for queue in self._by_turns(ring):
+            arguments = {"id": queue["id"], "circle": str(ring), "told": True, "early": True}
+            action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
+            if action is None:
+                return
+            if action != REPORT:
+                self._acted(queue)
+                log.warning("deadlock", circle=str(ring), action=action)
+                return
+
+    def _acted(self, queue: Facts) -> None:
+        """A queue does something: where that is not enough it is the one to do more, and soon."""
+        self._eager_until = time.monotonic() + self._seconds
+        self._helped.add(queue["id"])
+
+    def _by_turns(self, circle: Circle | Lockout) -> list[Facts]:
+        """Its queues; that first which did something before, so that it does more."""
+        return sorted(circle.queues, key=lambda queue: queue["id"] not in self._helped)
 
     def _tell(self, processes: Processes, circle: Circle | Lockout, sessions: list[Facts]) -> bool:
-        """Have something done about it, by the queue that did something before if one has, so that it does more.
-        Whether nothing is: that is told once.
-        """
+        """Have something done about it. Whether nothing is: that is told once."""
         action, news = REPORT, circle.key not in self._known
-        for queue in sorted(circle.queues, key=lambda queue: queue["id"] not in self._helped):
+        for queue in self._by_turns(circle):
             if action == REPORT:
-                arguments = {"id": queue["id"], "circle": str(circle), "told": not news}
+                arguments = {"id": queue["id"], "circle": str(circle), "told": not news, "early": False}
                 action = processes.ask("shard", queue["shard"], "deadlock", **arguments)
                 if action is None:
                     return False
@@ -97,8 +142,7 @@ class DeadlockWatch:
                     members = [each for each in sessions if each["connection"] in circle.key]
                     _refuse_youngest(processes, queue, members or sessions)
                 if action != REPORT:
-                    self._eager_until = time.monotonic() + self._seconds
-                    self._helped.add(queue["id"])
+                    self._acted(queue)
         if news or action != REPORT:
             log.warning("deadlock", circle=str(circle), action=action)
         return bool(action == REPORT)

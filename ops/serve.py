@@ -53,7 +53,7 @@ def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
         _introduce(node)
         forks = ForkServer(template, runtime)
         supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks))
-        stack.enter_context(DeadlockWatch(settings))
+        stack.enter_context(DeadlockWatch(settings, path))
         supervisor.run(lambda: _announce(node))
         log.info("stopping")
 

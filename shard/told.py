@@ -6,14 +6,15 @@
 
     queues                         [id of each queue that it has]
 
-    deadlock    id, circle, told   what the queue does in a deadlock: "report"; "credit" or "spill", which is done;
-                                   or "nack", which is to be done by an acceptor; None if it has done something that
+    deadlock    id, circle, told,  what the queue does in a deadlock: "report"; "credit" or "spill", which is done;
+                early              or "nack", which is to be done by an acceptor; None if it has done something that
                                    those who wait have not noticed yet
 
 Gets that have something in hand are among them. `active`: its client has not stopped deliveries with channel.flow;
 `window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it never did;
 `usual_seconds`: what it took from one such time to the next, None if there were no two. Of a deadlock (`circle` says
-which, in words) an event and an incident tell, unless it was `told` before and nothing is done.
+which, in words) an event and an incident tell, unless it was `told` before and nothing is done. `early` nothing is done
+but to lend where nothing is lent, and nothing else is told.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def questions(core: ShardCore) -> dict[str, Question]:
     return {
         "consumers": (lambda id: consumers(core, id), {"id": int}),
         "queues": (lambda: list(core.queues), {}),
-        "deadlock": (partial(deadlock, core), {"id": int, "circle": str, "told": bool}),
+        "deadlock": (partial(deadlock, core), {"id": int, "circle": str, "told": bool, "early": bool}),
     }
 
 
@@ -47,13 +48,15 @@ def consumers(core: ShardCore, id: int) -> list[dict[str, Any]]:
     ]
 
 
-def deadlock(core: ShardCore, id: int, circle: str, told: bool) -> str | None:
+def deadlock(core: ShardCore, id: int, circle: str, told: bool, early: bool) -> str | None:
     queue = core.queues.get(id)
     if queue is None:
         return REPORT
     if queue.yields or (queue.saturation.lent is not None and not queue.saturation.over):
         return None
     action = queue.features.deadlock or core.flow.deadlock
+    if early and (action != CREDIT or queue.saturation.lent is not None):
+        return REPORT
     if action == CREDIT:
         action = CREDIT if core.flow.lend(queue, core.now) else REPORT
     elif action == SPILL:

@@ -5,6 +5,9 @@ settled nothing for a while, and its own connection is held for as long; or, if 
 same party (user and host): most programs consume and publish on two. Where such a chain comes back to a connection
 nobody in it will ever go on by himself, if all of them settle only when what they publish has gone.
 
+Where every consumer of every queue of a circle is on a connection that waits in it itself, and the queues are two or
+more, the circle is a *ring*: it takes only as long as is needed to see that nobody in it goes on.
+
 Of a party one may wait for the very queue that another consumes. Mostly that is a producer beside a consumer that is
 slow for once, so for that it takes longest.
 
@@ -22,8 +25,9 @@ from typing import Any, NamedTuple
 
 Facts = dict[str, Any]
 
-SOON, AGAIN = 10, 40
+SOON, AGAIN = 10, 50
 """A circle may be found after this part of the time, among consumers that are quick: at first, and soon after another.
+A ring may be after the latter, and among consumers of which nobody knows how quick they are after the former.
 """
 USUAL = 20
 """A consumer does not go on when it has settled nothing for so many times its usual time."""
@@ -123,6 +127,16 @@ def circles(
             else:
                 behind[cause["id"]] = []
     return _found(waits, behind)
+
+
+def rings(
+    held: Iterable[Facts], consumers: Callable[[Facts], list[Facts]], connection_of: Callable[[Facts], str | None],
+    times: Times,
+) -> list[Circle]:  # fmt: skip
+    """The rings among those who are held, given like `circles`."""
+    alone = [{**session, "party": None} for session in held if session["settles"]]
+    found = circles(alone, consumers, connection_of, times)
+    return [circle for circle in found if len({queue["id"] for queue in circle.queues}) > 1]
 
 
 def _waits(held: Iterable[Facts], least: float) -> dict[str, list[Facts]]:

@@ -223,7 +223,8 @@ class FlowSettings(BaseModel):
         ge=0,
         le=3600,
         description="how long everybody has waited in a circle of full queues that is called a deadlock, in seconds; "
-        "a tenth of it where all usually settle what they have much more quickly; 0 looks for none",
+        "a tenth of it where all usually settle what they have much more quickly, a fiftieth for a first loan where "
+        "each program also consumes and publishes on one connection; 0 looks for none",
     )
 
     deadlock: Literal["report", "credit", "spill", "nack"] = Field(

@@ -146,7 +146,8 @@ def test_who_begins_to_consume_while_paused_is_read_for_its_acks() -> None:
             client.send("basic.ack", 1, delivery_tag=tag)
             node.settle(rechecks=1)
         assert not client.connection.channels[1].unacked.total and not client.socket.reads
-        assert [row | {"party": None} for row in entangled()] == [row | {"party": None} for row in all_held()] != []
+        party = {"party": "guest at 127.0.0.1", "settles": True}
+        assert entangled() == [row | party for row in all_held()] != []
 
 
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}

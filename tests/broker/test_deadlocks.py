@@ -138,6 +138,16 @@ def test_it_is_broken_by_default_and_does_not_come_back(tmp_path: Path, connecti
         assert len(incidents_of(tmp_path)) - len(found) < rounds // 2
 
 
+def test_a_ring_whose_programs_have_settled_nothing_yet_is_let_through_early(tmp_path: Path) -> None:
+    """Nobody knows how quick they are; but each publishes on the very connection that it consumes on."""
+    with Broker(tmp_path, "flow.deadlock_seconds=50") as broker:
+        pair = jam(broker)
+        one, other = pair
+        wait_for(lambda: one.done() & other.done(), timeout=40, what="both to go on")
+        (found,) = incidents_of(tmp_path)
+        assert found["actions"] == {"credit": 1}
+
+
 def test_a_consumer_that_takes_more_than_the_marks_allow_before_it_acks(tmp_path: Path) -> None:
     with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker, Client.connect(broker.address) as client:
         client.channel().call("queue.declare", queue="batches", durable=True, arguments=MARKS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ops.flow.circles import USUAL, Times, circles, lockouts
+from ops.flow.circles import USUAL, Times, circles, lockouts, rings
 
 TIMES = Times(1, 5)
 
@@ -14,7 +14,7 @@ TIMES = Times(1, 5)
 def session(connection: str, *queues: int, held: float = 60, party: str = "") -> dict[str, Any]:
     causes = [{"kind": "queue", "id": id, "name": f"q{id}", "shard": 0} for id in queues]
     told = {"connection": connection, "held_seconds": held, "causes": [*causes, {"kind": "shard", "shard": 0}]}
-    return {**told, "party": party or connection}
+    return {**told, "party": party or connection, "settles": True}
 
 
 def consumer(
@@ -142,3 +142,39 @@ def test_a_lockout() -> None:
 def test_no_lockout(consumers: list[dict[str, Any]], still: bool, held: float) -> None:
     sessions = [session("a", 1, held=held), session("d", 2, held=4)]
     assert lockouts(sessions, lambda cause: consumers, lambda cause: still, TIMES) == []
+
+
+QUICK = Times(0.2, 1)
+RING = {1: [consumer("b", settled=0.2, usual=0.001)], 2: [consumer("a", settled=0.2, usual=0.001)]}
+
+
+def found_rings(held: list[dict[str, Any]], queues: dict[int, list[dict[str, Any]]]) -> list[set[str]]:
+    made = rings(held, lambda cause: queues[cause["id"]], lambda each: each["connection"], QUICK)
+    return [set(circle.connections) for circle in made]
+
+
+def test_a_ring_is_found_early() -> None:
+    assert found_rings([session("a", 1, held=0.2), session("b", 2, held=0.2)], RING) == [{"a", "b"}]
+
+
+def test_a_ring_of_which_nobody_knows_how_quick_it_is() -> None:
+    queues = {1: [consumer("b", settled=None)], 2: [consumer("a", settled=None)]}
+    assert found_rings([session("a", 1, held=0.9), session("b", 2, held=1)], queues) == []
+    assert found_rings([session("a", 1, held=1), session("b", 2, held=1)], queues) == [{"a", "b"}]
+
+
+@pytest.mark.parametrize(
+    ("held", "queues"),
+    [
+        ([session("a", 1), session("b", 2)], RING | {2: [consumer("a", settled=2, usual=0.2)]}),
+        ([session("a", 1), session("b", 2)], RING | {2: [*RING[2], consumer("c", settled=60, usual=0.001)]}),
+        ([session("a2", 1, party="a"), session("b", 2)], RING | {2: [consumer("a1", party="a")]}),
+        ([session("a", 1)], {1: [consumer("a")]}),
+        ([session("a", 1), session("b", 1)], {1: [consumer("a"), consumer("b")]}),
+    ],
+    ids=[
+        "one is slow", "another consumer", "publishes on another connection", "one queue", "one queue of two programs",
+    ],
+)  # fmt: skip
+def test_no_ring(held: list[dict[str, Any]], queues: dict[int, list[dict[str, Any]]]) -> None:
+    assert found_rings(held, queues) == []
