@@ -1,7 +1,7 @@
 """The copy of a queue on its way to another shard: one file, in the old home's directory, gone when the move is over.
 
     head      size (4), then msgpack: [queue id, epoch, positions, deliveries, totals, counted since, had consumers,
-              consumed, stop, left]
+              consumed, stop, lent, left]
     piece     sequence of the first message (8), count (4), again (1), expiry (8), octets of expiries (4), of rows (4),
               of contents (8); then these three: 8 octets a message or none, rows and contents of a batch
     end       a piece of no messages
@@ -39,7 +39,7 @@ class Facts(NamedTuple):
     """What goes with the messages of a queue. `positions` as of `Queue.positions`; `deliveries` are how often messages
     came back, by sequence; `totals` published, delivered, acked, redelivered, dropped; octets of those
     published and delivered; all since `counted_since`. `stop` is a `shard.saturation.Stop` while it holds its
-    producers, some of whom may have `left` it behind.
+    producers, `lent` what it is lent beyond its stop marks; a publish to several queues may have `left` it behind.
     """
 
     queue_id: int
@@ -51,6 +51,7 @@ class Facts(NamedTuple):
     had_consumers: bool
     consumed: bool
     stop: tuple[int, int, int] | None
+    lent: tuple[int, int]
     left: bool
 
 
@@ -72,7 +73,8 @@ def facts_of(queue: QueueState, epoch: int) -> Facts:
     )  # fmt: skip
     return Facts(
         queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.counted_since,
-        queue.had_consumers, queue.consumed, queue.saturation.stop(), queue.left,
+        queue.had_consumers, queue.consumed, queue.saturation.stop(),
+        queue.saturation.lent_beyond(), queue.left,
     )  # fmt: skip
 
 

@@ -58,8 +58,8 @@ class Flow:
     def begin(self, queue: QueueState, now: int) -> None:
         """The shard has taken up a queue, in its first life or a later one. What had stopped stays so.
 
-        A later life of the shard finds its predecessor's state in the gauges, one of the node in `earlier`, and so is
-        what came with a queue that the predecessor had not taken up.
+        A later life of the shard finds its predecessor's state, and what the queue is lent, in the gauges, one of the
+        node in `earlier`, and so is what came with a queue that the predecessor had not taken up.
         """
         stop = self.earlier.get(queue.id)
         before = self.gauges.queue_read(queue.slot)
@@ -67,6 +67,8 @@ class Flow:
             queue.had_consumers = before.consumers > 0
             queue.consumed = before.consumers > 0 or before.delivered > 0
             stop = Stop(before.saturated_since_us, before.peak_count, before.peak_bytes) if before.saturated else None
+            if before.lent_count or before.lent_bytes:
+                queue.saturation.keep_lent(before.lent_count, before.lent_bytes, now)
         if stop is not None:
             queue.saturation.go_on(stop)
         self.take_over(queue, now)
@@ -75,6 +77,8 @@ class Flow:
         """A queue lives here from now on, in the slot that it has in the gauges. If it is stopped it stays so."""
         self.gauges.queue_open(queue.slot, queue.id, queue.vhost, queue.name, queue.counted_since)
         queue.saturation.epoch = self.gauges.flow_epoch(queue.slot)
+        if queue.saturation.lent is not None:
+            self.gauges.queue_note_lent(queue.slot, *queue.saturation.lent_beyond())
         stop = queue.saturation.stop()
         if stop is not None:
             self.gauges.queue_note_peak(queue.slot, stop.peak_count, stop.peak_bytes)

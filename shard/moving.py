@@ -301,6 +301,8 @@ class Moving:
         queue.counted_since = facts.counted_since
         queue.had_consumers, queue.consumed, queue.left = facts.had_consumers, facts.consumed, facts.left
         queue.saturation.govern(queue.limits.marks, self.core.now)
+        if any(facts.lent):
+            queue.saturation.keep_lent(*facts.lent, self.core.now)
         if facts.stop is not None:
             queue.saturation.go_on(Stop(*facts.stop))
         found = contents.ready, contents.ready_whole, checksum

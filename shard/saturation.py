@@ -128,17 +128,23 @@ class Saturation:
             octets, marks.stop_bytes, marks.resume_bytes, in_hand_octets, before.stop_bytes if before else 0
         )
         wanted = min(wanted, max(marks.stop_bytes * percent // 100, LENT_BYTES))
-        self.lent = replace(
-            marks,
-            stop_count=marks.stop_count and marks.stop_count + more,
-            resume_count=marks.stop_count and marks.resume_count + more,
-            stop_bytes=marks.stop_bytes and marks.stop_bytes + wanted,
-            resume_bytes=marks.stop_bytes and marks.resume_bytes + wanted,
-        )
-        self.lent_until = now + LENT_FOR
+        self.keep_lent(more, wanted, now)
+        assert self.lent is not None
         grows = before is None or self.lent.stop_count > before.stop_count or self.lent.stop_bytes > before.stop_bytes
         self.over &= not grows
         return grows
+
+    def keep_lent(self, count: int, octets: int, now: int) -> None:
+        """It is lent so many messages and bytes beyond its stop marks: by now, in an earlier life, or where it was."""
+        marks = self.marks
+        self.lent = replace(
+            marks,
+            stop_count=marks.stop_count and marks.stop_count + count,
+            resume_count=marks.stop_count and marks.resume_count + count,
+            stop_bytes=marks.stop_bytes and marks.stop_bytes + octets,
+            resume_bytes=marks.stop_bytes and marks.resume_bytes + octets,
+        )
+        self.lent_until = now + LENT_FOR
 
     @staticmethod
     def _wanted(depth: int, stop: int, resume: int, in_hand: int, before: int) -> int:

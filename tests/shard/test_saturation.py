@@ -231,6 +231,16 @@ def test_it_stays_lent_as_long_as_it_is_used() -> None:
     assert state.saturated
 
 
+def test_what_was_lent_in_an_earlier_life_is_lent_for_as_long_as_at_first() -> None:
+    state, later = lent(), Saturation(Marks(stop_count=10, resume_count=7, stop_bytes=0, resume_bytes=0), 0)
+    later.keep_lent(*state.lent_beyond(), SETTLING)
+    assert later.lent == state.lent
+    later.update(19, 0, SETTLING)
+    assert not later.saturated
+    later.update(10, 0, SETTLING + LENT_FOR)
+    assert later.lent is None
+
+
 def test_marks_that_are_raised_beyond_what_is_lent_count() -> None:
     state = lent()
     state.govern(Marks(stop_count=30, resume_count=20, stop_bytes=0, resume_bytes=0), SETTLING)
