@@ -246,7 +246,9 @@ class Inlet:
         return count, octets
 
     def admits(self, count: int, octets: int) -> bool:
-        """Whether so much may be sent at once. More than there can ever be room for may once nothing is under way."""
+        """Whether so much may be sent at once. More than there can ever be room for may once nothing is under way, and
+        so may what somebody needs who is lent room.
+        """
         aside, saturated, depth, depth_bytes = self.flow()
         if aside:
             return True
@@ -255,7 +257,12 @@ class Inlet:
         room, space = self.share(depth, depth_bytes)
         if count + self.in_flight <= room and octets + self.in_flight_bytes <= space:
             return True
-        return self.is_too_much(count, octets)
+        return self.is_too_much(count, octets) or (self.in_flight == 0 and self.is_lent())
+
+    def is_lent(self) -> bool:
+        """Whether its shard lets in more than its marks, because somebody in a deadlock needs it."""
+        queue = self.gauges.queue_read(self.slot)
+        return queue is not None and queue.queue_id == self.id and bool(queue.lent_count or queue.lent_bytes)
 
     def is_too_much(self, count: int, octets: int) -> bool:
         """Whether nothing is under way, and there can never be room for so much at once."""

@@ -229,7 +229,7 @@ def test_acks_of_small_messages_make_no_room_for_large_ones(node: Node, client: 
     publisher.publish(1, b"s", routing_key="bytes")
     publisher.publish(1, bytes(2_000), routing_key="bytes")
     small = get(node, client, "bytes")
-    client.send("basic.ack", 1, delivery_tag=small.arguments["delivery_tag"])
+    client.send("basic.ack", 1, delivery_tag=small.delivery_tag)
     client.publish(1, bytes(50_000), routing_key="bytes")
     client.send("tx.commit", 1)
     node.settle(1)
@@ -238,7 +238,7 @@ def test_acks_of_small_messages_make_no_room_for_large_ones(node: Node, client: 
 
     other = channel(node, tx=False)
     large = get(node, other, "bytes")
-    other.send("basic.ack", 1, delivery_tag=large.arguments["delivery_tag"])
+    other.send("basic.ack", 1, delivery_tag=large.delivery_tag)
     node.settle(1)
     client.take("tx.commit-ok", 1)
 
@@ -247,10 +247,30 @@ def test_what_is_as_large_as_what_was_acked_goes_back_to_a_queue_full_by_bytes(n
     node.declare("bytes", 0, **{"qpid.flow_stop_size": 2_000, "qpid.flow_resume_size": 1_000})
     channel(node, tx=False).publish(1, bytes(2_000), routing_key="bytes")
     got = get(node, client, "bytes")
-    client.send("basic.ack", 1, delivery_tag=got.arguments["delivery_tag"])
+    client.send("basic.ack", 1, delivery_tag=got.delivery_tag)
     client.publish(1, bytes(2_000), routing_key="bytes", headers={"x-retry": 1})
     client.call("tx.commit", 1)
     assert depths(node, "bytes") == [1]
+
+
+def test_a_commit_that_waits_for_its_own_acks_goes_once_the_queue_is_lent_room(node: Node, client: Client) -> None:
+    node.declare("bytes", 0, **{"qpid.flow_stop_size": 20_000, "qpid.flow_resume_size": 10_000})
+    publisher = channel(node, tx=False)
+    for _ in range(8):
+        publisher.publish(1, bytes(2_600), routing_key="bytes")
+    node.settle(1)
+    got = get(node, client, "bytes")
+    client.send("basic.ack", 1, delivery_tag=got.delivery_tag)
+    client.publish(1, bytes(3_500), routing_key="bytes")
+    client.send("tx.commit", 1)
+    node.settle(1)
+    assert "tx.commit-ok" not in client.names(1)
+
+    shard, queue = node.shard(0), node.state("bytes")
+    assert shard.flow.lend(queue, shard.now)
+    shard.touch(queue)
+    node.settle(1)
+    client.take("tx.commit-ok", 1)
 
 
 def test_a_close_gives_up_a_commit_that_waits(node: Node, client: Client) -> None:

@@ -191,3 +191,40 @@ def test_what_is_lent_has_a_bound_where_consumers_are_only_slow(tmp_path: Path) 
             assert told[queue]["lent_count"] == LENT_COUNT < told[queue]["over_count_bound"]
             assert 0 < told[queue]["beyond_count"] <= told[queue]["over_count_bound"]
         assert f"lent {LENT_COUNT} messages, 0 bytes" in broker.penstock("flow", "explain", "a").stdout
+
+
+class Transactor:
+    """A client that commits what it publishes to one queue together with the acks of what it has of another one."""
+
+    def __init__(self, broker: Broker, source: str, target: str) -> None:
+        self.channel = Client.connect(broker.address).channel()
+        self.channel.call("tx.select")
+        self.channel.call("basic.qos", prefetch_count=2 * STOP)
+        self.channel.call("basic.consume", queue=source)
+        self.target = target
+
+    def commit(self) -> None:
+        for _ in range(STOP + STOP // 2):
+            self.channel.publish(b"x", self.target)
+        self.channel.send("tx.commit")
+
+    def committed(self) -> None:
+        self.channel.take("tx.commit-ok", timeout=60)
+
+
+def test_commits_that_wait_for_each_other_go_on(tmp_path: Path) -> None:
+    with Broker(tmp_path, f"flow.deadlock_seconds={SECONDS}") as broker:
+        with Client.connect(broker.address) as client:
+            for queue in ("a", "b"):
+                client.channel().call("queue.declare", queue=queue, arguments=MARKS)
+        pair = Transactor(broker, "a", "b"), Transactor(broker, "b", "a")
+        for one in pair:
+            one.commit()
+            one.committed()
+        for one in pair:
+            one.channel.take("basic.deliver", timeout=60)
+            one.channel.send("basic.ack", delivery_tag=0, multiple=True)
+            one.commit()
+        for one in pair:
+            one.committed()
+        assert "queue lends" in broker.log
