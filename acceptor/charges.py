@@ -13,8 +13,13 @@ class Charges:
     def charge(self, user: str, octets: int) -> None:
         """So much more is kept for a user, or less."""
         self.kept += octets
-        left = self.users.get(user, 0) + octets
-        if left:
-            self.users[user] = left
-        else:
-            self.users.pop(user, None)
+        charge(self.users, user, octets)
+
+
+def charge(charged: dict[str, int], name: str, octets: int) -> None:
+    """So much more for one of those who are charged for anything, or less."""
+    left = charged.get(name, 0) + octets
+    if left:
+        charged[name] = left
+    else:
+        charged.pop(name, None)

@@ -212,7 +212,7 @@ class AcceptorCore:
         """A close overtakes parked publishes as long as they can be kept: it must not lose them. Else it is late."""
         if method.name != "channel_close":
             return True
-        late = self.quotas.is_used_up(channel.connection.user, ORPHAN_OCTETS, OVERDRAFT)
+        late = self.quotas.is_used_up(channel.connection, ORPHAN_OCTETS, OVERDRAFT)
         if late:
             self.late_closes[channel] = None
         return not late
@@ -224,16 +224,16 @@ class AcceptorCore:
             channel.overtake()
 
     def adopt(self, channel: Channel, parked: list[ParkedRun]) -> None:
-        """Publishes that outlive their channel go on waiting for room, charged to their user."""
+        """Publishes that outlive their channel go on waiting for room, charged to their user and vhost."""
         octets = sum(run.octets + RUN_OCTETS for run in parked)
-        if self.quotas.is_used_up(channel.connection.user, octets + ORPHAN_OCTETS, OVERDRAFT):
+        if self.quotas.is_used_up(channel.connection, octets + ORPHAN_OCTETS, OVERDRAFT):
             log.warning("parked publishes dropped with their connection", connection=channel.connection.id,
                         messages=sum(run.count for run in parked), octets=octets)  # fmt: skip
             return
         heir = Channel(channel.connection, channel.number)
         heir.detached = True
         self.orphans[heir] = None
-        self.quotas.charge(channel.connection.user, ORPHAN_OCTETS)
+        self.quotas.keep(channel.connection, ORPHAN_OCTETS)
         for run in parked:
             run.tag, run.mandatory = 0, False
             heir.park(run)
@@ -426,7 +426,7 @@ class AcceptorCore:
         self.escalations.look(self.now)
         for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
             del self.orphans[orphan]
-            self.quotas.charge(orphan.connection.user, -ORPHAN_OCTETS)
+            self.quotas.keep(orphan.connection, -ORPHAN_OCTETS)
         self.take_late_closes()
         self.delivery.forget_holders()
         self.write_counters()

@@ -98,7 +98,7 @@ class LastResort:
         self.closing.pop(connection, None)
 
     def look_again(self, connection: Connection) -> None:
-        """Something of a spent connection may have left, or of others of its user."""
+        """Something of a spent connection may have left, or of others of its user or vhost."""
         if connection.kept_octets * 2 <= self.quotas.allowance(connection):
             self.end(connection)
 
@@ -114,6 +114,10 @@ class LastResort:
 
     def patience(self, connection: Connection) -> float:
         return DRIPS * connection.drip_seconds() if connection.traits.impatient else SECONDS
+
+    def bound(self, connection: Connection) -> str:
+        """What of a spent connection is used up, in words."""
+        return self.quotas.used_up(connection) or "the connection has what may be (flow.held_bytes)"
 
     # The last resort
 
@@ -169,8 +173,8 @@ class LastResort:
 
     def close(self, connection: Connection, gate: Gate) -> None:
         text = f"{gate}; {connection.parked_octets} bytes are parked for this connection, and no more can be"
-        if self.quotas.is_used_up(connection.user, ORPHAN_OCTETS, OVERDRAFT):
-            text += f": nor may they all be kept, user '{connection.user}' has its share (flow.user_percent)"
+        if used_up := self.quotas.used_up(connection, ORPHAN_OCTETS, OVERDRAFT):
+            text += f": nor may they all be kept, {used_up}"
         self.closing[connection] = None
         self.core.throttle.stop_drip(connection)
         connection.fail(amqp_error(506, text), keep_parked=True)
@@ -188,7 +192,7 @@ class LastResort:
         )
         core.throttle.lines.info(
             core.now, "last resort", way=way, reason=str(gate), messages=messages,
-            octets=connection.parked_octets, **whose(channel),
+            octets=connection.parked_octets, bound=self.bound(connection), **whose(channel),
         )  # fmt: skip
 
 

@@ -1,15 +1,16 @@
-"""How much of held publishes may be kept, in memory and on disk together: for a connection, a user, an acceptor.
+"""How much of held publishes may be kept, in memory and on disk: for a connection, a user, a vhost, an acceptor.
 
-What an acceptor keeps at most is what it may have parked in memory and on disk; a user has a share of it, a connection
-so many octets. What outlives its connection stays charged to its user. Where a user's share or the acceptor's is used
-up, connections that somebody may expect acks from have a little for themselves; others have nothing.
+What an acceptor keeps at most is what it may have parked in memory and on disk; a user and a vhost have a share of it,
+a connection so many octets. What outlives its connection stays charged to its user and vhost. Where one of the shares
+or the acceptor's is used up, connections that somebody may expect acks from have a little for themselves; others have
+nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from acceptor.charges import Charges
+from acceptor.charges import Charges, charge
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
@@ -25,7 +26,7 @@ ORPHAN_OCTETS = 4096
 
 
 class Quotas(Charges):
-    """What is kept, by user and in all, in octets."""
+    """What is kept, by user, by vhost and in all, in octets."""
 
     def __init__(self, core: AcceptorCore) -> None:
         super().__init__()
@@ -36,22 +37,36 @@ class Quotas(Charges):
         self.in_memory = flow.parked_memory
         self.of_all = flow.parked_memory + flow.spool_limit
         self.of_user = self.of_all * flow.user_percent // 100
+        self.of_vhost = self.of_all * flow.vhost_percent // 100
+        self.calm = min(self.in_memory, self.of_user, self.of_vhost)  # as long as no more is kept nothing is used up
+        self.vhosts: dict[str, int] = {}
 
-    def is_used_up(self, user: str, octets: int = 0, overdraft: float = 1.0) -> bool:
-        """Whether, with so many octets more, a user's share would be, or the acceptor's."""
+    def keep(self, connection: Connection, octets: int) -> None:
+        """So much more is kept for a connection, or less, be it there or gone."""
+        self.charge(connection.user, octets)
+        charge(self.vhosts, connection.vhost, octets)
+
+    def is_used_up(self, connection: Connection, octets: int = 0, overdraft: float = 1.0) -> bool:
+        """Whether, with so many octets more, the share of its user or vhost would be, or the acceptor's."""
+        return bool(self.used_up(connection, octets, overdraft))
+
+    def used_up(self, connection: Connection, octets: int = 0, overdraft: float = 1.0) -> str:
+        """What would be, in words, or nothing."""
         kept, spool = self.kept + octets, self.core.spool
-        return (
-            kept > self.of_all * overdraft
-            or self.users.get(user, 0) + octets > self.of_user * overdraft
-            or (spool is not None and spool.refuses and kept - spool.held > self.in_memory * overdraft)
-        )
+        if self.users.get(connection.user, 0) + octets > self.of_user * overdraft:
+            return f"user '{connection.user}' has its share (flow.user_percent)"
+        if self.vhosts.get(connection.vhost, 0) + octets > self.of_vhost * overdraft:
+            return f"vhost '{connection.vhost}' has its share (flow.vhost_percent)"
+        if kept > self.of_all * overdraft:
+            return "all together have what may be (flow.parked_memory, flow.spool_limit)"
+        if spool is not None and spool.refuses and kept - spool.held > self.in_memory * overdraft:
+            return "all together have what may be in memory, and the disk takes nothing (flow.parked_memory)"
+        return ""
 
     def allowance(self, connection: Connection) -> int:
         """What may be kept for a connection by now, as long as no acks of it are awaited."""
-        if self.kept <= self.in_memory and self.users.get(connection.user, 0) <= self.of_user:
-            return self.of_connection  # as `is_used_up` would say; asked at each read that parks
-        if not self.is_used_up(connection.user):
+        if self.kept <= self.calm or not self.is_used_up(connection):
             return self.of_connection
-        if self.is_used_up(connection.user, overdraft=OVERDRAFT) or not connection.settles():
+        if self.is_used_up(connection, overdraft=OVERDRAFT) or not connection.settles():
             return 0
         return self.of_settling

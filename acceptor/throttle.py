@@ -269,7 +269,7 @@ class Throttle:
         connection = channel.connection
         self.parked_octets += octets
         kept = octets + RUN_OCTETS if octets > 0 else octets - RUN_OCTETS
-        self.quotas.charge(connection.user, kept)
+        self.quotas.keep(connection, kept)
         if channel.detached:
             self.orphan_octets += octets
             return

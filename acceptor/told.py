@@ -3,7 +3,7 @@
     question    arguments   answer
     sessions                as in `acceptor.sessions`
     held                    [{connection, peer, client, user, vhost, channel, held_seconds, told (flow, blocked),
-                            withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow,
+                            withheld, parked_bytes, parked_bytes_connection, paused, ignores_flow, spent,
                             rung: {name, seconds, next, next_in} | None, causes: [cause]}]
     entangled               the same, with `party` and `settles`: of connections that consume or have deliveries in
                             hand (`settles`) all, of others one for each party and set of causes, held for the longest
@@ -22,7 +22,8 @@
            | {kind: "stop", number, until (seconds since 1970) | None, text}
 
 A session is held from when its client was told until nothing of it waits. `withheld` counts runs of publishes whose
-confirms wait for room. Connections of a user from one host are one `party`: perhaps one program.
+confirms wait for room; `spent` says why no more of its connection is kept, None while it is (`acceptor.last_resort`).
+Connections of a user from one host are one `party`: perhaps one program.
 """
 
 from __future__ import annotations
@@ -119,6 +120,7 @@ def _held(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[str,
         "parked_bytes_connection": connection.parked_octets,
         "paused": connection in core.throttle.paused,
         "ignores_flow": connection.ignores_flow,
+        "spent": core.last_resort.bound(connection) if connection in core.last_resort.spent else None,
         "rung": escalation.state(channel),
         "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],
     }

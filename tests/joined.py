@@ -606,13 +606,13 @@ class Node:
 
     # The router
 
-    def add_user(self, name: str, write: str = ".*") -> None:
-        """A user who may declare and read everything, and write to what matches."""
+    def add_user(self, name: str, write: str = ".*", vhost: str = "/") -> None:
+        """A user who may declare and read everything in a vhost, and write to what matches."""
         self.router.command("user_add", name=name, password_hash=rabbit_hash("guest"), tags=[])
-        self.permit(name, write)
+        self.permit(name, write, vhost)
 
-    def permit(self, name: str, write: str) -> None:
-        self.router.command("permission_set", user=name, vhost="/", configure=".*", write=write, read=".*")
+    def permit(self, name: str, write: str, vhost: str = "/") -> None:
+        self.router.command("permission_set", user=name, vhost=vhost, configure=".*", write=write, read=".*")
         self.publish_changes()
 
     def add_vhost(self, name: str) -> None:

@@ -188,6 +188,7 @@ def _how(held: Facts) -> list[str]:
         *([f"{parked} bytes parked"] if parked else []),
         *(["paused"] if held["paused"] else []),
         *(["ignores channel.flow"] if held["ignores_flow"] else []),
+        *([f"no more is kept: {held['spent']}"] if held["spent"] else []),
         *([asking.on_rung(held["rung"])] if held["rung"] else []),
     ]
 

@@ -56,6 +56,8 @@ class _Chain:
             if session["rung"]:
                 since = f"{since}, {on_rung(session['rung'])}"
             self._say(depth, f"connection {connection} ({_client(session)}), channel {session['channel']}: {since}")
+            if session["spent"]:
+                self._say(depth + 1, f"no more is kept for it: {session['spent']}")
             for cause in session["causes"]:
                 self._say(depth + 1, f"waits for {cause['text']}" if cause["kind"] != "stop" else cause["text"])
                 if cause["kind"] == "queue":

@@ -155,6 +155,13 @@ class FlowSettings(BaseModel):
         description="held publishes kept for a user, those of connections that are gone included, in percent of "
         "parked_memory and spool_limit together; then last_resort",
     )
+    vhost_percent: int = Field(
+        default=75,
+        ge=1,
+        le=100,
+        description="held publishes kept for all connections to a vhost, those that are gone included, in percent of "
+        "parked_memory and spool_limit together; then last_resort",
+    )
     last_resort: Literal["close", "pause", "nack"] = Field(
         default="close",
         description="what becomes of a connection of whose publishes no more can be kept: close, with 506; pause, it "

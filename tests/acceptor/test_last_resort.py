@@ -10,12 +10,15 @@ from structlog.testing import capture_logs
 
 from acceptor.quotas import OVERDRAFT
 from acceptor.spool import Spool
+from acceptor.told import held
 from tests.joined import Client, Node
 from tests.shard.steps import drain
 
 KIB = 1024
 HELD = 64 * KIB
 FLOW = {"parking_bytes": KIB, "held_bytes": HELD}
+WHOLE = {"spool_limit": 0, "user_percent": 100, "vhost_percent": 100}
+"""A user may have all that an acceptor has."""
 MARKS = {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 0}
 PY_AMQP, PHP = {"product": "py-amqp"}, {"product": "AMQPLib", "platform": "PHP"}
 GO, PIKA = {"product": "AMQP 0.9.1 Client", "platform": "golang"}, {"product": "Pika Python Client Library"}
@@ -332,7 +335,7 @@ def overdrawn(node: Node) -> Client:
 
 
 def test_acks_are_read_once_others_of_the_same_user_have_let_go_of_its_share() -> None:
-    with Node(flow={**FLOW, "parked_memory": 16 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
+    with Node(flow=FLOW | WHOLE | {"parked_memory": 16 * KIB}) as node:
         node.declare("full", **MARKS)
         client = producer(node, PIKA)
         client.call("channel.open", 2)
@@ -355,7 +358,7 @@ def test_acks_are_read_once_others_of_the_same_user_have_let_go_of_its_share() -
 
 def test_a_close_that_came_while_the_users_share_was_used_up_is_answered_once_there_is_some() -> None:
     """It gives back what its channel has in hand, which may be all that the full queue waits for."""
-    with Node(flow={**FLOW, "parked_memory": 16 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
+    with Node(flow=FLOW | WHOLE | {"parked_memory": 16 * KIB}) as node:
         node.declare("full", **MARKS)
         client = producer(node, PIKA)
         flood(client, 3)
@@ -378,7 +381,7 @@ def test_a_close_that_came_while_the_users_share_was_used_up_is_answered_once_th
 
 
 def test_what_outlives_its_connection_is_within_the_share_with_all_that_is_charged_for_it() -> None:
-    with Node(flow={**FLOW, "parked_memory": 64 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
+    with Node(flow=FLOW | WHOLE | {"parked_memory": 64 * KIB}) as node:
         node.declare("full", **MARKS)
         node.declare("other", **MARKS)
         quotas = node.core(0).quotas
@@ -392,7 +395,7 @@ def test_what_outlives_its_connection_is_within_the_share_with_all_that_is_charg
 
 
 def test_who_is_closed_beyond_the_share_of_its_user_is_told_that_not_all_is_kept() -> None:
-    with Node(flow={**FLOW, "parked_memory": 16 * KIB, "spool_limit": 0, "user_percent": 100}) as node:
+    with Node(flow=FLOW | WHOLE | {"parked_memory": 16 * KIB}) as node:
         node.declare("full", **MARKS)
         overdrawn(node)
         late = producer(node, PY_AMQP)
@@ -402,3 +405,61 @@ def test_who_is_closed_beyond_the_share_of_its_user_is_told_that_not_all_is_kept
         closing = late.take("connection.close")
         assert closing.code == 506 and closing.text.endswith("user 'guest' has its share (flow.user_percent)")
         assert any(line["event"] == "parked publishes dropped with their connection" for line in lines)
+
+
+VHOSTS_SHARE = {"parked_memory": 16 * KIB, "spool_limit": 240 * KIB, "user_percent": 40, "vhost_percent": 50}
+
+
+def fill_share(node: Node, vhost: str, leave: bool) -> None:
+    """Have users, each within its own share, publish in a vhost as much as may be parked for it, and leave."""
+    quotas = node.core(0).quotas
+    for number in range(9):
+        node.add_user(f"user{number}", vhost=vhost)
+        client = node.connect(properties=PIKA, vhost=vhost, user=f"user{number}")
+        client.call("channel.open", 1)
+        flood(client, 40)
+        pass_time(node, 3)
+        if leave:
+            client.lose()
+    assert quotas.of_vhost < quotas.vhosts[vhost] <= quotas.of_vhost * OVERDRAFT + 2 * READ
+    assert all(kept < quotas.of_user for kept in quotas.users.values())
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_the_users_of_a_vhost_together_leave_others_their_part(leave: bool) -> None:
+    with Node(flow={**FLOW, **VHOSTS_SHARE}) as node:
+        node.add_vhost("crowd")
+        node.ask("queue_declare", vhost="crowd", name="full", arguments=MARKS)
+        node.declare("full", **MARKS)
+        fill_share(node, "crowd", leave)
+        late = node.connect(properties=PY_AMQP, vhost="crowd")
+        late.socket.filled = True
+        late.call("channel.open", 1)
+        flood(late, 2 * READ // KIB)
+        other = producer(node, PY_AMQP)
+        bodies = flood(other, 16)
+        other.socket.filled = False
+        with capture_logs() as lines:
+            pass_time(node, 10)
+        reason = "vhost 'crowd' has its share (flow.vhost_percent)"
+        assert late.take("connection.close").text.endswith(f"nor may they all be kept, {reason}")
+        assert [line["bound"] for line in lines if line["event"] == "last resort"] == [reason]
+        assert not closed(other) and not other.unread
+        assert taken(node, len(bodies)) == bodies
+        assert node.core(0).quotas.vhosts.keys() == {"crowd"}
+
+
+def test_who_asks_is_told_whose_share_it_is_while_no_more_is_kept() -> None:
+    with Node(flow={**FLOW, **VHOSTS_SHARE}) as node:
+        node.add_vhost("crowd")
+        node.ask("queue_declare", vhost="crowd", name="full", arguments=MARKS)
+        fill_share(node, "crowd", leave=False)
+        pass_time(node, 1)
+        assert {held["spent"] for held in held(node.core(0))} == {"vhost 'crowd' has its share (flow.vhost_percent)"}
+        (queue,) = [queue for queue in node.router.topology.queues() if queue.vhost == "crowd"]
+        node.ask("queue_delete", vhost="crowd", queue_id=queue.queue_id)
+        for life in node.lives_now():
+            while node.change(life):
+                pass
+        pass_time(node, 5)
+        assert (node.core(0).quotas.vhosts, held(node.core(0))) == ({}, [])
