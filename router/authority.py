@@ -75,13 +75,15 @@ class Authority:
         auto_delete: bool,
         internal: bool,
         arguments: Arguments,
+        user: str | None,
     ) -> None:
+        """`user` is who asks for it."""
         self._check_vhost(vhost)
         name = stripped(name)
         if not passive and type not in INDEXES:
             raise amqp_error(503, f"unknown exchange type '{type}'")
         check_not_default(name)
-        wanted = Exchange(vhost, name, type, durable, auto_delete, internal, arguments)
+        wanted = Exchange(vhost, name, type, durable, auto_delete, internal, arguments, maker=user)
         existing = self.topology.exchange(vhost, name)
         if passive:
             if existing is None:
@@ -94,7 +96,7 @@ class Authority:
             check_new_name("exchange", name)
             if "alternate-exchange" in arguments:
                 queue_arguments.check_exchange_name(wanted, "alternate-exchange", arguments["alternate-exchange"])
-            extent.check(wanted, self.ledger.octets, self.bounds)
+            extent.check(wanted, self.ledger.taken, self.bounds)
             self.ledger.add_exchange(governed_exchange(wanted, self.topology))
 
     def exchange_delete(self, vhost: str, name: str, if_unused: bool) -> None:
@@ -138,9 +140,12 @@ class Authority:
         auto_delete: bool,
         arguments: Arguments,
         connection: str | None,
+        user: str | None,
         request: str,
     ) -> Found:
-        """`request` is unique: asked again after a crash, it gets the server-named queue that it got before."""
+        """`user` is who asks for it; `request` is unique: asked again after a crash, it gets the server-named queue
+        that it got before.
+        """
         if passive:
             return self.queue_lookup(vhost, name, connection)
         self._check_vhost(vhost)
@@ -155,7 +160,7 @@ class Authority:
             return found(existing)
         if given:
             check_new_name("queue", name)
-        return found(self._make_queue(vhost, name, not given, durable, auto_delete, owner, arguments))
+        return found(self._make_queue(vhost, name, not given, durable, auto_delete, owner, arguments, user))
 
     def _make_queue(
         self,
@@ -166,6 +171,7 @@ class Authority:
         auto_delete: bool,
         owner: str | None,
         arguments: Arguments,
+        user: str | None,
     ) -> Queue:
         subject = described("queue", name, vhost)
         queue_arguments.check_arguments(subject, arguments, self.defaults)
@@ -176,8 +182,8 @@ class Authority:
         if owner is not None and self._is_gone(owner):
             raise amqp_error(320, f"connection {owner} is gone")
         shard = place(vhost, name, self.shards, self.topology.placements)
-        wanted = Queue(vhost, name, 0, 0, shard, durable, auto_delete, owner, arguments, [], [])
-        extent.check(wanted, self.ledger.octets, self.bounds)
+        wanted = Queue(vhost, name, 0, 0, shard, durable, auto_delete, owner, arguments, [], [], maker=user)
+        extent.check(wanted, self.ledger.taken, self.bounds)
         slot = self.ledger.take_slot(shard)
         if slot is None:
             count = len(self.topology.queues())
@@ -286,7 +292,7 @@ class Authority:
                 raise amqp_error(406, str(error)) from None
         binding = Binding(vhost, source, kind, destination, key, arguments, user)
         if self.topology.binding(binding) is None:
-            extent.check(binding, self.ledger.octets, self.bounds)
+            extent.check(binding, self.ledger.taken, self.bounds)
         self.ledger.bind(binding)
         follow_bindings(self.ledger, vhost, destination if kind == "queue" else None, self.defaults)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from router.extent import difference, total
+from router.extent import Taken
 from router.grants import grants
 from router.records import Binding, Change, Exchange, Queue
 from router.slots import Slots
@@ -26,7 +26,7 @@ class Step(NamedTuple):
 class Ledger:
     """The topology, what is free for new queues, and the steps taken since they were last asked for.
 
-    `octets` are what queues, exchanges and bindings take (`router.extent`).
+    `taken` is what queues, exchanges and bindings take.
     """
 
     def __init__(self, topology: Topology, slots: Slots, last_queue_id: int) -> None:
@@ -34,20 +34,19 @@ class Ledger:
         self.last_queue_id = last_queue_id
         self._slots = slots
         self._steps: list[Step] = []
-        self.octets = total(topology)
+        self.taken = Taken(topology)
 
     def measure(self) -> None:
         """The topology has changed by itself: see anew what it takes."""
-        self.octets = total(self.topology)
+        self.taken = Taken(self.topology)
 
     def take_steps(self) -> list[Step]:
         steps, self._steps = self._steps, []
         return steps
 
     def record(self, change: Change, durable: bool) -> None:
-        octets = difference(self.topology, change)
+        self.taken.follow(self.topology, change)
         self.topology.apply(change)
-        self.octets += octets
         self._steps.append(Step(change, durable))
 
     def take_slot(self, shard: int) -> int | None:

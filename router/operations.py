@@ -2,12 +2,12 @@
 
     operation          arguments                                                   result
     exchange_declare   vhost, name, type, passive, durable, auto_delete,           None
-                       internal, arguments
+                       internal, arguments, user
     exchange_delete    vhost, name, if_unused                                      None
     exchange_bind      vhost, destination, source, key, arguments, user            None
     exchange_unbind    the same, without user                                      None
     queue_declare      vhost, name, passive, durable, exclusive, auto_delete,      name, queue_id, slot, shard
-                       arguments, connection
+                       arguments, connection, user
     queue_lookup       vhost, name, connection                                     name, queue_id, slot, shard
     queue_bind         vhost, queue, source, key, arguments, connection, user      None
     queue_unbind       the same, without user                                      None
@@ -47,6 +47,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
             **dict.fromkeys(("vhost", "name", "type"), str),
             **dict.fromkeys(("passive", "durable", "auto_delete", "internal"), bool),
             "arguments": dict,
+            **_USER,
         },
     ),
     "exchange_delete": (Authority.exchange_delete, {"vhost": str, "name": str, "if_unused": bool}),
@@ -58,6 +59,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
             **dict.fromkeys(("vhost", "name", "connection"), str),
             **dict.fromkeys(("passive", "durable", "exclusive", "auto_delete"), bool),
             "arguments": dict,
+            **_USER,
         },
     ),
     "queue_lookup": (Authority.queue_lookup, {"vhost": str, "name": str, **_CONNECTION}),

@@ -186,7 +186,9 @@ def open_core(node: Node, store: Store, gauges: Gauges) -> RouterCore:
     limit = extent.topology_limit(
         settings.max_topology_bytes, settings.memory.process_limit, 1 + settings.acceptors + settings.shards
     )
-    bounds = extent.Bounds(settings.amqp.max_arguments_bytes, limit)
+    bounds = extent.Bounds(
+        settings.amqp.max_arguments_bytes, limit, max(limit * settings.user_topology_percent // 100, 1)
+    )
     core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key, bounds), store)
     if not stored.seeded:
         core.seed()

@@ -150,7 +150,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An exchange (AMQP 0-9-1, 3.1.3). `policy` is the name of the one that governs it."""
+    """An exchange (AMQP 0-9-1, 3.1.3). `policy` is the name of the one that governs it, `maker` the user who declared
+    it (as of a binding).
+    """
 
     vhost: str
     name: str
@@ -161,6 +163,7 @@ class Exchange:
     arguments: Arguments = field(hash=False)
     policy: str | None = None
     policy_alternate: str | None = None
+    maker: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return described("exchange", self.name, self.vhost)
@@ -175,7 +178,7 @@ class Exchange:
         return [
             *("exchange", self.vhost, self.name, self.type),
             *(self.durable, self.auto_delete, self.internal, _as_dict(self.arguments)),
-            *(self.policy, self.policy_alternate),
+            *(self.policy, self.policy_alternate, self.maker),
         ]
 
 
@@ -185,7 +188,7 @@ class Queue:
 
     `queue_id` is never used twice; `slot` is its place in the gauges; `owner` is the connection of an exclusive queue;
     `limits` and `features` are what `QueueLimits.to_wire` and `QueueFeatures.to_wire` say, the policies of those names
-    taken in.
+    taken in. `maker` is the user who declared it (as of a binding).
     """
 
     vhost: str
@@ -201,6 +204,7 @@ class Queue:
     features: list[Any] = field(hash=False)
     policy: str | None = None
     operator_policy: str | None = None
+    maker: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return described("queue", self.name, self.vhost)
@@ -209,7 +213,7 @@ class Queue:
         return [
             *("queue", self.vhost, self.name, self.queue_id, self.slot, self.shard),
             *(self.durable, self.auto_delete, self.owner, _as_dict(self.arguments), self.limits, self.features),
-            *(self.policy, self.operator_policy),
+            *(self.policy, self.operator_policy, self.maker),
         ]
 
 

@@ -104,6 +104,11 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE moves ADD COLUMN stop BLOB DEFAULT x'90';
     """,
+    # 11. Who declared an exchange or a queue; of older ones that is not known.
+    """
+    ALTER TABLE exchanges ADD COLUMN maker;
+    ALTER TABLE queues ADD COLUMN maker;
+    """,
 )
 
 
@@ -202,14 +207,14 @@ class Store:
         for vhost, operator, name, pattern, *facts, definition in self._execute("SELECT * FROM policies"):
             names = _name(name), _name(pattern)
             yield ["policy", _name(vhost), bool(operator), *names, *facts, unpack(definition)]
-        for vhost, name, kind, *flags, arguments, policy, alternate in self._execute("SELECT * FROM exchanges"):
-            governed = map(_name_or_none, (policy, alternate))
-            yield ["exchange", _name(vhost), _name(name), kind, *map(bool, flags), unpack(arguments), *governed]
+        for vhost, name, kind, *flags, arguments, policy, alternate, maker in self._execute("SELECT * FROM exchanges"):
+            said = map(_name_or_none, (policy, alternate, maker))
+            yield ["exchange", _name(vhost), _name(name), kind, *map(bool, flags), unpack(arguments), *said]
         for vhost, name, *facts in self._execute("SELECT * FROM queues ORDER BY queue_id"):
-            *place, durable, auto_delete, owner = facts[:-5]
-            packed, policies = map(unpack, facts[-5:-2]), map(_name_or_none, facts[-2:])
+            *place, durable, auto_delete, owner = facts[:-6]
+            packed, said = map(unpack, facts[-6:-3]), map(_name_or_none, facts[-3:])
             flags = bool(durable), bool(auto_delete)
-            yield ["queue", _name(vhost), _name(name), *place, *flags, owner, *packed, *policies]
+            yield ["queue", _name(vhost), _name(name), *place, *flags, owner, *packed, *said]
         for vhost, source, kind, destination, key, arguments, _, maker in self._execute("SELECT * FROM bindings"):
             ends = _name(vhost), _name(source), kind, _name(destination)
             yield ["binding", *ends, _name(key), unpack(arguments), _name_or_none(maker)]
@@ -338,10 +343,10 @@ def _policy_gone(execute: Execute, _durable: bool, vhost: str, operator: bool, n
 
 
 def _exchange(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
-    *flat, arguments, policy, alternate = facts
-    governed = _stored_or_none(policy), _stored_or_none(alternate)
-    values = (_stored(vhost), _stored(name), *flat, pack(arguments), *governed)
-    execute("INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    *flat, arguments, policy, alternate, maker = facts
+    names = map(_stored_or_none, (policy, alternate, maker))
+    values = (_stored(vhost), _stored(name), *flat, pack(arguments), *names)
+    execute("INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _exchange_gone(execute: Execute, _durable: bool, vhost: str, name: str) -> None:
@@ -349,12 +354,12 @@ def _exchange_gone(execute: Execute, _durable: bool, vhost: str, name: str) -> N
 
 
 def _queue(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
-    *flat, arguments, limits, features, policy, operator_policy = facts
+    *flat, arguments, limits, features, policy, operator_policy, maker = facts
     packed = pack(arguments), pack(limits), pack(features)
-    governed = _stored_or_none(policy), _stored_or_none(operator_policy)
-    values = (_stored(vhost), _stored(name), *flat, *packed, *governed)
+    names = map(_stored_or_none, (policy, operator_policy, maker))
+    values = (_stored(vhost), _stored(name), *flat, *packed, *names)
     # A queue that was stored may have got another slot, shard or other limits since.
-    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _queue_gone(execute: Execute, _durable: bool, vhost: str, name: str, queue_id: int) -> None:

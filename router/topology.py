@@ -8,10 +8,10 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["policy", vhost, operator, name, pattern, apply_to, priority, definition]     vhost "": of the node
     ["policy_gone", vhost, operator, name]
     ["exchange", vhost, name, type, durable, auto_delete, internal, arguments, policy | None,
-     alternate exchange by policy | None]
+     alternate exchange by policy | None, maker | None]
     ["exchange_gone", vhost, name]
     ["queue", vhost, name, queue_id, slot, shard, durable, auto_delete, owner | None, arguments, limits, features,
-     policy | None, operator policy | None]
+     policy | None, operator policy | None, maker | None]
     ["queue_gone", vhost, name, queue_id]
     ["binding", vhost, source, kind, destination, key, arguments, maker | None]    kind is "queue" or "exchange"
     ["binding_gone", vhost, source, kind, destination, key, arguments]
@@ -34,9 +34,8 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["hold_off", user, host, times, since, until, forget_at, reason]        new, or another one of the same
     ["hold_off_gone", user, host]
 
-An exchange or a queue that is there already is the same one, governed by other policies: only the last fields of its
-record have changed. Bindings go before what they bind. The binding of every queue to the default exchange is implied,
-not stored.
+An exchange or a queue that is there already is the same one: its place or the policies that govern it have changed.
+Bindings go before what they bind. The binding of every queue to the default exchange is implied, not stored.
 """
 
 from __future__ import annotations

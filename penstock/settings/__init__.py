@@ -65,6 +65,12 @@ class Settings(BaseModel):
         description="what queues, exchanges and bindings may take in each process that has a copy of them, in bytes; "
         "more are refused; 0 is a quarter of memory.process_limit for all copies together",
     )
+    user_topology_percent: int = Field(
+        default=50,
+        ge=1,
+        le=100,
+        description="what one user may have declared of that, and bound, in percent; more is refused",
+    )
     memory_limit: MemoryLimit = Field(
         default=0,
         ge=0,

@@ -25,12 +25,14 @@ ME, OTHER = "0.1.1", "1.1.1"
 DEFAULTS: dict[str, dict[str, Any]] = {
     "exchange_declare": {
         "type": "direct", "passive": False, "durable": False, "auto_delete": False, "internal": False, "arguments": {},
+        "user": "guest",
     },
     "exchange_delete": {"if_unused": False},
     "exchange_bind": {"key": "", "arguments": {}, "user": "guest"},
     "exchange_unbind": {"key": "", "arguments": {}},
     "queue_declare": {
         "passive": False, "durable": False, "exclusive": False, "auto_delete": False, "arguments": {}, "connection": ME,
+        "user": "guest",
     },
     "queue_lookup": {"connection": ME},
     "queue_bind": {"key": "", "arguments": {}, "connection": ME, "user": "guest"},

@@ -88,7 +88,7 @@ def test_one_version_and_one_transaction_a_turn(core: RouterCore) -> None:
     assert [change[0] for change in unpack(turn.published)[1]] == ["queue", "exchange"]
     # Asked for in the middle of the turn, and yet of the version that it says it is of.
     assert snapshot[1] == 2
-    assert ["exchange", "/", "x", "direct", False, False, False, {}, None, None] in snapshot[2]["changes"]
+    assert ["exchange", "/", "x", "direct", False, False, False, {}, None, None, "guest"] in snapshot[2]["changes"]
     assert core.store.load().version == 2
 
 

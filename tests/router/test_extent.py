@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.bus import pack
 from router.core import told
-from router.extent import RECORD, Bounds, octets_of, topology_limit, total
+from router.extent import RECORD, Bounds, Taken, octets_of, topology_limit
 from router.operations import Outcome
 from tests.router.making import Asked
 
@@ -43,7 +43,7 @@ def test_arguments_of_a_declaration_are_bounded(asked: Asked, operation: str, ar
 def test_a_full_topology_takes_nothing_new(asked: Asked, operation: str, arguments: dict[str, Any]) -> None:
     asked.done("queue_declare", name="old", arguments={"x-note": "x" * 5000})
     asked.done("queue_bind", queue="old", source="amq.topic", key="k")
-    held = asked.authority.ledger.octets
+    held = asked.authority.ledger.taken.octets
     asked.authority.bounds = Bounds(topology=held)
     code, text = asked.refused(operation, **arguments)
     assert code == 406 and text.startswith("cannot declare ")
@@ -54,26 +54,56 @@ def test_a_full_topology_takes_nothing_new(asked: Asked, operation: str, argumen
     asked.done(operation, **arguments)
 
 
+@pytest.mark.parametrize(("operation", "arguments"), DECLARATIONS)
+def test_a_user_may_take_a_share_and_others_declare_on(asked: Asked, operation: str, arguments: dict[str, Any]) -> None:
+    asked.done("queue_declare", name="mine", user="mallory", arguments={"x-note": "x" * 5000})
+    asked.done("exchange_declare", name="mine", user="mallory")
+    asked.done("queue_bind", queue="mine", source="amq.topic", user="mallory")
+    taken = asked.authority.ledger.taken
+    own = taken.made["mallory"]
+    asked.authority.bounds = Bounds(topology=2 * taken.octets, of_user=own)
+    code, text = asked.refused(operation, **arguments, user="mallory")
+    assert code == 406 and text.startswith("cannot declare ")
+    assert text.endswith(f"exchanges and bindings of user 'mallory' take {own} bytes, of {own} (user_topology_percent)")
+    asked.done("queue_declare", name="mine", user="mallory")
+    asked.done("queue_bind", queue="mine", source="amq.topic", user="mallory")
+    asked.done(operation, **arguments)
+    asked.done("queue_delete", queue_id=asked.topology.queue("/", "mine").queue_id)  # type: ignore[union-attr]
+    asked.done("exchange_delete", name="mine")
+    assert "mallory" not in taken.made
+    asked.done("exchange_declare", name="again", user="mallory")
+
+
+def test_what_no_user_has_made_is_nobodys_share(asked: Asked) -> None:
+    taken = asked.authority.ledger.taken
+    assert taken.made[None] > 0
+    asked.authority.bounds = Bounds(topology=2 * taken.octets, of_user=1)
+    asked.done("queue_declare", name="new", user=None)
+
+
 names = st.sampled_from(["a", "b", "queue-c"])
 keys = st.sampled_from(["", "k", "a.longer.key"])
+users = st.sampled_from(["guest", "bob", None])
 tables = st.sampled_from([{}, {"x-max-length": 3}, {"x-note": "x" * 500}, {"x-match": "all", "h": 1}])
 
 
 @settings(max_examples=80)
 @given(st.lists(st.tuples(st.sampled_from(["queue", "exchange", "bind", "unbind", "gone", "away", "policy"]), names,
-                          names, keys, tables), max_size=30))  # fmt: skip
-def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, dict[str, Any]]]) -> None:
+                          names, keys, tables, users), max_size=30))  # fmt: skip
+def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, dict[str, Any], str | None]]) -> None:
     """Whatever is declared, bound, governed and deleted, with what goes along."""
     asked = Asked()
-    empty = asked.authority.ledger.octets
-    for step, name, other, key, table in steps:
+    empty = asked.authority.ledger.taken.octets
+    for step, name, other, key, table, user in steps:
         queue = asked.topology.queue("/", name)
         if step == "queue":
-            asked.ask("queue_declare", name=name, arguments=table)
+            asked.ask("queue_declare", name=name, arguments=table, user=user)
         elif step == "exchange":
-            asked.ask("exchange_declare", name=other, type="headers", auto_delete=True, arguments=table)
-        elif step in ("bind", "unbind"):
-            asked.ask(f"queue_{step}", queue=name, source=other, key=key, arguments=table)
+            asked.ask("exchange_declare", name=other, type="headers", auto_delete=True, arguments=table, user=user)
+        elif step == "bind":
+            asked.ask("queue_bind", queue=name, source=other, key=key, arguments=table, user=user)
+        elif step == "unbind":
+            asked.ask("queue_unbind", queue=name, source=other, key=key, arguments=table)
         elif step == "gone" and queue is not None:
             asked.done("queue_delete", queue_id=queue.queue_id)
         elif step == "away":
@@ -81,19 +111,19 @@ def test_what_is_counted_is_what_is_there(steps: list[tuple[str, str, str, str, 
         elif step == "policy":
             facts = {"vhost": "/", "operator": False, "name": "p", "apply_to": "queues", "priority": 0}
             asked.command("policy_set", pattern=name, definition={"max-length": len(key) + 1}, **facts)
-        assert asked.authority.ledger.octets == total(asked.topology)
+        assert asked.authority.ledger.taken.made == Taken(asked.topology).made
     for queue in list(asked.topology.queues()):
         asked.done("queue_delete", queue_id=queue.queue_id)
     for exchange in ("a", "b", "queue-c"):
         asked.ask("exchange_delete", name=exchange)
-    assert asked.authority.ledger.octets == empty
+    assert asked.authority.ledger.taken.octets == empty
 
 
 def test_a_later_life_counts_what_was_stored(asked: Asked) -> None:
     asked.done("queue_bind", queue="q", source="amq.topic", key="k", arguments={"x": "y" * 100})
-    before = asked.authority.ledger.octets
+    before = asked.authority.ledger.taken.made
     asked.start_again(version=1)
-    assert asked.authority.ledger.octets == before > 2 * RECORD
+    assert asked.authority.ledger.taken.made == before and before["guest"] > 2 * RECORD
 
 
 def test_replicas_are_not_told_what_says_nothing() -> None:
@@ -117,8 +147,8 @@ def test_unless_said_all_copies_take_a_quarter_of_the_memory() -> None:
 
 def test_outcomes_are_refusals_of_the_declaration_alone(asked: Asked) -> None:
     """Nothing of it stays, and the next one is taken."""
-    before = asked.authority.ledger.octets
+    before = asked.authority.ledger.taken.octets
     outcome = asked.ask("queue_declare", name="fat", arguments=FAT)
     assert isinstance(outcome, Outcome) and outcome.error is not None
-    assert asked.topology.queue("/", "fat") is None and asked.authority.ledger.octets == before
+    assert asked.topology.queue("/", "fat") is None and asked.authority.ledger.taken.octets == before
     asked.done("queue_declare", name="fat")

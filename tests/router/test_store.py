@@ -22,17 +22,17 @@ ODD = "n\udcff"  # octets that are no UTF-8
 
 def queue(name: str, queue_id: int, *, durable: bool, owner: str | None = None) -> Change:
     place = [queue_id, queue_id + 3, 1]
-    return ["queue", "/", name, *place, durable, False, owner, {"x-max-length": 10}, LIMITS, FEATURES, ODD, "ops"]
+    return ["queue", "/", name, *place, durable, False, owner, {"x-max-length": 10}, LIMITS, FEATURES, ODD, "ops", ODD]
 
 
 DURABLE: list[Change] = [
     ["vhost", "/"],
     ["policy", "/", False, ODD, "^" + ODD, "queues", -3, {"max-length": 10, "overflow": "flow"}],
     ["policy", "/", True, "ops", ".*", "all", 2**31 - 1, {"max-length": 99}],
-    ["exchange", "/", "", "direct", True, False, False, {}, None, None],
+    ["exchange", "/", "", "direct", True, False, False, {}, None, None, None],
     [
         *("exchange", "/", "123", "topic", True, True, True),
-        *({"alternate-exchange": "y", "b": b"\xff", "n": [None, 1.5]}, "ops", ODD),
+        *({"alternate-exchange": "y", "b": b"\xff", "n": [None, 1.5]}, "ops", ODD, "bob"),
     ],
     queue("durable", 2, durable=True),
     ["binding", "/", "123", "queue", "durable", ODD, {"b": 1, "a": [True]}, ODD],
@@ -47,7 +47,7 @@ DURABLE: list[Change] = [
     ["stop", 2, None, None, None, None, None, None, "ann", "", 1.5, None],
 ]
 TRANSIENT: list[Change] = [
-    ["exchange", "/", "x", "fanout", False, False, False, {}, None, None],
+    ["exchange", "/", "x", "fanout", False, False, False, {}, None, None, "bob"],
     queue("transient", 3, durable=False),
     queue("exclusive", 4, durable=False, owner="0.1.1"),
     ["binding", "/", "123", "queue", "transient", "k", {}, None],
@@ -152,7 +152,7 @@ def test_policies_and_exchanges_may_be_stored_again(path: Path) -> None:
     store_all(path)
     again: list[Change] = [
         ["policy", "/", True, "ops", "^a", "queues", 0, {"expires": 5}],
-        ["exchange", "/", "", "direct", True, False, False, {}, "ops", None],
+        ["exchange", "/", "", "direct", True, False, False, {}, "ops", None, None],
     ]
     store = Store(path, 1)
     store.commit([Step(change, True) for change in again], 8, 4)
@@ -272,7 +272,7 @@ def test_migration_from_every_format_there_was(path: Path) -> None:
 def test_after_an_error_the_log_begins_anew(path: Path, tmp_path: Path) -> None:
     """What was in it may never have come to the disk, and a hole in it would cost all that follows."""
     store = Store(path, 1)
-    exchange: Change = ["exchange", "/", "before", "fanout", False, False, False, {}, None, None]
+    exchange: Change = ["exchange", "/", "before", "fanout", False, False, False, {}, None, None, None]
     store.commit([Step(["vhost", "/"], True), Step(exchange, False)], 1, 0)
     (pages,) = store._execute("PRAGMA page_count").fetchone()
     store._execute(f"PRAGMA max_page_count = {pages}")
