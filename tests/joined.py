@@ -955,6 +955,8 @@ class Node:
         for client in list(self.clients.values()):
             while client.read():
                 moved = True
+                if client.deaf:  # what that has made is known once it is written
+                    break
         for index, _ in self.running_acceptors():
             moved |= self.finish(index)
         for index, shard_index in [(a, s) for a in range(len(self.acceptors)) for s in range(len(self.shards))]:

@@ -187,6 +187,7 @@ class Flow(AtRest):
         self.revive()
         while self.stops:
             self.operator_start(0)
+        self.attackers_end()
         for kept in self.queues.values():
             if kept.gone:
                 self.node.ask("queue_delete", queue_id=kept.id)

@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from tests.flow.attacks import Attacks
 from tests.flow.metered import (
     OWNERS,
     PACES,
     RATES,
     SHARED,
 )
-from tests.flow.spent import Spent
 from tests.flow.world import KINDS
 
 # What a policy may make of them: marks where there were none, others, none at all, another overflow, a lane, a pace or
@@ -29,7 +29,7 @@ POLICIES: tuple[dict[str, Any] | None, ...] = (
 STOPS = ("all", "user", "exchange some", "exchange ", *(f"queue {kind}" for kind in ("count", "bytes", "free")))
 
 
-class Operators(Spent):
+class Operators(Attacks):
     """Policies change, and operators stop this and that."""
 
     @rule(kind=st.sampled_from([*KINDS]), definition=st.sampled_from(POLICIES))

@@ -9,6 +9,7 @@ from acceptor.channel_flow import acknowledges
 from acceptor.claims import NO_PLACE
 from acceptor.core import AcceptorCore
 from acceptor.inlet import Gate, Inlet
+from acceptor.pauses import HELD
 from shard.room import MEMORY
 from tests.flow.metered import is_behind_commit, is_shut, only_just_waits
 from tests.flow.moves import Moves
@@ -37,6 +38,7 @@ class AtRest(Moves):
             self.nothing_is_claimed(index, life)
         for index, life in self.node.running_acceptors():
             self.nobody_waits_in_vain(life.core)
+            self.nobody_is_unread_in_vain(life.core)
             self.parking_is_counted(index, life.core)
         for index, _ in self.node.running_shards():
             self.gauges_are_right(index)
@@ -120,12 +122,14 @@ class AtRest(Moves):
             assert connection.parked_octets == sum(here[channel] for channel in connection.channels.values())
             if connection.closing:
                 continue
-            assert connection.reads == (connection not in throttle.paused)
+            assert connection.reads == (not connection.pauses)
+            assert bool(connection.pauses & HELD) == (connection in throttle.paused)
             least = min(throttle.parking_octets // 2, throttle.budget(connection))
-            assert connection.reads or connection.parked_octets > least
+            assert connection not in throttle.paused or connection.parked_octets > least
         counters = self.node.gauges.counters_read("acceptor", index)
         assert (counters.held_sessions, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
-        assert (counters.connections, counters.paused_connections) == (len(core.connections), len(throttle.paused))
+        unread = sum(each.pauses != 0 and not each.closing for each in core.connections.values())
+        assert (counters.connections, counters.paused_connections) == (len(core.connections), unread)
 
     def gauges_are_right(self, index: int) -> None:
         core = self.node.shard(index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from tests.flow.attacks import CHANNELS
 from tests.flow.deaths import FlowAndDeath
 from tests.flow.lives import FlowAndLives
 from tests.flow.metered import OWNERS, SHARED
@@ -67,6 +68,12 @@ def actions(model: Flow, chance: Random) -> dict[Callable[[], None], float]:
         lambda: model.time_passes(who(), pick(seconds)): 3 if len(seconds) == 2 else 9,
         lambda: model.go_on(pick([None, 0, 1]), pick([1, 10])): 4,
         lambda: model.rest(): 1,
+        lambda: model.publish_to_nobody(who(), pick([1, 10, 40]), pick([0, 9000, 40_000])): 4,
+        lambda: model.begin_body(who(), pick(CHANNELS), pick([0, 1, 4])): 4,
+        lambda: model.finish_body(who(), pick(CHANNELS)): 1,
+        lambda: model.read_attacker(who(), pick([1, 5, 40])): 4,
+        lambda: model.listen(who(), pick([1000, 300_000, 1 << 30])): 2,
+        lambda: model.attacker_leaves(who()): 0.5,
     }
     if isinstance(model, FlowAndRouter):
         router = model

@@ -103,6 +103,15 @@ class Spent(Strangers):
             reads = sum(client.largest_charge for client in clients if client is not None and client.user == user)
             most = quotas.of_user * OVERDRAFT + reads + ORPHAN_OCTETS
             assert kept <= most, (kept, most)
+        self.vhost_keeps_to_its_share(core)
+
+    def vhost_keeps_to_its_share(self, core: AcceptorCore) -> None:
+        """All are in the same one: its share is what bounds the acceptor."""
+        quotas = core.quotas
+        assert quotas.vhosts == ({"/": quotas.kept} if quotas.kept else {})
+        clients = [self.node.clients.get(connection) for connection in core.connections.values()]
+        reads = sum(client.largest_charge for client in clients if client is not None)
+        assert quotas.kept <= quotas.of_vhost * OVERDRAFT + reads + ORPHAN_OCTETS
 
     def accounts_are_right(self, core: AcceptorCore) -> None:
         """Begun bodies, answers that nobody takes and what is not committed: all of it is charged, and no more."""

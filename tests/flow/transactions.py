@@ -73,16 +73,19 @@ class Transactions(Clients):
     def is_refused(self, session: Session, event: Event) -> None:
         """A queue that refuses what is too much had no room for the first commit: that ends the channel.
 
-        It may have been deleted by the time that its acceptor hears of that.
+        It may have been deleted by the time that its acceptor hears of that. Or what was published is too much for the
+        share of its user: then what becomes of earlier commits is not known.
         """
         gone = any(kept.gone for kept in self.queues.values())
         named = ("queue '", "a queue that is gone") if gone else ("queue '",)
-        assert any(f"transaction rolled back: no room in {name}" in event.text for name in named), event
+        rolled_back = any(f"transaction rolled back: no room in {name}" in event.text for name in named)
+        assert rolled_back or "more than its share (memory.user_percent)" in event.text, event
         person = session.client
         person.client.send("channel.close-ok", session.number)
         if session.closing:
             return  # its own close is answered as well
-        session.committing.clear()
+        if rolled_back:
+            session.committing.clear()
         self.all_given_back(session)
         self.ends(session)
         del person.sessions[session.number]

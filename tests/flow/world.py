@@ -38,6 +38,8 @@ STRANGERS = frozenset({"lurker", "spurner", "dawdler"})
 MALLORY = "mallory"
 NOWHERE, ANYWHERE = "^$", ".*"
 """Where she may write."""
+EVE = "eve"
+"""Who attacks memory."""
 # Fanout exchanges, and the kinds of queues that are bound to them.
 EXCHANGES = {
     "some": ("count", "bytes", "free", "lurker"), "marked": ("both", "count", "spurner"),
@@ -57,6 +59,11 @@ CLIENT_KINDS: tuple[tuple[dict[str, Any], bool], ...] = (
 # that is little; and so much is read at once.
 LITTLE = {"held_bytes": 65536, "parked_memory": 40_000, "spool_limit": 260_000, "user_percent": 50}
 READ = 16 * 1024
+
+# What those may do who attack memory, and what their user may have at an acceptor.
+AMQP = {"max_message_size": 400_000, "unfinished_bytes": 150_000, "output_bytes": 400_000}
+USERS_SHARE = 1 << 20
+ATTACKER_READ = 64 * 1024
 
 Id = tuple[int, int, int]
 """A message: number of the client, of the channel, and of the publish."""
@@ -149,9 +156,11 @@ class World(RuleBasedStateMachine):
         spools = last_resort is not None
         if spools:
             flow |= LITTLE | {"last_resort": last_resort}
-        self.node = Node(acceptors, shards, flow, self.stores, spools, memory_limit=memory)
+        bounds = {"process_limit": 100 * acceptors * USERS_SHARE, "user_percent": 1}
+        self.node = Node(acceptors, shards, flow, self.stores, spools, memory_limit=memory, memory=bounds, amqp=AMQP)
         self.node.show_lives()
         self.node.add_user(MALLORY, NOWHERE)
+        self.node.add_user(EVE)
         self.share = share
         self.lanes = lanes
         if share is not None:

@@ -1,0 +1,214 @@
+"""Attacks on memory, as rules: returns that nobody reads, bodies that are begun and not finished.
+
+Those who make them are of one user, who publishes nothing else. What they make an acceptor keep is charged to them, is
+bounded for each of them and for their user, and others do not notice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from acceptor import outputs, unfinished
+from acceptor.connection import Connection
+from acceptor.core import AcceptorCore
+from acceptor.pauses import BODIES, OUTPUT
+from tests.flow.spent import Spent
+from tests.flow.world import AMQP, ATTACKER_READ, EVE, identity
+from tests.frames import BODY, Event, frame, header_frame, method_frame
+from tests.joined import WRITE_HIGH_OCTETS, Client
+
+ATTACKERS = 8
+RETURNS = 1
+"""The channel of mandatory publishes; bodies are begun on the others."""
+CHANNELS = (2, 3, 4)
+LARGEST_BODY = AMQP["max_message_size"]
+PIECE = 100_000
+NUMBER = 0
+"""Of all of them, in what they publish."""
+CLOSED_FOR = ("unfinished bodies", "no more can be")
+TOLD_WHILE_STOPPED = ("connection.blocked", "connection.unblocked", "channel.flow")
+
+
+@dataclass
+class Attacker:
+    """Mandatory publishes by number: those `published`, those `read`, and what came back. `begun` are octets of bodies
+    by channel.
+    """
+
+    client: Client
+    published: int = 0
+    read: list[int] = field(default_factory=list)
+    returned: list[int] = field(default_factory=list)
+    begun: dict[int, int] = field(default_factory=dict)
+    closed: bool = False
+
+    def bring(self, channel: int, pieces: int) -> None:
+        if channel not in self.begun:
+            self.client.write(method_frame("basic.publish", channel, routing_key="nobody"))
+            self.client.write(header_frame(channel, LARGEST_BODY, {}))
+            self.begun[channel] = 0
+        for _ in range(pieces):
+            piece = min(PIECE, LARGEST_BODY - 1 - self.begun[channel])
+            if piece:
+                self.client.write(frame(BODY, channel, bytes(piece)))
+                self.begun[channel] += piece
+
+    def finish(self, channel: int) -> None:
+        self.bring(channel, LARGEST_BODY // PIECE + 1)
+        self.client.write(frame(BODY, channel, b"x"))
+        del self.begun[channel]
+
+    def hear(self, event: Event) -> bool:
+        """It is told of what it does, and of nothing else."""
+        if event.name == "basic.return":
+            self.returned.append(identity(event.body)[2])
+        elif event.name == "connection.close":
+            assert event.code == 506 and any(why in event.text for why in CLOSED_FOR), event
+            self.closed = True
+        else:
+            assert event.name in ("channel.open-ok", *TOLD_WHILE_STOPPED), event
+        return True
+
+
+class Attacks(Spent):
+    """Some take no answers, some finish nothing, most do both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attackers: list[Attacker] = []
+
+    def attacker(self, which: int) -> Attacker | None:
+        """One of those there are, or a new one; none while nobody can log in."""
+        self.attackers = [each for each in self.attackers if each.client.connection in self.node.clients]
+        which %= ATTACKERS
+        if which < len(self.attackers):
+            return self.attackers[which]
+        if not self.node.router_lives:
+            return None
+        running = [index for index, _ in self.node.running_acceptors()]
+        client = self.node.connect(running[which % 3 % len(running)], user=EVE)
+        client.most = ATTACKER_READ
+        self.numbers[client.connection.id] = NUMBER
+        attacker = Attacker(client)
+        client.on_event = attacker.hear
+        for channel in (RETURNS, *CHANNELS):
+            client.send("channel.open", channel)
+        self.attackers.append(attacker)
+        return attacker
+
+    @rule(which=st.integers(0, 50), count=st.sampled_from([1, 10, 40]), size=st.sampled_from([0, 9000, 40_000]))
+    def publish_to_nobody(self, which: int, count: int, size: int) -> None:
+        """What no queue takes comes back, and is not taken."""
+        attacker = self.attacker(which)
+        if attacker is None:
+            return
+        attacker.client.deaf = True
+        for _ in range(count):
+            attacker.published += 1
+            body = b"%d %d %d " % (NUMBER, RETURNS, attacker.published) + bytes(size)
+            when_read = partial(attacker.read.append, attacker.published)
+            attacker.client.publish(RETURNS, body, "", "nobody", when_read, mandatory=True)
+
+    @rule(which=st.integers(0, 50), channel=st.sampled_from(CHANNELS), pieces=st.integers(0, 4))
+    def begin_body(self, which: int, channel: int, pieces: int) -> None:
+        """Announce a body, where the last one is whole, and bring so much of it: all but one octet at most."""
+        attacker = self.attacker(which)
+        if attacker is not None:
+            attacker.bring(channel, pieces)
+
+    @rule(which=st.integers(0, 50), channel=st.sampled_from(CHANNELS))
+    def finish_body(self, which: int, channel: int) -> None:
+        attacker = self.attacker(which)
+        if attacker is not None and channel in attacker.begun:
+            attacker.finish(channel)
+
+    @rule(which=st.integers(0, 50), reads=st.sampled_from([1, 5, 40]))
+    def read_attacker(self, which: int, reads: int) -> None:
+        """So often, and what it makes by that is written."""
+        attacker = self.attacker(which)
+        for _ in range(reads if attacker is not None else 0):
+            attacker.client.read()
+            self.node.finish(attacker.client.acceptor)
+            self.what_is_charged_is_what_is_kept(self.node.core(attacker.client.acceptor))
+
+    @rule(which=st.integers(0, 50), most=st.sampled_from([1000, 300_000, 1 << 30]))
+    def listen(self, which: int, most: int) -> None:
+        """It takes so much of what waits for it."""
+        attacker = self.attacker(which)
+        if attacker is not None:
+            attacker.client.listen(most)
+            if attacker.closed:
+                attacker.client.lose()
+
+    @rule(which=st.integers(0, 50))
+    def attacker_leaves(self, which: int) -> None:
+        attacker = self.attacker(which)
+        if attacker is not None:
+            attacker.client.lose()
+
+    def attackers_end(self) -> None:
+        """Some just leave. What others have begun they finish, and they take all: each return has come, in order."""
+        for which in range(0, len(self.attackers), 2):
+            self.attackers[which].client.lose()
+        for attacker in self.attackers:
+            if attacker.client.connection in self.node.clients:
+                for channel in list(attacker.begun):
+                    attacker.finish(channel)
+        for _ in range(100):
+            self.node.settle(1)
+            self.what_is_kept_is_bounded()
+            for attacker in self.attackers:
+                attacker.client.listen()
+        for attacker in self.attackers:
+            if attacker.client.connection in self.node.clients:
+                assert attacker.closed or (not attacker.client.unread and attacker.returned == attacker.read)
+                attacker.client.lose()
+        self.attackers.clear()
+
+    # What must hold
+
+    def budgets_hold(self) -> None:
+        super().budgets_hold()
+        for _, life in self.node.running_acceptors():
+            self.what_is_charged_is_what_is_kept(life.core)
+
+    def what_is_charged_is_what_is_kept(self, core: AcceptorCore) -> None:
+        """And no more than may be; and of those who do nothing of the kind all are read."""
+        found: Counter[str] = Counter()
+        for connection in core.connections.values():
+            client = self.node.clients.get(connection)
+            if client is None:
+                continue
+            if connection.user == EVE:
+                self.attacker_keeps_to_its_bounds(core, connection, client)
+                found[EVE] += 1
+            else:
+                assert not connection.pauses & (OUTPUT | BODIES)
+                assert not client.untaken and not connection.unfinished
+        most = core.accounts.of_user + LARGEST_BODY + core.unfinished.limit
+        most += found[EVE] * (outputs.LEAST_OCTETS + unfinished.LEAST_OCTETS + 3 * ATTACKER_READ)
+        assert core.accounts.users.get(EVE, 0) <= most
+        assert {connection.user for connection in core.unread.since} <= {EVE}
+
+    def nobody_is_unread_in_vain(self, core: AcceptorCore) -> None:
+        """Once all has been looked at: who is not read for what is kept has more than may be, or its user has."""
+        for connection in core.connections.values():
+            waits, used_up = core.outputs.waits(connection), core.accounts.is_used_up(connection.user)
+            if connection.pauses & OUTPUT:
+                assert waits > core.outputs.limit // 2 or (used_up and waits > outputs.LEAST_OCTETS)
+            if connection.pauses & BODIES:
+                assert used_up and core.unfinished.lines[connection.user].first is not connection
+
+    def attacker_keeps_to_its_bounds(self, core: AcceptorCore, connection: Connection, client: Client) -> None:
+        charged, waits = core.outputs.waits(connection), client.socket.waits
+        assert waits == len(client.untaken)
+        assert charged >= waits if connection in core.outputs.unsent else waits <= WRITE_HIGH_OCTETS
+        assert charged <= core.outputs.limit + WRITE_HIGH_OCTETS + 3 * ATTACKER_READ, charged
+        held = connection.scanner.unfinished
+        assert connection.unfinished == (0 if held <= unfinished.LEAST_OCTETS or connection.closing else held)
+        assert held <= core.unfinished.limit + LARGEST_BODY + ATTACKER_READ
