@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from uuid import uuid4
 
 import psutil
 import typer
@@ -37,7 +38,7 @@ from load.node import LocalNode
 from load.probe import prepare
 from load.processes import MIB, living
 from load.target import Target
-from load.wire import FRAME_END, FRAME_OVERHEAD, METHOD_FRAME, Method, Wire, method_frame, short_string
+from load.wire import FRAME_END, FRAME_OVERHEAD, METHOD_FRAME, Method, Wire, method_frame, short_string, table
 
 BASIC_GET: Method = (60, 70)
 BASIC_GET_OK = struct.pack("!HH", 60, 71)
@@ -69,6 +70,8 @@ CHANNELS = 400
 CONNECTIONS = 4
 BACKLOG = 300
 CROWD = 300
+HELD = 40
+NOTE = 15_000
 
 
 class Attack(NamedTuple):
@@ -158,6 +161,23 @@ def commits() -> Iterator[bytes]:
     yield from declares()
 
 
+def arguments() -> Iterator[bytes]:
+    """Queues of names of their own with arguments that nobody knows, on one channel after the other: a refusal closes
+    it.
+    """
+    whose, note = uuid4().hex, table({"x-note": "x" * NOTE})
+    for channel in range(1, CHANNELS + 1):
+        for number in range(100):
+            name = short_string(f"{whose}.{channel}.{number}")
+            yield method_frame(channel, QUEUE_DECLARE, b"\0\0" + name + b"\x10" + note)
+
+
+def drip() -> Iterator[bytes]:
+    """Publishes to a full queue of one who has a delivery in hand, whose ack may be behind them."""
+    yield method_frame(1, BASIC_GET, b"\0\0" + short_string("stock") + b"\0")
+    yield from forever(publish("full", bytes(4096), 16))
+
+
 def backlog(target: Target) -> None:
     """Large messages."""
     prepare(target, "large", {})
@@ -179,6 +199,14 @@ def full(target: Target) -> None:
     wire.close()
 
 
+def stocked(target: Target) -> None:
+    full(target)
+    prepare(target, "stock", {})
+    wire = Wire(target)
+    wire.socket.sendall(publish("stock", b"x", HELD))
+    wire.close()
+
+
 ATTACKS = {
     "returns": Attack(lambda target: None, 1, 1, returns),
     "bodies": Attack(lambda target: None, CONNECTIONS, CHANNELS, bodies),
@@ -187,6 +215,8 @@ ATTACKS = {
     "crowd": Attack(backlog, CROWD, 1, crowd),
     "declares": Attack(lambda target: None, CONNECTIONS, 1, declares),
     "commits": Attack(full, CONNECTIONS, 1, commits),
+    "arguments": Attack(lambda target: None, CONNECTIONS, CHANNELS, arguments),
+    "drip": Attack(stocked, HELD, 1, drip),
 }
 
 

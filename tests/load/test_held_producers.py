@@ -11,6 +11,7 @@ from load.confirms import ConfirmWindow
 from load.frames import publish
 from load.held_clients import KINDS, HeldClients, Record
 from load.held_producers import CONSUMED, MARK, QUEUE, drained, judged, problems
+from load.hostile import Good
 from load.node import gauges_file
 from load.probe import prepare
 from load.target import Target
@@ -21,6 +22,7 @@ from tests.waiting import wait_for
 
 MIB = 1024 * 1024
 HELD, SPOOL, MEMORY = MIB + MIB // 8, 16 * MIB, 4 * MIB
+ROUND_SECONDS = 0.1
 CLOSED = {"py-amqp", "php", "go", "consuming"}
 
 
@@ -56,13 +58,18 @@ def test_one_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         with Gauges.open(gauges_file(tmp_path / "data"), writable=False) as gauges:
             most = 0
 
+            good, rounds = Good(target), 0
+
             def ended() -> bool:
-                nonlocal most
+                nonlocal most, rounds
+                rounds += good.rounds(ROUND_SECONDS)
                 most = max(most, gauges.counters_read("acceptor", 0).parked_bytes)
                 return {kind for kind, reason in list(clients.record.ends) if reason == "closed with 506"} >= CLOSED
 
             with HeldClients(target, len(KINDS), QUEUE, CONSUMED, 4096) as clients:
                 wait_for(ended, what="the last resort of all that cannot wait")
+            assert rounds and not good.blocked
+            good.wire.close()
             assert HELD < most < (SPOOL + MEMORY) * 5 // 8 + len(KINDS) * MIB
         assert all(reason.startswith(("closed with 506", "connected")) for _, reason in clients.record.ends)
         assert "java" not in {kind for kind, reason in clients.record.ends if not reason.startswith("connected")}
