@@ -95,6 +95,20 @@ def test_it_waits_at_no_gate_that_it_has_gone_through(node: Node) -> None:
     assert [str(gate).split(":")[0] for gate in channel.gates] == ["queue 'a' in vhost '/'"]
 
 
+def test_a_commit_that_was_parked_waits_where_it_has_no_room(node: Node) -> None:
+    """Behind another commit: once that goes the next one has its turn, and has to wait for room as well."""
+    client, reader = opened(node, overtaking="destination"), opened(node)
+    publish(reader, "a", *range(9))
+    client.call("tx.select", 1)
+    for numbers in (range(10, 16), range(20, 26)):
+        publish(client, "a", *numbers)
+        client.send("tx.commit", 1)
+    node.settle()
+    found = [number for _ in range(10) for number in take(node, reader, "a", 8)]
+    assert found == [*range(9), *range(10, 16), *range(20, 26)]
+    assert client.names(1) == ["tx.commit-ok", "tx.commit-ok"]
+
+
 def test_two_full_queues_and_their_confirms(node: Node) -> None:
     client = opened(node, overtaking="destination")
     client.call("confirm.select", 1)
