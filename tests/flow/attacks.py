@@ -53,9 +53,11 @@ class Attacker:
             self.client.write(header_frame(channel, LARGEST_BODY, {}))
             self.begun[channel] = 0
         for _ in range(pieces):
-            piece = min(PIECE, LARGEST_BODY - 1 - self.begun[channel])
+            begun = self.begun[channel]
+            piece = min(PIECE, LARGEST_BODY - 1 - begun)
             if piece:
-                self.client.write(frame(BODY, channel, bytes(piece)))
+                name = b"" if begun else b"%d %d %d " % (NUMBER, channel, 0)
+                self.client.write(frame(BODY, channel, name.ljust(piece, b"\0")))
                 self.begun[channel] += piece
 
     def finish(self, channel: int) -> None:
