@@ -7,11 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from load.hostile import announced, frame
 from load.target import Target
 from load.wire import Wire
+from ops.flow import command
 from tests.broker.process import Broker
+from tests.raw import Client
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.broker
@@ -45,3 +48,22 @@ def test_who_takes_no_returns_is_shown_with_the_reason(tmp_path: Path) -> None:
         wait_for(
             lambda: broker.penstock("flow", "unread").stdout == "everybody is read\n", what="the connection to be gone"
         )
+
+
+def test_of_whom_no_more_is_kept_is_shown_with_whose_share_it_is(tmp_path: Path) -> None:
+    shares = ("flow.parked_memory=1 MiB", "flow.spool_limit=1 MiB", "flow.vhost_percent=1")
+    with Broker(tmp_path, *shares) as broker:
+        client = Client.connect(broker.address)
+        channel = client.channel()
+        channel.call("queue.declare", queue="full", arguments={"x-flow-stop-count": 1})
+        for _ in range(20):
+            channel.publish(bytes(4096), "full")
+        (held,) = wait_for(
+            lambda: [held for held in broker.held() if held["spent"]], what="a connection of which no more is kept"
+        )
+        assert held["spent"] == "vhost '/' has its share (flow.vhost_percent)"
+        data = ("--data", str(broker.directory / "data"))
+        assert "(flow.vhost_percent)" in CliRunner().invoke(command.app, data).stdout  # the lines of a cell are short
+        why = CliRunner().invoke(command.app, ["why", *data, held["connection"]]).stdout
+        assert f"no more is kept for it: {held['spent']}" in why
+        client.kill()  # what it says now is not read
