@@ -1,6 +1,6 @@
-"""The file of `penstock store dump`: a stream of msgpack, one list an item, version 1.
+"""The file of `penstock store dump`: a stream of msgpack, one list an item, version 2.
 
-    ["penstock dump", 1, {"penstock": version, "topology": version, "last_queue_id": id}]     first
+    ["penstock dump", 2, {"penstock": version, "topology": version, "last_queue_id": id}]     first
     ["topology", change]                           as the router publishes it (router/topology.py): vhosts, users,
                                                    permissions, policies, what is durable, placements
     ["shard", index]                               what follows is of this shard
@@ -13,15 +13,17 @@ priority; `expiry` is microseconds since 1970 or None; `returns` how often the m
 that; `flags` those of a row of a batch (penstock/batch_cy.py); exchange, routing key, header and body are octets, the
 header the payload of the content header frame (AMQP 0-9-1, 4.2.6.1): with all properties as they were published.
 
+In version 1 exchanges and queues do not say who declared them.
+
 To change it: give it a new version, and keep reading the older ones.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MAGIC = "penstock dump"
-VERSION = 1
+VERSION = 2
 
 TOPOLOGY, SHARD, LEASE, MESSAGE, END = "topology", "shard", "lease", "message", "end"
 
@@ -32,3 +34,8 @@ class Count(NamedTuple):
     queues: int
     messages: int
     octets: int
+
+
+def of_today(change: list[Any], version: int) -> list[Any]:
+    """A change as the router publishes it now, of a dump of that version."""
+    return [*change, None] if version == 1 and change[0] in ("exchange", "queue") else change

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgpack
 
 from ops.errors import CommandError
-from ops.store.dumped import END, LEASE, MAGIC, MESSAGE, SHARD, TOPOLOGY, VERSION, Count
+from ops.store.dumped import END, LEASE, MAGIC, MESSAGE, SHARD, TOPOLOGY, VERSION, Count, of_today
 from ops.store.opened import FOLDER
 from ops.store.progress import Step, progress
 from penstock.batch_cy import BatchBuilder
@@ -62,12 +62,14 @@ def _restore(file: Path, data: Path) -> Count:
         first: Any = next(items, None)
         if not isinstance(first, list) or first[:1] != [MAGIC]:
             raise CommandError(f"{file} is no dump")
-        if first[1] != VERSION:
-            raise CommandError(f"{file} is a dump of version {first[1]}, this penstock knows version {VERSION}")
+        version = first[1]
+        if version not in range(1, VERSION + 1):
+            raise CommandError(f"{file} is a dump of version {version}, this penstock knows versions 1 to {VERSION}")
         with Loading(data, file.stat().st_size) as loading:
             loading.take(_stepping(items, source, step))
-        _store_topology(data, loading.changes, first[2])
-        return Count(sum(change[0] == "queue" for change in loading.changes), loading.messages, loading.octets)
+        changes = [of_today(change, version) for change in loading.changes]
+        _store_topology(data, changes, first[2])
+        return Count(sum(change[0] == "queue" for change in changes), loading.messages, loading.octets)
 
 
 def _stepping(items: Iterator[Any], source: Any, step: Step) -> Iterator[Any]:
