@@ -193,7 +193,7 @@ class Attacks(Spent):
                 assert not connection.pauses & (OUTPUT | BODIES)
                 assert not client.untaken and not connection.unfinished
         most = core.accounts.of_user + LARGEST_BODY + core.unfinished.limit
-        most += found[EVE] * (outputs.LEAST_OCTETS + unfinished.LEAST_OCTETS + 3 * ATTACKER_READ)
+        most += found[EVE] * (outputs.LEAST_OCTETS + unfinished.LEAST_OCTETS + 3 * ATTACKER_READ + at_once(core))
         assert core.accounts.users.get(EVE, 0) <= most
         assert {connection.user for connection in core.unread.since} <= {EVE}
 
@@ -210,7 +210,14 @@ class Attacks(Spent):
         charged, waits = core.outputs.waits(connection), client.socket.waits
         assert waits == len(client.untaken)
         assert charged >= waits if connection in core.outputs.unsent else waits <= WRITE_HIGH_OCTETS
-        assert charged <= core.outputs.limit + WRITE_HIGH_OCTETS + 3 * ATTACKER_READ, charged
+        assert charged <= core.outputs.limit + at_once(core) + 3 * ATTACKER_READ, charged
         held = connection.scanner.unfinished
         assert connection.unfinished == (0 if held <= unfinished.LEAST_OCTETS or connection.closing else held)
         assert held <= core.unfinished.limit + LARGEST_BODY + ATTACKER_READ
+
+
+def at_once(core: AcceptorCore) -> int:
+    """What may be written before a socket is known to take nothing: its buffer, or all that was parked and comes back
+    when a stop ends.
+    """
+    return max(WRITE_HIGH_OCTETS, core.throttle.most_parked + ATTACKER_READ)
