@@ -25,21 +25,23 @@ CONSUMER_TAG = "c"
 
 def publish(
     key: str, body: bytes, count: int = 1, exchange: str = "", persistent: bool = False, priority: int = 0,
-    headers: bytes = b"",
+    headers: bytes = b"", channel: int = 1,
 ) -> bytes:  # fmt: skip
-    """So many times the same message, on channel 1, with a table of headers. Its body is at most one frame."""
-    method = method_frame(1, BASIC_PUBLISH, struct.pack("!H", 0) + short_string(exchange) + short_string(key) + b"\0")
+    """So many times the same message, with a table of headers. Its body is at most one frame."""
+    arguments = struct.pack("!H", 0) + short_string(exchange) + short_string(key) + b"\0"
+    method = method_frame(channel, BASIC_PUBLISH, arguments)
     flags, properties = (HAS_DELIVERY_MODE, bytes([PERSISTENT])) if persistent else (0, b"")
     if priority:
         flags, properties = flags | HAS_PRIORITY, properties + bytes([priority])
     if headers:
         flags, properties = flags | HAS_HEADERS, headers + properties
     header = struct.pack("!HHQH", BASIC_CLASS, 0, len(body), flags) + properties
-    return (method + _frame(HEADER_FRAME, header) + (_frame(BODY_FRAME, body) if body else b"")) * count
+    content = _frame(HEADER_FRAME, channel, header) + (_frame(BODY_FRAME, channel, body) if body else b"")
+    return (method + content) * count
 
 
-def _frame(kind: int, payload: bytes) -> bytes:
-    return struct.pack("!BHI", kind, 1, len(payload)) + payload + FRAME_END
+def _frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return struct.pack("!BHI", kind, channel, len(payload)) + payload + FRAME_END
 
 
 def delivery_octets(size: int, exchange: str, key: str, persistent: bool) -> int:

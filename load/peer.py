@@ -71,7 +71,7 @@ def wire_of(target: Target, kind: Kind) -> Wire:
 
 
 class Peer:
-    """A connection with one channel, from which methods are read."""
+    """A connection from which methods are read, of one channel where nothing else is said."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -81,6 +81,11 @@ class Peer:
         self.socket.setblocking(False)
 
     def methods(self) -> Iterator[tuple[Method, bytes]]:
+        """What has come (`methods_of_channels`), of whatever channel."""
+        for _, method, arguments in self.methods_of_channels():
+            yield method, arguments
+
+    def methods_of_channels(self) -> Iterator[tuple[int, Method, bytes]]:
         """What has come, at first behind the last answer in the handshake; ConnectionError if the broker hung up."""
         try:
             octets = self.socket.recv(READ_OCTETS)
@@ -91,11 +96,12 @@ class Peer:
         self.received += octets
         at = 0
         while len(self.received) - at >= FRAME_OVERHEAD:
-            kind, _, size = struct.unpack_from("!BHI", self.received, at)
+            kind, channel, size = struct.unpack_from("!BHI", self.received, at)
             if len(self.received) - at < size + FRAME_OVERHEAD:
                 break
             if kind == METHOD_FRAME:
-                yield struct.unpack_from("!HH", self.received, at + 7), bytes(self.received[at + 11 : at + 7 + size])
+                payload = bytes(self.received[at + 7 : at + 7 + size])
+                yield channel, struct.unpack_from("!HH", payload), payload[4:]
             at += size + FRAME_OVERHEAD
         del self.received[:at]
 

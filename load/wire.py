@@ -116,9 +116,9 @@ class Wire:
         finally:
             self.socket.close()
 
-    def call(self, method: Method, arguments: bytes, answer: Method) -> bytes:
-        """Send a method on channel 1; the arguments of its answer, which has to be the next frame."""
-        self.socket.sendall(method_frame(1, method, arguments))
+    def call(self, method: Method, arguments: bytes, answer: Method, channel: int = 1) -> bytes:
+        """Send a method; the arguments of its answer, which has to be the next frame."""
+        self.socket.sendall(method_frame(channel, method, arguments))
         return self._expect(answer)
 
     @property
