@@ -19,7 +19,7 @@ from acceptor.asking import AtGates, Until
 from acceptor.confirms import Confirms
 from acceptor.consumers import Consumer
 from acceptor.early import Pulse
-from acceptor.fair import BY_KEY, BY_USER
+from acceptor.fair import BY_CONNECTION, BY_KEY, BY_USER
 from acceptor.inlet import UNLIMITED, Gate, Inlet
 from acceptor.obedience import Obedience
 from acceptor.parked import OVERTAKES, QUEUE_METHODS, ParkedMethod, ParkedRun, ParkedSettlements, means
@@ -276,6 +276,8 @@ class Channel:
     def share(self, by: str) -> tuple[Hashable, int]:
         """What it shares its turns by at a gate, and its weight."""
         weight = self.core.weights.of(self.access)
+        if by == BY_CONNECTION:
+            return self.connection, weight
         if by == BY_USER:
             return self.access.user, weight
         if by == BY_KEY:

@@ -352,7 +352,7 @@ class AcceptorCore:
             elif kind == bus.FLOW:
                 self.gates.hear(operation[1], operation[3])
             elif kind in (bus.MOST_WAITERS, bus.ROOM):
-                self.gates.parts.take(*operation)
+                self.gates.parts.take(kind, *operation[1:])
             elif kind == bus.REJECTED:
                 link.rejected(*operation[1:])
             elif kind == bus.ANSWERS:

@@ -1,9 +1,11 @@
 """Whose turn it is at a gate: surplus round robin (Adiseshu, Parulkar and Varghese, 1996).
 
 That is deficit round robin in which a share may take more than it is due and pays for it in its next turns, for a
-session sends whole runs. Sessions that are served as one, because they are of one user or publish with one routing key,
-make a share; without such a policy each session is a share of its own. A share gets as much as its weight says, that
-of its user by policy.
+session sends whole runs. Sessions that are served as one make a share: those of a connection, or by policy those of a
+user, those that publish with one routing key, or each one for itself. A share gets as much as its weight says, that of
+its user by policy.
+
+A line that `remembers` (acceptor/rounds.py) serves in rounds: who has used up what a round brings waits for the next.
 """
 
 from __future__ import annotations
@@ -20,48 +22,57 @@ if TYPE_CHECKING:
     from acceptor.inlet import Session
     from acceptor.permissions import Access
 
-BY_SESSION, BY_USER, BY_KEY = FAIR_BY
+BY_CONNECTION, BY_SESSION, BY_USER, BY_KEY = FAIR_BY
 # A share owes no more than so many turns: one message may be larger than them all.
 OWED_TURNS = 64
+# A share that did not use what earlier rounds brought has no more of it than so many rounds bring.
+SAVED_ROUNDS = 2
+# With more shares than that, by routing keys say, those beyond are new each time.
+MOST_REMEMBERED = 10_000
 
 
 class Share:
-    """Sessions that are served as one. `surplus` is what is left to them of their turns, below 0 what they owe."""
+    """Sessions that are served as one; those that wait. `surplus` is what is left to them of their turns, below 0 what
+    they owe, in messages or octets; `seen` is when they published last, in seconds.
+    """
 
-    __slots__ = ("key", "sessions", "surplus", "weight")
+    __slots__ = ("key", "seen", "sessions", "surplus", "weight")
 
     def __init__(self, key: Hashable, weight: int) -> None:
         self.key = key
         self.weight = weight
         self.surplus = 0
+        self.seen = 0.0
         self.sessions: OrderedDict[Session, None] = OrderedDict()
 
 
 class FairLine(OrderedDict["Session", None]):
     """Sessions in the order in which they began to wait, and their shares in the order of their turns.
 
-    `first` goes before everybody: a transaction needs all its room at once.
+    `first` goes before everybody: a transaction needs all its room at once. `remembered` are the shares whose surplus
+    outlives their waiting, empty where the line does not remember; `quantum` is what a round brings at weight 1.
     """
 
-    def __init__(self, by: str = BY_SESSION) -> None:
+    def __init__(self, by: str = BY_CONNECTION) -> None:
         super().__init__()
         self.by = by
         self.first: Session | None = None
         self.weight = 0
         self._of: dict[Session, Share] = {}
         self._shares: OrderedDict[Hashable, Share] = OrderedDict()
+        self._spent: OrderedDict[Hashable, Share] = OrderedDict()
         self._serving: Share | None = None
+        self.remembers = False
+        self.remembered: dict[Hashable, Share] = {}
+        self.quantum = 0
 
     def __setitem__(self, session: Session, value: None) -> None:
         super().__setitem__(session, value)
         if session in self._of:
             return
-        key, weight = session.share(self.by)
-        share = self._shares.get(key)
-        if share is None:
-            serving = self._serving
-            share = serving if serving is not None and serving.key == key else Share(key, weight)
-            self._shares[key] = share
+        share = self.share_of(session)
+        if not share.sessions:
+            self._shares[share.key] = share
             self.weight += share.weight
         share.sessions[session] = None
         self._of[session] = share
@@ -74,7 +85,7 @@ class FairLine(OrderedDict["Session", None]):
         if share is not None:
             del share.sessions[session]
             if not share.sessions:
-                del self._shares[share.key]
+                del (self._shares if share.key in self._shares else self._spent)[share.key]
                 self.weight -= share.weight
 
     def move_to_end(self, session: Session, last: bool = True) -> None:
@@ -82,22 +93,69 @@ class FairLine(OrderedDict["Session", None]):
         if not last:
             self.first = session
 
+    def share_of(self, session: Session) -> Share:
+        """The share of a session, one that waits, is served, is remembered, or a new one."""
+        key, weight = session.share(self.by)
+        share = self._shares.get(key) or self._spent.get(key) or self.remembered.get(key)
+        if share is None:
+            serving = self._serving
+            share = serving if serving is not None and serving.key == key else Share(key, weight)
+            if self.remembers and len(self.remembered) < MOST_REMEMBERED:
+                self.remembered[key] = share
+                share.surplus = self.quantum * weight
+        if not share.sessions:
+            share.weight = weight
+        return share
+
+    def next_turn(self) -> Share | None:
+        """The share whose turn it is, of those that have something left of this round; None: nobody has."""
+        while self._shares:
+            key, share = next(iter(self._shares.items()))
+            if share.surplus > 0:
+                self._shares.move_to_end(key)
+                self._serving = share
+                return share
+            self._spent[key] = self._shares.pop(key)
+        return None
+
+    def all_spent(self) -> bool:
+        """Whether only those wait who have used up what this round brings."""
+        return not self._shares
+
+    def next_round(self, quantum: int) -> None:
+        """Everybody gets what a round brings; as many rounds as it takes for somebody who waits to have something."""
+        self.quantum = quantum
+        shares = {**self.remembered, **self._spent, **self._shares}
+        owed = [(-share.surplus) // (quantum * share.weight) for share in shares.values() if share.sessions]
+        rounds = 1 + max(min(owed, default=0), 0)
+        for share in shares.values():
+            due = quantum * share.weight
+            most = max(share.surplus, SAVED_ROUNDS * due)
+            share.surplus = min(max(share.surplus, -OWED_TURNS * due) + rounds * due, most)
+        self._shares.update(self._spent)
+        self._spent.clear()
+
+    def forget(self) -> None:
+        """Nobody who waits no more is remembered."""
+        self.remembers = False
+        self.remembered.clear()
+        self.quantum = 0
+
     def begin_turn(self, quantum: int) -> Share:
         """The share whose turn it is, with what that brings; its next turn comes after those of all others."""
         share = next(iter(self._shares.values()))
         self._shares.move_to_end(share.key)
-        share.surplus += quantum * share.weight
+        share.surplus = max(share.surplus, -OWED_TURNS * quantum * share.weight) + quantum * share.weight
         self._serving = share
         return share
 
-    def end_turn(self, quantum: int) -> None:
-        share, self._serving = self._serving, None
-        assert share is not None
-        share.surplus = max(share.surplus, -OWED_TURNS * quantum * share.weight)
+    def end_turn(self) -> None:
+        self._serving = None
 
     def shared_by(self, by: str) -> FairLine:
         """The same sessions, in shares of another kind."""
         line = FairLine(by)
+        line.remembers, line.quantum = self.remembers, self.quantum
         for session in self:
             line[session] = None
         line.first = self.first

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from acceptor.claims import Claims
-from acceptor.fair import BY_SESSION
+from acceptor.fair import BY_CONNECTION
 from acceptor.inlet import Gate, Inlet, Session
 from acceptor.lanes import LaneLine, lane_of
 from acceptor.metered import INTERVAL, Metered
@@ -19,6 +19,7 @@ from acceptor.parts import Parts
 from acceptor.pools import Pools
 from acceptor.pressure import Pressure
 from acceptor.rates import Rates
+from acceptor.rounds import Rounds
 from acceptor.shard_link import ShardLink
 from acceptor.stops import StopGate
 from acceptor.terms import terms_of
@@ -34,7 +35,8 @@ class Gates:
     """All gates of the acceptor of that index. `lanes` are the ids of queues with a priority lane, `away` of those that
     are on their way to another shard: until they are at home their slots in the gauges say nothing.
 
-    `stopped` are those of queues that have stopped since somebody asked (acceptor/early.py). `clock` is in seconds,
+    `contended` are those of queues that have been full lately (acceptor/rounds.py), `stopped` those that have stopped
+    since somebody asked (acceptor/early.py). `clock` is in seconds,
     `turns` the number of the loop's turn.
     """
 
@@ -70,6 +72,7 @@ class Gates:
         self.freed: dict[Session, None] = {}
         self.changed: list[Inlet] = []
         self.stopped: dict[Inlet, None] = {}
+        self.contended: dict[Inlet, None] = {}
 
     def limited(self) -> list[Inlet]:
         """The gates of queues, and of several queues together."""
@@ -90,6 +93,7 @@ class Gates:
             inlet = self.inlets[queue.queue_id] = Inlet(
                 self.gauges, self.acceptors, queue.queue_id, queue.slot, queue.vhost, queue.name, limits, terms
             )
+            inlet.rounds = Rounds(self.clock, self.metered, self.contended)
         elif (inlet.limits, inlet.terms) != (limits, terms) or pace is not None or inlet.pace is not None:
             inlet.limits, inlet.terms = limits, terms
             self.changed.append(inlet)
@@ -110,7 +114,7 @@ class Gates:
         else:
             self.lanes.discard(queue.queue_id)
             inlet.close_lane()
-        inlet.share_by(features.fair_by or BY_SESSION)
+        inlet.share_by(features.fair_by or BY_CONNECTION)
 
     def close_inlet(self, id: int) -> None:
         """A queue with marks is gone, or has none any more: confirms withheld for it are given."""
@@ -119,6 +123,7 @@ class Gates:
         self.parts.asked.pop(id, None)
         if inlet is not None:
             inlet.close()
+            self.contended.pop(inlet, None)
             self.parts.asked.pop(id, None)
             self.freed |= inlet.waiting
 
@@ -235,7 +240,10 @@ class Gates:
                 if inlet.fanned:
                     self.leave(inlet)
         if self.acceptors > 1:
-            self.parts.tell(waited_at)
+            self.parts.tell(dict.fromkeys([*waited_at, *self.contended]))
+        for inlet in list(self.contended):
+            assert inlet.rounds is not None
+            inlet.rounds.look(inlet)
 
     def leave(self, inlet: Inlet) -> None:
         """Let go who waits at a queue that has been left behind, because of what other queues do."""

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Protocol
 
-from acceptor.fair import FairLine
+from acceptor.fair import FairLine, Share
 from acceptor.terms import STANDARD, Terms
 from penstock.gauges import Gauges
 from penstock.watermarks import Marks, QueueLimits
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from acceptor.confirms import Confirmed, Span
     from acceptor.lanes import Lane, LaneLine
     from acceptor.pace import Pace
+    from acceptor.rounds import Rounds
 
 UNLIMITED = 1 << 62
 # The flow of a queue that is gone: it holds nobody.
@@ -105,15 +106,16 @@ class Inlet:
 
     One that publishes pass together with others (`fanned`) may be `left` behind by them (acceptor/fan.py), until it has
     room. `closed` is one whose queue is gone: its slot in the gauges may be another queue's by now. `told` is the flow
-    epoch whose stop all who wait have been told of; `weight` is what was last said of those who wait, and `most_weight`
-    the largest that any acceptor has (acceptor/parts.py). Sessions that are `warned` know of its stop though nothing of
+    epoch whose stop all who wait have been told of; `weight` is what was last said of those who share the room here,
+    `most_weight` the largest that any acceptor has, and `all_weight` that of all (acceptor/parts.py). Sessions
+    that are `warned` know of its stop though nothing of
     theirs waits (acceptor/early.py).
     """
 
     __slots__ = (
-        "_limits", "acceptors", "calm", "closed", "fanned", "gauges", "id", "in_flight", "in_flight_bytes", "lane",
-        "lane_line", "left", "marks", "most_weight", "name", "overshoot", "pace", "slot", "terms", "told", "vhost",
-        "waiting", "warned", "weight", "withheld",
+        "_limits", "acceptors", "all_weight", "calm", "closed", "fanned", "gauges", "id", "in_flight",
+        "in_flight_bytes", "lane", "lane_line", "left", "marks", "most_weight", "name", "overshoot", "pace", "rounds",
+        "slot", "terms", "told", "vhost", "waiting", "warned", "weight", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -130,6 +132,7 @@ class Inlet:
         self.limits = limits
         self.terms = terms
         self.pace: Pace | None = None
+        self.rounds: Rounds | None = None
         self.lane: Lane | None = None
         self.lane_line: LaneLine | None = None
         self.in_flight = 0
@@ -139,7 +142,7 @@ class Inlet:
         self.warned: dict[Session, None] = {}
         self.fanned = self.left = False
         self.told = -1
-        self.weight = self.most_weight = 0
+        self.weight = self.most_weight = self.all_weight = 0
 
     def __str__(self) -> str:
         """What an operator or a client is told: the depth against the marks, or the pace."""
@@ -280,24 +283,44 @@ class Inlet:
         """Let waiting sessions in, in turn, each its share of the room there is."""
         pace = self.pace
         if pace is None:
-            self.serve_line(self.limits.marks.stop_count > 0)
+            self.serve_line(self.counts())
         else:
             pace.serve(self)
         if self.lane_line is not None and self.lane_line.waiting:
             self.lane_line.serve()
 
+    def counts(self) -> bool:
+        """Whether its room is shared in messages, not in octets."""
+        return self.marks.stop_count > 0 or self.pace is not None
+
     def serve_line(self, counts: bool) -> None:
         """Its shares are counted in messages (`counts`), or in octets."""
-        line = self.waiting
+        line, rounds = self.waiting, self.rounds if self.pace is None else None
         turns = len(line)
-        if turns and min(self.room()) > 0:
-            room, octets = self.room()
-            quantum = max(room // line.weight, SHARE) if counts else max(octets // line.weight, SHARE_OCTETS)
-            while turns > 0 and line and min(self.room()) > 0:
-                if line.first is None:
-                    turns -= self.serve_share(quantum, counts)
-                elif not self.serve_first(line.first):
+        if not turns or min(self.room()) <= 0:
+            return
+        if rounds is not None:
+            rounds.begin(self)
+        while turns > 0 and line and min(self.room()) > 0:
+            if line.first is not None:
+                if not self.serve_first(line.first):
                     return
+            elif rounds is not None and rounds.has_had_its_part(self):
+                if rounds.awaits(self):
+                    return
+                rounds.forgive(self)
+            elif (share := line.next_turn()) is not None:
+                turns -= self.serve_share(share, counts)
+            elif rounds is not None and rounds.awaits(self):
+                return
+            else:
+                line.next_round(self.quantum(counts))
+
+    def quantum(self, counts: bool) -> int:
+        """What a round brings to each, at weight 1, in messages or octets."""
+        weight = self.rounds.weight(self) if self.rounds is not None else self.waiting.weight
+        room, octets = self.room()
+        return max(room // weight, SHARE) if counts else max(octets // weight, SHARE_OCTETS)
 
     @property
     def opens_with_time(self) -> bool:
@@ -305,7 +328,9 @@ class Inlet:
 
     def due(self) -> float:
         """Of a paced queue: in how many seconds there may be room again."""
-        return self.pace.due(self) if self.pace is not None else LOOK_SECONDS
+        if self.pace is not None:
+            return self.pace.due(self)
+        return self.rounds.due() if self.rounds is not None else LOOK_SECONDS
 
     def serve_first(self, session: Session) -> bool:
         """Let in who needs all its room at once; whether there was enough. Nobody goes before it."""
@@ -313,10 +338,9 @@ class Inlet:
         session.admit(SHARE)
         return self.waiting.first is not session
 
-    def serve_share(self, quantum: int, counts: bool) -> int:
+    def serve_share(self, share: Share, counts: bool) -> int:
         """One turn; how many sessions were let in."""
         line = self.waiting
-        share = line.begin_turn(quantum)
         let_in, most_let_in = 0, len(share.sessions)
         part = max(share.surplus // most_let_in, SHARE if counts else SHARE_OCTETS)
         while share.surplus > 0 and share.sessions and let_in < most_let_in and min(self.room()) > 0:
@@ -325,9 +349,10 @@ class Inlet:
             most = min(share.surplus, part) if counts else max(min(share.surplus, part) // session.size(), 1)
             line.pop(session)
             session.admit(most)
-            share.surplus -= (self.in_flight if counts else self.in_flight_bytes) - before
+            if not line.remembers:  # else it has been charged (acceptor/rounds.py)
+                share.surplus -= (self.in_flight if counts else self.in_flight_bytes) - before
             let_in += 1
-        line.end_turn(quantum)
+        line.end_turn()
         return let_in
 
     def close(self) -> None:

@@ -180,7 +180,7 @@ class LaneLine:
                 self.due_here -= sent
                 if session.waits_for_lane():
                     line[session] = None
-            line.end_turn(quantum)
+            line.end_turn()
 
     def due_now(self) -> int:
         """How many messages may go from here now."""

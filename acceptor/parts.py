@@ -1,13 +1,14 @@
-"""Which part of a queue's room an acceptor takes: as many sessions wait at it, against the acceptor with the most.
+"""Which part of a queue's room an acceptor takes: by the weight of those who share it there, against the other ones'.
 
 All acceptors have equal parts at most, so that together they never have more under way than a queue's bound allows.
-One at which fewer wait than at another takes less of its own, in that proportion. What it knows of others may be old:
+One at which fewer share it than at another takes less of its own, in that proportion; and what each lets in between two
+stops is in proportion to that at all (acceptor/rounds.py). What it knows of others may be old:
 that costs fairness for a moment, never the bound. Of a paced queue each has what its shard gives it (acceptor/pace.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock import bus
@@ -22,7 +23,7 @@ CHANGE = 8
 
 
 class Parts:
-    """What was told to shards of the weight of those who wait at queues, and what they said, in one acceptor."""
+    """What one acceptor told shards of the weight of those who share the room of queues, and what they said."""
 
     def __init__(self, index: int, topology: Topology, links: list[ShardLink], inlets: dict[int, Inlet]) -> None:
         self.index = index
@@ -32,10 +33,10 @@ class Parts:
         self.told: dict[int, int] = {}
         self.asked: dict[int, Inlet] = {}
 
-    def tell(self, waited_at: Sequence[Inlet]) -> None:
-        """From time to time: how much waits, where it is otherwise than was told."""
+    def tell(self, waited_at: Iterable[Inlet]) -> None:
+        """From time to time: how much that is, where it is otherwise than was told."""
         weights = dict.fromkeys(self.told, 0)
-        weights |= {inlet.id: inlet.waiting.weight for inlet in waited_at if not inlet.closed and inlet.pace is None}
+        weights |= {inlet.id: weight_of(inlet) for inlet in waited_at if not inlet.closed and inlet.pace is None}
         for id, weight in weights.items():
             before = self.told.get(id, 0)
             if bool(weight) == bool(before) and abs(weight - before) * CHANGE <= max(weight, before):
@@ -52,18 +53,18 @@ class Parts:
                 else:
                     del self.told[id]
 
-    def take(self, kind: int, id: int, count: int) -> None:
-        """A shard says something of those who wait at a queue."""
+    def take(self, kind: int, id: int, *counts: int) -> None:
+        """A shard says something of those who share the room of a queue."""
         if kind == bus.ROOM:
-            self.given(id, count)
+            self.given(id, *counts)
         else:
-            self.hear(id, count)
+            self.hear(id, *counts)
 
-    def hear(self, id: int, most: int) -> None:
-        """The largest weight that waits for a queue at any acceptor."""
+    def hear(self, id: int, most: int, total: int) -> None:
+        """The largest weight that shares the room of a queue at any acceptor, and that of all."""
         inlet = self.inlets.get(id)
         if inlet is not None:
-            inlet.most_weight = most
+            inlet.most_weight, inlet.all_weight = most, total
 
     def ask(self, inlet: Inlet, weight: int, target: int, used: int) -> bool:
         """Tell what waits for the room of a paced queue, of which so much of what was given is used; False if its shard
@@ -85,12 +86,17 @@ class Parts:
     def forget(self) -> None:
         """A shard has died, or a queue is another shard's now: it is told anew."""
         for asked in self.asked.values():
-            asked.weight = asked.most_weight = 0
+            asked.weight = asked.most_weight = asked.all_weight = 0
             if asked.pace is not None:
                 asked.pace.forget()
         self.asked.clear()
         for id in self.told:
             inlet = self.inlets.get(id)
             if inlet is not None:
-                inlet.weight = inlet.most_weight = 0
+                inlet.weight = inlet.most_weight = inlet.all_weight = 0
         self.told.clear()
+
+
+def weight_of(inlet: Inlet) -> int:
+    """Of those who share a queue's room here."""
+    return inlet.rounds.weight(inlet) if inlet.rounds is not None else inlet.waiting.weight

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from acceptor import overtaking
 from acceptor.confirms import Span
 from acceptor.examined import EXAMINED, examined
-from acceptor.inlet import UNLIMITED, Gate
+from acceptor.inlet import UNLIMITED, Gate, Inlet
 from acceptor.lanes import are_waited_for, next_parked, passing, pieces, wait
 from acceptor.parked import ParkedRun
 from acceptor.refusal import is_refused
@@ -162,7 +162,7 @@ def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> 
         note(channel, route)
     fresh = most == UNLIMITED
     while run.count and most > 0:
-        count = fitting(run, gates, min(run.count, most), fresh)
+        count = fitting(channel, run, gates, min(run.count, most), fresh)
         if count:
             dispatch(channel, run, route, count, run.in_lane)
             most -= count
@@ -173,12 +173,16 @@ def forward_along(channel: Channel, run: ParkedRun, route: Route, most: int) -> 
         channel.wait_at(gates[-1])
 
 
-def fitting(run: ParkedRun, gates: Sequence[Gate], count: int, fresh: bool) -> int:
+def fitting(channel: Channel, run: ParkedRun, gates: Sequence[Gate], count: int, fresh: bool) -> int:
     """How many messages all gates have room for; a newcomer does not overtake those who wait."""
+    contended = channel.core.gates.contended if fresh else {}
     for gate in gates:
-        if fresh and gate.waiting:
+        if contended and gate in contended:
+            room, octets = room_of_newcomer(channel, gate)
+        elif fresh and gate.waiting:
             return 0
-        room, octets = gate.some_room()
+        else:
+            room, octets = gate.some_room()
         if room < count:
             count = room
         if count and octets < len(run.batch.contents) + MESSAGE_WEIGHT * count:
@@ -191,10 +195,26 @@ def fitting(run: ParkedRun, gates: Sequence[Gate], count: int, fresh: bool) -> i
 
 def wait_at_closed(channel: Channel, gates: Sequence[Gate], fresh: bool) -> bool:
     """Wait at every gate that has no room; whether there is one."""
+    contended = channel.core.gates.contended if fresh else {}
     for gate in gates:
-        if (fresh and gate.waiting) or min(gate.room()) <= 0:
+        if gate in contended:
+            closed = min(room_of_newcomer(channel, gate)) <= 0
+        else:
+            closed = (fresh and bool(gate.waiting)) or min(gate.room()) <= 0
+        if closed:
             channel.wait_at(gate)
     return bool(channel.gates)
+
+
+def room_of_newcomer(channel: Channel, gate: Gate) -> tuple[int, int]:
+    """(messages, octets) that one may send that has not waited, at a queue that has been full lately."""
+    assert isinstance(gate, Inlet)
+    assert gate.rounds is not None
+    room, octets = gate.room()
+    if room <= 0 or octets <= 0:
+        return room, octets
+    most = gate.rounds.newcomer(gate, channel)
+    return (min(room, most), octets) if gate.counts() else (room, min(octets, most))
 
 
 def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane: bool = False) -> None:
@@ -216,6 +236,8 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
             target.link.enter(inlet, count, whole)
             if in_lane and inlet.lane_line is not None:
                 target.link.enter(inlet.lane_line, count, whole)
+            if inlet.waiting.remembers and not in_lane and inlet.rounds is not None:
+                inlet.rounds.charge(inlet, channel, count, whole)
     channel.core.published_total += count
     channel.pulse.count += count
     run.advance(count)

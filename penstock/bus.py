@@ -107,7 +107,7 @@ ANSWERS = 9  # [ANSWERS, name of a reply consumer, part, count]
 # answered, before HOMED.
 FENCED = 11
 OPENED = 12  # [OPENED, queue id, epoch]: all acceptors have said HOMED, or died
-MOST_WAITERS = 13  # [MOST_WAITERS, queue id, weight]: the largest that any acceptor has told by WAITERS
+MOST_WAITERS = 13  # [MOST_WAITERS, queue id, largest, sum]: of the weights that acceptors have told by WAITERS
 ROOM = 14  # [ROOM, queue id, messages]: so many more may be sent to a paced queue
 REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
 

@@ -73,8 +73,8 @@ RATES: dict[str, str] = {
 """Messages and octets a second, and how long such a rate may be saved up for a burst."""
 WEIGHT = "weight"
 """How many shares of the room in a full queue a user gets."""
-FAIR_BY = ("session", "user", "key")
-"""What gets a share of the room in a full queue: a channel, all of a user, or a routing key."""
+FAIR_BY = ("connection", "session", "user", "key")
+"""What gets a share of the room in a full queue: a connection, a channel, all of a user, or a routing key."""
 FLOW_SHARE = "flow-share"
 """How many of the queues that a publish goes to must lag before they hold its producer, in percent; 0: any."""
 OVERTAKING, BY_DESTINATION = "overtaking", "destination"

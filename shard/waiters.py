@@ -1,7 +1,7 @@
-"""How many wait for a queue at each acceptor, for those who share its room: each is to have no more than its part.
+"""How many share the room of a queue at each acceptor: each acceptor is to have no more than its part.
 
-An acceptor tells the weight of its sessions that wait (WAITERS), and hears the largest that any acceptor has
-(MOST_WAITERS). That is advice: the bounds of what may be under way do not depend on it (acceptor/inlet.py).
+An acceptor tells the weight of those who share it there (WAITERS), and hears the largest that any acceptor has, and
+that of all (MOST_WAITERS). That is advice: the bounds of what may be under way do not depend on it (acceptor/inlet.py).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Waiters:
         """An acceptor has so much waiting for a queue; 0: nobody any more."""
         if id not in self.core.queues or not link.is_acceptor:
             return
-        before, weights = self.most(id), self.weights.setdefault(id, {})
+        before, weights = self.all(id), self.weights.setdefault(id, {})
         weights.pop(link, None)
         if weight:
             weights[link] = weight
         self.tell(link, id)
-        if self.most(id) != before:
+        if self.all(id) != before:
             self.tell_others(link, id)
         if not weights:
             del self.weights[id]
@@ -39,12 +39,13 @@ class Waiters:
     def weight(self, link: Link, id: int) -> int:
         return self.weights.get(id, {}).get(link, 0)
 
-    def most(self, id: int) -> int:
-        """The largest weight that waits for a queue at any acceptor."""
-        return max(self.weights.get(id, {}).values(), default=0)
+    def all(self, id: int) -> tuple[int, int]:
+        """The largest weight that waits for a queue at any acceptor, and that at all of them."""
+        weights = self.weights.get(id, {}).values()
+        return max(weights, default=0), sum(weights)
 
     def tell(self, link: Link, id: int) -> None:
-        link.turn.operations.append([bus.MOST_WAITERS, id, self.most(id)])
+        link.turn.operations.append([bus.MOST_WAITERS, id, *self.all(id)])
 
     def tell_others(self, link: Link, id: int) -> None:
         for other in self.core.links.values():

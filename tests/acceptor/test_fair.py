@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from acceptor.permissions import Access
+from acceptor.rounds import LATELY_SECONDS
 from penstock.passwords import hashed
 from tests.joined import Client, Node, open_channel
 from tests.outcomes import jain
@@ -187,7 +188,9 @@ def test_who_waits_elsewhere_no_more_takes_nothing_from_others() -> None:
         node.start_shard(0)
         node.settle(rechecks=2)
         served(node, open_channel(node), 2, STOP)
-        assert (inlet.weight, inlet.most_weight) == (0, 0)
+        node.now += LATELY_SECONDS
+        node.settle(rechecks=2)
+        assert (inlet.weight, inlet.most_weight, inlet.all_weight) == (0, 0, 0)
         assert not node.core(0).gates.parts.told
 
 

@@ -86,7 +86,7 @@ def test_a_hundred_equal_producers_for_a_minute(tmp_path: Path) -> None:
 
 
 def test_what_shares_and_weights_cannot_be(broker: Broker, channel: Channel, queue: str) -> None:
-    channel.send("queue.declare", queue=queue, arguments={"x-fair-by": "connection"})
+    channel.send("queue.declare", queue=queue, arguments={"x-fair-by": "vhost"})
     closed = channel.closed()
     said = f"PRECONDITION_FAILED - invalid arg 'x-fair-by' for queue '{queue}' in vhost '/': invalid_fair_by"
     assert (closed.code, closed.text) == (406, said)
