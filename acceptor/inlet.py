@@ -320,7 +320,12 @@ class Inlet:
         """What a round brings to each, at weight 1, in messages or octets."""
         weight = self.rounds.weight(self) if self.rounds is not None else self.waiting.weight
         room, octets = self.room()
-        return max(room // weight, SHARE) if counts else max(octets // weight, SHARE_OCTETS)
+        marks = self.marks
+        if counts:  # more is not shared at a time, though the queue stands aside
+            most = marks.stop_count + self.overshoot[0] if marks.stop_count else room
+            return max(min(room, most) // weight, SHARE)
+        most = marks.stop_bytes + self.overshoot[1] if marks.stop_bytes else octets
+        return max(min(octets, most) // weight, SHARE_OCTETS)
 
     @property
     def opens_with_time(self) -> bool:

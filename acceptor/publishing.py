@@ -236,8 +236,8 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
             target.link.enter(inlet, count, whole)
             if in_lane and inlet.lane_line is not None:
                 target.link.enter(inlet.lane_line, count, whole)
-            if inlet.waiting.remembers and not in_lane and inlet.rounds is not None:
-                inlet.rounds.charge(inlet, channel, count, whole)
+            if inlet.waiting.remembers and inlet.rounds is not None:
+                inlet.rounds.charge(inlet, channel, 0 if in_lane else count, 0 if in_lane else whole)
     channel.core.published_total += count
     channel.pulse.count += count
     run.advance(count)

@@ -89,7 +89,8 @@ class Rounds:
                 count, octets = inlet.depth()
                 more *= octets / max(count, 1)
             part = more * inlet.weight / inlet.all_weight
-            self.left = max(min(self.left + part, self.ahead(inlet)), -cycle(inlet))
+            most = self.ahead(inlet) + cycle(inlet) * inlet.weight / inlet.all_weight
+            self.left = max(min(self.left + part, most), -cycle(inlet))
 
     def ahead(self, inlet: Inlet) -> float:
         """How far this acceptor may be ahead of others: what is under way from it is not in the gauge yet."""

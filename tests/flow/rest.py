@@ -8,7 +8,8 @@ from acceptor.channel import Channel
 from acceptor.channel_flow import acknowledges
 from acceptor.claims import NO_PLACE
 from acceptor.core import AcceptorCore
-from acceptor.inlet import Gate, Inlet
+from acceptor.fair import SAVED_ROUNDS
+from acceptor.inlet import SHARE, SHARE_OCTETS, Gate, Inlet
 from acceptor.pauses import HELD
 from shard.room import MEMORY
 from tests.flow.metered import is_behind_commit, is_shut, only_just_waits
@@ -40,6 +41,7 @@ class AtRest(Moves):
             self.nobody_waits_in_vain(life.core)
             self.nobody_is_unread_in_vain(life.core)
             self.parking_is_counted(index, life.core)
+            self.surplus_is_bounded(life.core)
         for index, _ in self.node.running_shards():
             self.gauges_are_right(index)
         nobody_starves(self.node)
@@ -110,6 +112,19 @@ class AtRest(Moves):
             assert (counted.in_flight, counted.in_flight_bytes, claim.count, claim.octets) == (0, 0, 0, 0)
             if claim.place != NO_PLACE:
                 assert self.node.gauges.claim(claim.place, index, life.incarnation, 0, 0) == (0, 0)
+
+    def surplus_is_bounded(self, core: AcceptorCore) -> None:
+        """Who did not use its share of a full queue's room has saved up no more than some rounds bring; and nobody is
+        remembered at a queue that has not been full.
+        """
+        for inlet in core.gates.inlets.values():
+            line, marks = inlet.waiting, inlet.marks
+            assert line.remembers == (inlet in core.gates.contended) and (line.remembers or not line.remembered)
+            if inlet.name not in self.changed:
+                count = max(marks.stop_count + marks.overshoot_count, SHARE)
+                octets = max(marks.stop_bytes + marks.overshoot_bytes, SHARE_OCTETS)
+                for share in line.remembered.values():
+                    assert share.surplus <= SAVED_ROUNDS * share.weight * (count if inlet.counts() else octets)
 
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
         throttle = core.throttle
