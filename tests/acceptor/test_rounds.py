@@ -99,3 +99,19 @@ def test_a_weight_counts_though_windows_are_equal(node: Node) -> None:
     clients[0].connection.channels[1].access = ann
     got = shares(node, [Windowed(client, 100) for client in clients], 80)
     assert jain([got[0] / 5, *got[1:]]) > 0.95
+
+
+def test_channels_have_shares_of_their_own_where_a_policy_says_so(node: Node) -> None:
+    node.policy("s", "", {"fair-by": "session"}, "queues")
+    crowd = Windowed(connect(node, 0), 100, channels=4)
+    got = shares(node, [crowd, *(Windowed(connect(node, at), 100) for at in range(1, 5))], 80)
+    assert jain([got[0] / 4, *got[1:]]) > 0.95
+
+
+def test_what_one_leaves_goes_to_the_others(node: Node) -> None:
+    """Who has gone quiet is not waited for, and consumers always have something."""
+    quiet, busy = Windowed(connect(node, 0), 20), Windowed(connect(node, 1), 2000)
+    shares(node, [quiet, busy], 20)
+    got = shares(node, [busy], 40)
+    assert got[0] > 0.9 * 40 * 100
+    assert node.state("q").depth > RESUME // 4
