@@ -1,7 +1,8 @@
 """Publisher confirms of a channel, by ranges (RabbitMQ's extension; confirm.select).
 
 A `Span` is a run of publishes that went the same way. It waits until every shard has taken it in and then, where a
-queue it went to is saturated, until that queue has room again: withheld confirms close a publisher's window.
+queue it went to is saturated, until that queue has room again, or what is in the queue has left it: withheld confirms
+close a publisher's window.
 """
 
 from __future__ import annotations
@@ -76,11 +77,13 @@ class Span:
     """Tags `first` to `first + count - 1`, waiting for `awaited` more shards or queues.
 
     It went along `route`. Of queues that are a flow set (`fan`) it waits as long as that holds its producers, for none
-    that is left behind.
+    that is left behind. `inlets` are its queues with marks, and those that it waits for while it is `withheld`; `left`
+    has the tags that have left a queue; `untold` those that are not confirmed, if it is only some.
     """
 
     __slots__ = (
-        "awaited", "confirms", "count", "done", "fan", "first", "inlets", "rejected", "route", "session", "withheld"
+        "awaited", "confirms", "count", "done", "fan", "first", "inlets", "left", "rejected", "route", "session",
+        "untold", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +101,8 @@ class Span:
         self.rejected: RangeSet | None = None
         self.session = session
         self.withheld = False
+        self.left: dict[Inlet, RangeSet] | None = None
+        self.untold: RangeSet | None = None
 
     def heeds(self, queue: int) -> bool:
         """Whether what a queue refuses is refused to its publisher."""
@@ -111,47 +116,120 @@ class Span:
         self.rejected.add(self.first + offset, count)
 
     def settle_one(self) -> None:
-        """One of those it waits for is done with it."""
+        """One of the shards is done with it."""
         self.awaited -= 1
         if self.awaited:
-            self.look()
             return
-        if self.done:
-            return  # it waited for several queues, and there was no need to for all of them
         inlets, self.inlets = self.inlets, ()
         left = self.fan.leavers() if inlets and self.fan is not None else ()
         for inlet in inlets:
             if inlet not in left and inlet.is_saturated() and self.session.withholds(inlet):
                 inlet.withheld.append(self)
-                self.awaited += 1
+                self.inlets = (*self.inlets, inlet)
                 if self.fan is not None and inlet not in self.fan.inlets:
                     self.fan = None  # that one does not let go because of others
                 if not self.withheld:
                     self.withheld = True
                     self.session.withheld_at(inlet)
-        if not self.awaited:
+        if not self.withheld:
             self.complete()
+        elif self.left is not None:
+            self.give([(self.first, self.first + self.count)])
+
+    def let_go(self, inlet: Inlet) -> None:
+        """A queue that it waited for need not be waited for any longer."""
+        if self.done:
+            return  # it waited for several queues, and there was no need to for all of them
+        self.inlets = tuple(other for other in self.inlets if other is not inlet)
+        if not self.inlets:
+            self.complete()
+            return
+        if self.left is not None:
+            self.give([(self.first, self.first + self.count)])
+        self.look()
 
     def look(self) -> None:
         """Be done if it waits for queues that have been left behind only."""
         if self.withheld and self.fan is not None and not self.done and not self.fan.holders():
             self.complete()
 
-    def lose(self) -> None:
-        """A queue that it waited for is gone with its contents: none of it is there any more."""
-        self.reject(0, self.count)
-        self.settle_one()
+    def lose(self, inlet: Inlet) -> None:
+        """A queue that it waited for is gone with its contents: what had not left it before is not there any more."""
+        lost = RangeSet()
+        lost.add(self.first, self.count)
+        if self.left is not None and inlet in self.left:
+            for low, high in self.left[inlet].ranges():
+                lost.remove(low, high - low)
+        for low, high in lost.ranges():
+            self.reject(low - self.first, high - low)
+        self.let_go(inlet)
+
+    def leave(self, inlet: Inlet, offset: int, count: int) -> None:
+        """Some of the publishes, counted from the first of the span, have left a saturated queue for good."""
+        if self.done:
+            return
+        if self.left is None:
+            self.left = {}
+        left = self.left.setdefault(inlet, RangeSet())
+        left.remove(self.first + offset, count)
+        left.add(self.first + offset, count)
+        if self.withheld:
+            self.give([(self.first + offset, self.first + offset + count)])
+
+    def give(self, tags: list[tuple[int, int]]) -> None:
+        """Confirm what of ranges of tags has left every queue that it waits for."""
+        assert self.left is not None
+        for inlet in self.inlets:
+            if inlet not in self.left:
+                return
+            tags = overlaps(tags, self.left[inlet].ranges())
+        if self.untold is None:
+            self.untold = RangeSet()
+            self.untold.add(self.first, self.count)
+        given = [part for low, high in tags for part in self.untold.remove(low, high - low)]
+        if not self.untold:
+            self.end(given)
+        elif given:
+            self.tell(given)
+            self.session.confirmed()
 
     def complete(self) -> None:
+        """Confirm all that is not confirmed yet."""
+        if self.untold is None:
+            self.end([(self.first, self.count)])
+        else:
+            self.end([(low, high - low) for low, high in self.untold.ranges()])
+
+    def end(self, parts: list[tuple[int, int]]) -> None:
         self.done = True
-        at, end = self.first, self.first + self.count
-        for low, high in self.rejected.ranges() if self.rejected is not None else ():
-            if at < low:
-                self.confirms.complete(at, low - at, False)
-            self.confirms.complete(low, high - low, True)
-            at = high
-        if at < end:
-            self.confirms.complete(at, end - at, False)
+        self.tell(parts)
         if self.withheld:
             self.session.no_longer_withheld()
         self.session.confirmed()
+
+    def tell(self, parts: list[tuple[int, int]]) -> None:
+        """Confirm (first tag, count) of each part, but for what was refused."""
+        for at, count in parts:
+            end = at + count
+            for low, high in overlaps([(at, end)], self.rejected.ranges()) if self.rejected is not None else ():
+                if at < low:
+                    self.confirms.complete(at, low - at, False)
+                self.confirms.complete(low, high - low, True)
+                at = high
+            if at < end:
+                self.confirms.complete(at, end - at, False)
+
+
+def overlaps(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What two sorted lists of ranges (start, end) have in common."""
+    found = []
+    i = j = 0
+    while i < len(some) and j < len(others):
+        low, high = max(some[i][0], others[j][0]), min(some[i][1], others[j][1])
+        if low < high:
+            found.append((low, high))
+        if some[i][1] < others[j][1]:
+            i += 1
+        else:
+            j += 1
+    return found

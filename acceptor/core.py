@@ -52,6 +52,8 @@ from router.topology import Queue, Topology
 
 log = get_logger()
 
+OUTCOMES = frozenset({bus.REJECTED, bus.REFUSED, bus.DEQUEUED})
+"""What says what became of publishes and transactions."""
 POWERS = frozenset({
     "policy", "policy_gone", "permission", "permission_gone", "topic_permission", "topic_permission_gone", "user_gone",
     "binding_gone",
@@ -353,12 +355,10 @@ class AcceptorCore:
                 self.gates.hear(operation[1], operation[3])
             elif kind in (bus.MOST_WAITERS, bus.ROOM):
                 self.gates.parts.take(kind, *operation[1:])
-            elif kind == bus.REJECTED:
-                link.rejected(*operation[1:])
+            elif kind in OUTCOMES:
+                link.hear(operation)
             elif kind == bus.ANSWERS:
                 self.replies.deliver(operation[1], bus.batch_at(parts, operation[2]), operation[3])
-            elif kind == bus.REFUSED:
-                link.refused(*operation[1:])
             elif kind == bus.FENCED:
                 self.moves.fenced(*operation[1:])
             elif kind == bus.OPENED:
@@ -366,6 +366,8 @@ class AcceptorCore:
             else:
                 self.delivery.hear(shard, operation)
         link.taken(taken)
+        if link.dequeued:
+            self.gates.give_dequeued(link)
         self.gates.turn_taken()
         if link.awaits:
             self.delivery.go_on(shard)

@@ -182,6 +182,13 @@ class Gates:
         if gate is not None:
             self.look_at(gate)
 
+    def give_dequeued(self, link: ShardLink) -> None:
+        """Messages have left saturated queues of a shard: their confirms wait for these no longer."""
+        dequeued, link.dequeued = link.dequeued, []
+        for id, rows in dequeued:
+            if id in self.inlets:
+                link.give_dequeued(self.inlets[id], rows)
+
     def turn_taken(self) -> None:
         """A shard has said something: there may be room where nobody says so."""
         if self.metered.closed:
@@ -257,6 +264,8 @@ class Gates:
         """The same at limits over several queues, shards, rates and paced queues."""
         self.look_at_pools()
         for link in self.links:
+            if link.withheld:
+                link.forget_given()
             if link.waiting:
                 self.look_at(link)
         self.metered.look(now)

@@ -383,13 +383,17 @@ class Inlet:
         """The queue is empty because its shard died: what waited for its confirms is not in it."""
         withheld, self.withheld = self.withheld, []
         for span in withheld:
-            span.lose()
+            span.lose(self)
+
+    def forget_given(self) -> None:
+        """Some that it withheld were given, as they have left the queue."""
+        self.withheld = [span for span in self.withheld if not span.done]
 
     def release_left(self) -> None:
         """Give the confirms that wait for this queue though its producers are not held any more."""
         for span in self.withheld:
             span.look()
-        self.withheld = [span for span in self.withheld if not span.done]
+        self.forget_given()
 
     def release_others(self, waits: Callable[[Span], bool]) -> None:
         """Give the confirms that need wait for this queue no longer, by what routes say now."""
@@ -399,7 +403,7 @@ class Inlet:
             (waiting if waits(span) else free).append(span)
         self.withheld = waiting
         for span in free:
-            span.settle_one()
+            span.let_go(self)
 
     def release_withheld_of(self, session: Confirmed) -> None:
         """Confirms of one session wait for it no longer."""
@@ -407,13 +411,13 @@ class Inlet:
         if of_it:
             self.withheld = [span for span in self.withheld if span.session is not session]
         for span in of_it:
-            span.settle_one()
+            span.let_go(self)
 
     def release_withheld(self) -> None:
         """Confirms that waited for this queue wait for it no longer."""
         withheld, self.withheld = self.withheld, []
         for span in withheld:
-            span.settle_one()
+            span.let_go(self)
 
 
 def share_of(left: int, most: int, acceptors: int) -> int:

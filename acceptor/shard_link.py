@@ -50,7 +50,9 @@ class ShardLink:
     `up`. Before that operations wait in the turn; while it is `absent` there is no such shard. `closed` turns are to be
     sent before the one being written. `heard` is the last report, of any life; `told` the flow epoch whose stop all who
     wait have been told of; `left_at` when a turn left last. `spared` are of the octets in flight, or in the turn, those
-    that do not count against the bound.
+    that do not count against the bound. `withheld` has the spans of publishes that are safe and not confirmed, by turn
+    and index of their operation; done ones may be among them for a moment. `dequeued` is what DEQUEUED has said in a
+    turn whose report is not taken in yet, which may be the first to call these safe.
     """
 
     opens_with_time = False
@@ -74,6 +76,8 @@ class ShardLink:
         self.in_flight_octets = 0
         self.spared = 0
         self.sent: deque[Sent] = deque()
+        self.withheld: dict[tuple[int, int], list[tuple[int, Span]]] = {}
+        self.dequeued: list[tuple[int, list[int]]] = []
         self.terms = None
         self.waiting: OrderedDict[Session, None] = OrderedDict()
         self.closed: deque[list[Any]] = deque()
@@ -329,6 +333,15 @@ class ShardLink:
 
     # What comes back
 
+    def hear(self, operation: list[Any]) -> None:
+        """What became of publishes and transactions."""
+        if operation[0] == bus.REJECTED:
+            self.rejected(*operation[1:])
+        elif operation[0] == bus.REFUSED:
+            self.refused(*operation[1:])
+        else:
+            self.dequeued.append((operation[1], operation[2]))
+
     def rejected(self, turn: int, index: int, queue: int, first: int, count: int) -> None:
         """A queue refused `count` rows from `first` of a publish: the spans that they belong to are told."""
         for sent in self.sent:
@@ -357,9 +370,13 @@ class ShardLink:
             self.in_flight -= sent.count
             self.in_flight_octets -= sent.octets
             self.spared -= sent.spared
-            for publish in sent.publishes.values():
+            for index, publish in sent.publishes.items():
+                waits = False
                 for _, span in publish.spans:
                     span.settle_one()
+                    waits |= not span.done
+                if waits:
+                    self.withheld[sent.number, index] = publish.spans
             commits += sent.commits.values()
             for inlet, (count, octets) in sent.inlets.items():
                 inlet.taken(count, octets)
@@ -371,6 +388,20 @@ class ShardLink:
             inlet.serve()
         if self.waiting:
             self.serve()
+
+    def give_dequeued(self, inlet: Inlet, rows: list[int]) -> None:
+        """Publishes have left a saturated queue for good: turn, index, first row and count of each part of them."""
+        for at in range(0, len(rows), 4):
+            turn, index, first, count = rows[at : at + 4]
+            for start, span in self.withheld.get((turn, index), ()):
+                low, high = max(first, start), min(first + count, start + span.count)
+                if low < high:
+                    span.leave(inlet, low - start, high - low)
+        inlet.forget_given()
+
+    def forget_given(self) -> None:
+        """Nothing has to be kept of what is confirmed."""
+        self.withheld = {at: spans for at, spans in self.withheld.items() if not all(span.done for _, span in spans)}
 
     def replied(self, request: int, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
         _, reply = self.requests.pop(request, (None, None))

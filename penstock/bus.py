@@ -109,6 +109,9 @@ FENCED = 11
 OPENED = 12  # [OPENED, queue id, epoch]: all acceptors have said HOMED, or died
 MOST_WAITERS = 13  # [MOST_WAITERS, queue id, largest, sum]: of the weights that acceptors have told by WAITERS
 ROOM = 14  # [ROOM, queue id, messages]: so many more may be sent to a paced queue
+# [DEQUEUED, queue id, [turn, index of the PUBLISH in it, first row, count, ...]]: these have left a saturated queue for
+# good; their turns are safe. Said only of those whose confirms may be withheld.
+DEQUEUED = 15
 REFUSED = 6  # [REFUSED, turn, index of the COMMIT in it, id of the queue that has no room for it]
 
 # The turn that an acceptor or a shard greets each life of another shard with.

@@ -44,6 +44,7 @@ from shard.recovery import Life, Recovery
 from shard.replies import has_reply_consumer, pass_on, reply_consumer
 from shard.requests import Requests
 from shard.saturation import Stop
+from shard.segment_cy import Origin
 from shard.stalls import Stalls
 from shard.transactions import release, reserve, take_in
 from shard.waiters import Waiters
@@ -324,6 +325,8 @@ class ShardCore:
             self.finish_touched()
         if self.consuming.grants:
             self.consuming.end_grants()
+        for link in self.links.values():
+            link.tell_dequeued()
         self.paging.page_out()
         self.weigh_all(now)
         self.commits.make_safe()
@@ -431,24 +434,28 @@ class ShardCore:
         age = more[1] * 1000 if len(more) > 1 else 0
         if bus.loan_of(batch.contents) is not None and any(self.queues[id].lingers for id in ids if id in self.queues):
             batch = bus.taken_home(batch)
+        origin = Origin(link.source, turn, index) if link.is_acceptor and not firm else None
         for id in ids:
             if isinstance(id, str):
                 pass_on(self, id, batch, first, count)
                 continue
             if firm or not link.is_acceptor:
                 self.excuse(id, count, batch.whole(first, count))
-            for refused, size in self.enqueue(id, batch, first, count, firm and id not in powerless, age):
+            for refused, size in self.enqueue(id, batch, first, count, firm and id not in powerless, age, origin):
                 if link.is_acceptor and not firm:
                     link.verdicts.append([bus.REJECTED, turn, index, id, refused, size])
 
-    def enqueue(self, id: int, batch: Batch, first: int, count: int, firm: bool = False, age: int = 0) -> Refused:
+    def enqueue(
+        self, id: int, batch: Batch, first: int, count: int, firm: bool = False, age: int = 0,
+        origin: Origin | None = None,
+    ) -> Refused:  # fmt: skip
         """Take messages in for a queue, if there is one, that were parked for so many microseconds; what it refused."""
         queue = self.queues.get(id)
         if queue is None:
             return []
         self.touch(queue)
         if not queue.rejects:
-            queue.enqueue(batch, first, count, self.now - age)
+            queue.enqueue(batch, first, count, self.now - age, origin)
             if age:
                 queue.contents.offered()  # what has expired meanwhile is for no consumer
             return []
@@ -500,6 +507,7 @@ class ShardCore:
             life = life_of(identity)
             if life[:2] == (role, index) and life[2] <= incarnation:
                 link = self.links.pop(identity)
+                link.end()
                 if self.journal is not None:
                     self.journal.link(identity, None)
                 self.waiters.forget_link(link)

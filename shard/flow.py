@@ -81,6 +81,7 @@ class Flow:
             self.gauges.queue_note_lent(queue.slot, *queue.saturation.lent_beyond())
         stop = queue.saturation.stop()
         if stop is not None:
+            queue.contents.stop(True)
             self.gauges.queue_note_peak(queue.slot, stop.peak_count, stop.peak_bytes)
             self.stopped[queue.id] = queue
             self.tell(queue, now, "queue still stopped", stopped_seconds=round(max(now - stop.since, 0) / 1e6, 3))
@@ -109,6 +110,7 @@ class Flow:
         if lent is not None and state.lent is None:
             self.gauges.queue_note_lent(queue.slot, 0, 0)
         if changed:
+            queue.contents.stop(state.saturated)
             queue.left &= state.saturated
             self.note(queue, since, now)
         elif queue.is_stranger and state.over and not over:

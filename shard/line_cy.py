@@ -46,6 +46,12 @@ class Line:
         self.overhead += SEGMENT_WEIGHT
         return 0
 
+    def note_pieces(self, pieces: list[Any] | None) -> int:
+        """Where the messages of the last segment came from."""
+        last: Segment = self.segments[len(self.segments) - 1]
+        last.pieces = pieces
+        return 0
+
     def find(self, sequence: int) -> int:
         """Index of the segment that holds a sequence number."""
         low = self.head
@@ -260,8 +266,11 @@ class Line:
             return index
         builder = BatchBuilder()
         total = whole = 0
+        pieces = []
         for i in range(first, index + 1):
             segment = self.segments[i]
+            for start, size, origin, row in segment.came_from(0, segment.count):
+                pieces.append((builder.count + start, size, origin, row))
             builder.extend(segment.batch, segment.first, segment.count)
             total += segment.body_bytes
             whole += segment.whole
@@ -272,6 +281,7 @@ class Line:
         merged.hold(total, whole)
         merged.expiry = last.expiry
         merged.again = last.again
+        merged.pieces = pieces or None
         if stored:
             merged.stored = True
             self.journal.add(self.id, merged)

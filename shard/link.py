@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from penstock import bus
 from shard.consumer_cy import Consumer, Group
-from shard.segment_cy import Range
+from shard.segment_cy import Range, Source
 
 if TYPE_CHECKING:
     from shard.lending import Lending
@@ -46,12 +46,12 @@ class Link:
     `promised` are operations that leave when their turn is safe, each with that; a later life is asked again.
     `outlets` are those of connections that have consumers here, `lending` what their users may have under way.
     `greeted` is set from the other's hello until it is answered; `waiting` holds turns that are ahead of the shard's
-    topology; `receiver` is the acceptor's index.
+    topology; `receiver` is the acceptor's index. `source` is what its messages know of it.
     """
 
     __slots__ = (
         "consumers", "greeted", "groups", "identity", "incarnation", "lending", "outlets", "promised", "receiver",
-        "replies", "reported", "reserved", "safe", "taken", "turn", "verdicts", "waiting",
+        "replies", "reported", "reserved", "safe", "source", "taken", "turn", "verdicts", "waiting",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, record: bytes | None = None) -> None:
@@ -63,6 +63,7 @@ class Link:
             self.verdicts.extend(verdicts)
         self.safe = self.reported = self.taken
         self.greeted = False
+        self.source = Source()
         role, index, self.incarnation = life_of(identity)
         self.receiver = index if role == "acceptor" else None
         self.turn = bus.Turn(self.receiver)
@@ -112,6 +113,32 @@ class Link:
         """Say this behind the report that the turn which is being taken in is safe, and what was refused of it."""
         self.promised.append((self.taken, list(operation)))
 
+    def tell_dequeued(self) -> None:
+        """Say which messages have left saturated queues, once their turns are safe. What has left others is kept until
+        the acceptor has heard that it was taken in: until then it would withhold its confirm if the queue stopped.
+        """
+        left = self.source.left
+        if not left:
+            return
+        kept = []
+        rows: dict[int, list[int]] = {}
+        for leaving in left:
+            queue, origin, first, count = leaving
+            if queue.contents.stopped:
+                rows.setdefault(queue.id, []).extend((origin.turn, origin.index, first, count))
+            elif origin.turn > self.source.heard:
+                kept.append(leaving)
+        self.source.left = kept
+        for id, gone in rows.items():
+            if self.safe == self.taken:
+                self.turn.operations.append([bus.DEQUEUED, id, gone])
+            else:
+                self.tell_when_safe(bus.DEQUEUED, id, gone)
+
+    def end(self) -> None:
+        """The other is gone: nobody is told of what leaves."""
+        self.source.left = None
+
     def refuse(self, request: int, code: int, text: str) -> None:
         self.reply(request, None, [code, text])
 
@@ -137,6 +164,7 @@ class Link:
 
     def hear(self, heard: int) -> None:
         """The other has heard that report."""
+        self.source.heard = heard
         while self.verdicts and self.verdicts[0][1] <= heard:
             self.verdicts.popleft()
 

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 from penstock.batch_cy cimport Batch, BatchBuilder
 from shard.properties_cy cimport priority_of
 from shard.queue_cy cimport Queue
-from shard.segment_cy cimport Range, Segment
+from shard.segment_cy cimport Origin, Range, Segment
 
 cdef enum:
     C_HAS_PRIORITY = 8
@@ -55,16 +55,22 @@ cdef class PriorityQueue(Queue):
     cdef int count(self, Queue line, int sign) except -1
     @cython.locals(line=Queue)
     cpdef configure(self, int64_t ttl, bint keeps_dead, int64_t delivery_limit)
+    @cython.locals(line=Queue)
+    cpdef stop(self, bint stopped)
     @cython.locals(dead=list, line=Queue)
     cpdef list take_dead(self)
     @cython.locals(high=int64_t, i=Py_ssize_t)
-    cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*)
+    cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*, Origin origin=*)
     @cython.locals(builders=dict, builder=BatchBuilder, start=Py_ssize_t, stop=Py_ssize_t, end=Py_ssize_t,
                    priority=int64_t, sequence=int64_t, copied=Py_ssize_t)
-    cdef int64_t enqueue_mixed(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now) except -1
+    cdef int64_t enqueue_mixed(
+        self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now, Origin origin
+    ) except -1
     cdef int64_t highest(self, Batch batch, Py_ssize_t row) except -1
     @cython.locals(sequence=int64_t)
-    cdef int64_t append(self, Queue line, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now) except -1
+    cdef int64_t append(
+        self, Queue line, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now, Origin origin
+    ) except -1
     @cython.locals(line=Queue, octets=int64_t, total_spent=int64_t, before=Py_ssize_t, i=Py_ssize_t, item=Range)
     cdef int64_t take_onto(self, list taken, int64_t count, int64_t limit, bint settled) except -1
     @cython.locals(line=Queue, dropped=int64_t, expiring=bint)

@@ -15,7 +15,7 @@ if not cython.compiled:
     from penstock.batch_cy import Batch, BatchBuilder
     from shard.properties_cy import priority_of
     from shard.queue_cy import Queue
-    from shard.segment_cy import Range, Segment
+    from shard.segment_cy import Origin, Range, Segment
 
     C_HAS_PRIORITY = 8
     LINE_BITS = 48
@@ -40,6 +40,7 @@ class PriorityQueue(Queue):
             base = (priority << LINE_BITS) + self.base
             line = Queue(self.id, self.owner, base, self.journal, self.durable)
             line.dead = self.dead
+            line.stop(self.stopped)
             line.configure(self.ttl, self.keeps_dead, self.delivery_limit)
             self.lines[priority] = line
             self.order = [self.lines[key] for key in sorted(self.lines, reverse=True)]
@@ -74,6 +75,11 @@ class PriorityQueue(Queue):
         for line in self.order:
             line.configure(ttl, keeps_dead, delivery_limit)
 
+    def stop(self, stopped: bool) -> None:
+        Queue.stop(self, stopped)
+        for line in self.order:
+            line.stop(stopped)
+
     def take_dead(self) -> list[tuple[int, Range]]:
         dead = self.dead
         self.dead = []
@@ -81,17 +87,18 @@ class PriorityQueue(Queue):
             line.dead = self.dead
         return dead
 
-    def enqueue(self, batch: Batch, first: int, count: int, now: int = 0) -> int:
+    def enqueue(self, batch: Batch, first: int, count: int, now: int = 0, origin: Origin | None = None) -> int:
         """Append messages, each to the line of its priority; the sequence number of the first."""
         high = self.highest(batch, first)
         for i in range(first + 1, first + count):
             if self.highest(batch, i) != high:
-                return self.enqueue_mixed(batch, first, count, now)
-        return self.append(self.line(high), batch, first, count, now)
+                return self.enqueue_mixed(batch, first, count, now, origin)
+        return self.append(self.line(high), batch, first, count, now, origin)
 
-    def enqueue_mixed(self, batch: Batch, first: int, count: int, now: int) -> int:
+    def enqueue_mixed(self, batch: Batch, first: int, count: int, now: int, origin: Origin | None) -> int:
         """Messages of several priorities are copied into a batch for each."""
         builders: dict[int, BatchBuilder] = {}
+        pieces: dict[int, list[tuple[int, int, Origin, int]]] = {}
         start = first
         end = first + count
         while start < end:
@@ -102,12 +109,17 @@ class PriorityQueue(Queue):
             builder = builders.get(priority)
             if builder is None:
                 builder = builders[priority] = BatchBuilder()
+                pieces[priority] = []
+            if origin is not None:
+                pieces[priority].append((builder.count, stop - start, origin, start))
             builder.extend(batch, start, stop - start)
             start = stop
         sequence = self.line(self.highest(batch, first)).next_sequence
         for priority, builder in builders.items():
             copied = builder.count
-            self.append(self.line(priority), builder.finish(), 0, copied, now)
+            line = self.line(priority)
+            self.append(line, builder.finish(), 0, copied, now, None)
+            line.note_pieces(pieces[priority] or None)
         return sequence
 
     def highest(self, batch: Batch, row: int) -> int:
@@ -116,9 +128,9 @@ class PriorityQueue(Queue):
             return 0
         return min(priority_of(batch, row), self.max_priority)
 
-    def append(self, line: Queue, batch: Batch, first: int, count: int, now: int) -> int:
+    def append(self, line: Queue, batch: Batch, first: int, count: int, now: int, origin: Origin | None) -> int:
         self.count(line, -1)
-        sequence = line.enqueue(batch, first, count, now)
+        sequence = line.enqueue(batch, first, count, now, origin)
         self.count(line, 1)
         if line.expiring:
             self.expiring = True

@@ -5,7 +5,7 @@ from penstock.octets cimport address_of_bytearray, get64, put64
 from penstock.ranges_cy cimport RangeSet
 from shard.line_cy cimport Line
 from shard.properties_cy cimport expiration_ms
-from shard.segment_cy cimport Range, Segment
+from shard.segment_cy cimport Origin, Range, Segment
 
 cdef enum:
     C_EXPIRED = 0
@@ -59,6 +59,9 @@ cdef class Queue(Line):
     cdef public list dead
     cdef readonly int64_t delivery_limit
     cdef readonly dict deliveries
+    cdef readonly bint stopped
+
+    cpdef stop(self, bint stopped)
 
     cpdef configure(self, int64_t ttl, bint keeps_dead, int64_t delivery_limit)
     @cython.locals(dead=list)
@@ -66,7 +69,7 @@ cdef class Queue(Line):
     cpdef came_back(self, int64_t sequence, int64_t deliveries)
     cpdef int64_t delivery_count(self, int64_t sequence)
     @cython.locals(segment=Segment, body_bytes=int64_t, whole=int64_t, flags=uint32_t)
-    cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*)
+    cpdef int64_t enqueue(self, Batch batch, Py_ssize_t first, Py_ssize_t count, int64_t now=*, Origin origin=*)
     @cython.locals(expiries=bytearray, p=cython.p_uchar, i=Py_ssize_t, own=int64_t)
     cdef int stamp(self, Segment segment, uint32_t flags, int64_t now) except -1
     @cython.locals(segment=Segment, before=int64_t, whole=int64_t, body_bytes=int64_t, flags=uint32_t)
@@ -135,6 +138,8 @@ cdef class Queue(Line):
     @cython.locals(segment=Segment, index=Py_ssize_t, offset=Py_ssize_t, part=int64_t, octets=int64_t, total=int64_t,
                    total_whole=int64_t, i=int64_t)
     cdef (int64_t, int64_t) forget(self, int64_t sequence, int64_t count, int fate)
+    @cython.locals(origin=Origin)
+    cdef int note_leaving(self, Segment segment, Py_ssize_t offset, Py_ssize_t count) except -1
     cpdef settle(self, int64_t sequence, int64_t count)
     @cython.locals(body_bytes=int64_t, whole=int64_t)
     cdef int end(self, int64_t sequence, int64_t count, int fate) except -1

@@ -26,7 +26,7 @@ if not cython.compiled:
     from penstock.ranges_cy import RangeSet
     from shard.line_cy import Line
     from shard.properties_cy import expiration_ms
-    from shard.segment_cy import Range, Segment
+    from shard.segment_cy import Origin, Range, Segment
 
     C_PERSISTENT = 1
     C_HAS_EXPIRATION = 4
@@ -55,6 +55,9 @@ class Queue(Line):
     ahead, what is taken to be kept ends where the contents are not in memory. Requeued ones from `unseen_from` up to
     `unseen_to` were never delivered: the store had them from an earlier life. So that no later life takes for such
     what was delivered, it is noted ahead that messages below `leased` may have been.
+
+    Of what leaves it its publisher is told (`Source.left`) if confirms of it may be withheld: always while the queue is
+    `stopped`, else if the publisher has not heard yet that it was taken in, and so may hear of a stop before.
     """
 
     def __init__(self, id: int, owner: Any, base: int = 0, journal: Any = None, durable: bool = False) -> None:
@@ -90,6 +93,11 @@ class Queue(Line):
         self.dead: list[tuple[int, Range]] = []
         self.delivery_limit = -1
         self.deliveries: dict[int, int] = {}
+        self.stopped = False
+
+    def stop(self, stopped: bool) -> None:
+        """From now on the queue is saturated, or not."""
+        self.stopped = stopped
 
     def configure(self, ttl: int, keeps_dead: bool, delivery_limit: int) -> None:
         """From now on messages live for `ttl` microseconds, and may come back `delivery_limit` times; -1 for ever."""
@@ -113,9 +121,11 @@ class Queue(Line):
         """How often an unacked or requeued message came back, where there is a delivery limit."""
         return self.deliveries.get(sequence, 0)
 
-    def enqueue(self, batch: Batch, first: int, count: int, now: int = 0) -> int:
-        """Append messages; the sequence number of the first."""
+    def enqueue(self, batch: Batch, first: int, count: int, now: int = 0, origin: Origin | None = None) -> int:
+        """Append messages, rows of their origin if that is given; the sequence number of the first."""
         segment = Segment(batch, first, count, self.next_sequence)
+        segment.origin = origin
+        segment.row = first
         self.put(segment)
         self.next_sequence += count
         body_bytes, flags = batch.survey(first, count)
@@ -642,6 +652,8 @@ class Queue(Line):
             octets = self.segment_whole(segment, offset, part)
             total_whole += octets
             self.lessen(segment, part, octets)
+            if segment.origin is not None or segment.pieces is not None:
+                self.note_leaving(segment, offset, part)
             if segment.stored and fate != DEAD:
                 self.unstore(segment, offset, part)
             if self.deliveries:
@@ -653,6 +665,17 @@ class Queue(Line):
             if segment.live == 0:
                 self.let_go(segment)
         return total, total_whole
+
+    def note_leaving(self, segment: Segment, offset: int, count: int) -> int:
+        """Some messages of a segment leave, and their publishers may have to be told."""
+        origin = segment.origin
+        if origin is not None and not self.stopped and origin.turn <= origin.source.heard:
+            return 0
+        for _, part, source_of, row in segment.came_from(offset, count):
+            origin = source_of
+            if origin.source.left is not None and (self.stopped or origin.turn > origin.source.heard):
+                origin.source.left.append((self.owner, origin, row, part))
+        return 0
 
     def settle(self, sequence: int, count: int) -> None:
         """Unacked messages are done with."""

@@ -20,7 +20,7 @@ from shard.leases import Lease, next_expiry
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import NEVER, UNLIMITED, Queue
 from shard.saturation import Saturation
-from shard.segment_cy import Range, Segment
+from shard.segment_cy import Origin, Range, Segment
 
 log = get_logger()
 
@@ -134,10 +134,10 @@ class QueueState:
                     log.error("message cannot be read, its key is not known", queue=self.name, vhost=self.vhost,
                               problem=str(error))  # fmt: skip
 
-    def enqueue(self, batch: Batch, first: int, count: int, now: int) -> None:
-        """Take in messages."""
+    def enqueue(self, batch: Batch, first: int, count: int, now: int, origin: Origin | None = None) -> None:
+        """Take in messages, of that origin."""
         if self.last_values is None:
-            self.contents.enqueue(batch, first, count, now)
+            self.contents.enqueue(batch, first, count, now, origin if self.has_marks else None)
         else:
             self.last_values.enqueue(self.contents, batch, first, count, now)
 

@@ -8,6 +8,15 @@ cdef enum:
     SEGMENT_WEIGHT = 1100
     ENTRY_SIZE = 16
 
+cdef class Source:
+    cdef public int64_t heard
+    cdef public list left
+
+cdef class Origin:
+    cdef readonly Source source
+    cdef readonly int64_t turn
+    cdef readonly int64_t index
+
 cdef class Segment:
     cdef public Batch batch
     cdef public Py_ssize_t first
@@ -27,6 +36,11 @@ cdef class Segment:
     cdef public bint spilled
     cdef public bint again
     cdef public bytearray unwanted
+    cdef public Origin origin
+    cdef public Py_ssize_t row
+    cdef public list pieces
+    @cython.locals(found=list, start=Py_ssize_t, size=Py_ssize_t, row=Py_ssize_t, low=Py_ssize_t, high=Py_ssize_t)
+    cdef list came_from(self, Py_ssize_t offset, Py_ssize_t count)
     cpdef int64_t weight(self)
     cdef int hold(self, int64_t body_bytes, int64_t whole) except -1
     cpdef stored_whole(self)

@@ -16,6 +16,25 @@ if not cython.compiled:
     ENTRY_SIZE = 16
 
 
+class Source:
+    """One life of an acceptor, as what it publishes knows it: the last report that it has `heard`, and what has `left`
+    its queues that it may withhold confirms of: [(queue's owner, Origin, first row, count)]. None: it is gone.
+    """
+
+    def __init__(self) -> None:
+        self.heard = 0
+        self.left: list[Any] | None = []
+
+
+class Origin:
+    """The PUBLISH that messages came with: that of an index in a turn of an acceptor."""
+
+    def __init__(self, source: Source, turn: int, index: int) -> None:
+        self.source = source
+        self.turn = turn
+        self.index = index
+
+
 class Segment:
     """Messages of one batch that entered a queue together, the first with the given sequence number.
 
@@ -29,6 +48,9 @@ class Segment:
     store has of it (0: it has not been written yet), `mixed` whether some of those messages are not persistent. What
     only the store has at hand has no batch either. `again` says that an earlier life of the shard may have delivered
     some, who knows under which number.
+
+    Where somebody may wait for its messages to leave they came with the rows of `origin` from `row` on, or each of
+    its `pieces` did: (first message in the segment, count, origin, row).
     """
 
     def __init__(self, batch: Batch | None, first: int, count: int, sequence: int) -> None:
@@ -50,6 +72,21 @@ class Segment:
         self.spilled = False
         self.again = False
         self.unwanted: bytearray | None = None
+        self.origin: Any = None
+        self.row = 0
+        self.pieces: list[tuple[int, int, Origin, int]] | None = None
+
+    def came_from(self, offset: int, count: int) -> list[tuple[int, int, Origin, int]]:
+        """Where some of its messages came from, as `pieces`, as far as that is known."""
+        if self.origin is not None:
+            return [(offset, count, self.origin, self.row + offset)]
+        found = []
+        for start, size, origin, row in self.pieces or ():
+            low = max(start, offset)
+            high = min(start + size, offset + count)
+            if low < high:
+                found.append((low, high - low, origin, row + low - start))
+        return found
 
     def weight(self) -> int:
         """What it counts in memory with its contents: those of messages that are not settled."""
