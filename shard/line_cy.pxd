@@ -50,7 +50,7 @@ cdef class Line:
     @cython.locals(gone=int64_t, index=Py_ssize_t, at=Py_ssize_t, segment=Segment)
     cdef int64_t page_out_above(self, int64_t below, int64_t octets) except -1
     @cython.locals(last=Segment, segment=Segment, merged=Segment, first=Py_ssize_t, i=Py_ssize_t, octets=int64_t,
-                   total=int64_t, whole=int64_t, stored=bint, builder=BatchBuilder, pieces=list)
+                   total=int64_t, whole=int64_t, stored=bint, builder=BatchBuilder)
     cdef Py_ssize_t merge(self, Py_ssize_t index, int64_t below) except -1
     cdef int64_t drop_contents(self, Segment segment) except -1
     @cython.locals(index=Py_ssize_t, segment=Segment, last=Segment, number=int64_t)

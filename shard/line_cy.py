@@ -226,7 +226,7 @@ class Line:
                 at = self.merge(index, below)
                 if at == index:
                     self.paged += segment.weight()
-                    segment.batch = None
+                    segment.go_out()
                 index = at
                 segment = self.segments[index]
                 gone += segment.weight()
@@ -266,11 +266,8 @@ class Line:
             return index
         builder = BatchBuilder()
         total = whole = 0
-        pieces = []
         for i in range(first, index + 1):
             segment = self.segments[i]
-            for start, size, origin, row in segment.came_from(0, segment.count):
-                pieces.append((builder.count + start, size, origin, row))
             builder.extend(segment.batch, segment.first, segment.count)
             total += segment.body_bytes
             whole += segment.whole
@@ -281,7 +278,6 @@ class Line:
         merged.hold(total, whole)
         merged.expiry = last.expiry
         merged.again = last.again
-        merged.pieces = pieces or None
         if stored:
             merged.stored = True
             self.journal.add(self.id, merged)
@@ -295,7 +291,7 @@ class Line:
         """
         if segment.octets and not self.journal.waits(self.id, segment):
             self.paged += segment.weight()
-            segment.batch = None
+            segment.go_out()
         elif not segment.stored and segment.live == segment.count:
             segment.stored = True
             segment.spilled = True

@@ -43,6 +43,7 @@ cdef class Segment:
     cdef list came_from(self, Py_ssize_t offset, Py_ssize_t count)
     cpdef int64_t weight(self)
     cdef int hold(self, int64_t body_bytes, int64_t whole) except -1
+    cdef int go_out(self) except -1
     cpdef stored_whole(self)
     cdef bint joins(self, Segment other)
 

@@ -50,7 +50,8 @@ class Segment:
     some, who knows under which number.
 
     Where somebody may wait for its messages to leave they came with the rows of `origin` from `row` on, or each of
-    its `pieces` did: (first message in the segment, count, origin, row).
+    its `pieces` did: (first message in the segment, count, origin, row). Of small ones that were made one on their way to
+    the store that is not known.
     """
 
     def __init__(self, batch: Batch | None, first: int, count: int, sequence: int) -> None:
@@ -97,6 +98,12 @@ class Segment:
         self.body_bytes = body_bytes
         self.whole = whole
         self.live_whole = whole
+        return 0
+
+    def go_out(self) -> int:
+        """Its contents leave memory, and what is kept of each piece."""
+        self.batch = None
+        self.pieces = None
         return 0
 
     def stored_whole(self) -> None:

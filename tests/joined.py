@@ -333,7 +333,8 @@ class Book:
 
 class Shard:
     """One life of a shard. `books` are those of the queues whose home it is, by queue id; `handed_on` those of queues
-    that have moved from it. `known` is the last turn of each link that was safe from the start.
+    that have moved from it. `known` is the last turn of each link that was safe from the start. `published` has the
+    bodies of each PUBLISH, `dequeued` those that it has told acceptors to have left a queue.
     """
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
@@ -356,6 +357,8 @@ class Shard:
         self.books: dict[int, Book] = defaultdict(Book)
         self.handed_on: dict[int, Book] = {}
         self.read: dict[bytes, deque[tuple[int, list[tuple[int, int, bytes]]]]] = defaultdict(deque)
+        self.published: dict[tuple[bytes, int, int], list[bytes]] = {}
+        self.dequeued: dict[tuple[int, bytes, int, int, int], bytes] = {}
 
     def make_core(self, node: Node, index: int, incarnation: int) -> ShardCore:
         if not node.stores:
@@ -436,6 +439,14 @@ class Shard:
         book = self.books[id] if id in self.books else self.handed_on[id]
         book.rejected += count
 
+    def note_dequeued(self, identity: bytes, id: int, rows: list[int]) -> None:
+        """It tells an acceptor of what has left a queue."""
+        for turn, index, first, count in zip(*[iter(rows)] * 4, strict=True):
+            bodies = self.published[identity, turn, index]
+            for row in range(first, first + count):
+                assert (id, identity, turn, index, row) not in self.dequeued
+                self.dequeued[id, identity, turn, index, row] = bodies[row]
+
     def note(self, identity: bytes, turn: int, operations: list[list[Any]], parts: list[Any]) -> None:
         """Remember what a turn brings, until it is taken in; of a transaction, which, as it may be refused."""
         bodies: list[tuple[int, int, bytes]] = []
@@ -446,6 +457,7 @@ class Shard:
             elif kind == bus.PUBLISH:
                 ids, part, first, count, *_ = operation
                 batch = bus.batch_at(parts, part)
+                self.published[identity, turn, index] = [batch.record(first + i)[2] for i in range(count)]
                 of = commit if index <= ends else -1
                 bodies += [(of, id, batch.record(first + i)[2]) for i in range(count) for id in ids]
         self.read[identity].append((turn, bodies))
@@ -831,6 +843,8 @@ class Node:
             for kind, *operation in unpacked(frames)[3]:
                 if kind == bus.REJECTED and operation[0] > life.known.get(identity, 0):
                     life.note_rejected(operation[2], operation[4])
+                elif kind == bus.DEQUEUED:
+                    life.note_dequeued(identity, *operation)
             for acceptor, running in self.running_acceptors():
                 if running.identity == identity and running.meets[index] == life.incarnation:
                     self.down[index, acceptor].append([bytes(frame) for frame in frames])

@@ -190,17 +190,23 @@ class Spans(RuleBasedStateMachine):
         self.session = Session()
         # Per span: the real one, first tag, count, shards that have it still, inlets, tags refused.
         self.spans: list[dict[str, Any]] = []
+        self.wakes = 0
 
     def teardown(self) -> None:
         if hasattr(self, "entered"):
             self.entered.__exit__(None, None, None)
 
     def done_with(self, span: dict[str, Any]) -> None:
-        """It waits for nobody: that is the truth a publisher may be told."""
-        if not span["shards"] and not span["held"] and not span["done"]:
-            span["done"] = True
-            tags = range(span["first"], span["first"] + span["count"])
-            self.channel.publisher.done.update({tag: tag not in span["refused"] for tag in tags})
+        """What waits for nobody is the truth a publisher may be told: all of it, or what has left where it waits."""
+        if span["shards"] or span["done"]:
+            return
+        tags = set(range(span["first"], span["first"] + span["count"]))
+        told = {tag for tag in tags if all(tag in span["left"][queue] for queue in span["held"])}
+        span["done"] = told == tags
+        new = told - span["told"]
+        span["told"] |= told
+        self.wakes += bool(new)
+        self.channel.publisher.done.update({tag: tag not in span["refused"] for tag in new})
 
     @rule(count=st.integers(1, 6), shards=st.integers(1, 3), inlets=st.sets(st.integers(0, QUEUES - 1)))
     def publish(self, count: int, shards: int, inlets: set[int]) -> None:
@@ -210,7 +216,7 @@ class Spans(RuleBasedStateMachine):
         self.spans.append(
             {
                 "span": made, "first": first, "count": count, "shards": shards, "inlets": inlets, "held": set(),
-                "refused": set(), "done": False,
+                "refused": set(), "done": False, "told": set(), "left": [set() for _ in range(QUEUES)],
             }
         )  # fmt: skip
 
@@ -254,6 +260,19 @@ class Spans(RuleBasedStateMachine):
                 self.done_with(span)
         self.inlets[queue].release_withheld()
 
+    @precondition(lambda self: self.spans)
+    @rule(which=st.integers(0, 20), queue=st.integers(0, QUEUES - 1), at=st.integers(0, 5), count=st.integers(1, 6))
+    def leave(self, which: int, queue: int, at: int, count: int) -> None:
+        """Some of what was taken in leaves one of its queues, be that said before all shards have it or after."""
+        span = self.spans[which % len(self.spans)]
+        offset = at % span["count"]
+        low = span["first"] + offset
+        tags = set(range(low, min(low + count, span["first"] + span["count"]))) - span["refused"]
+        if queue in span["inlets"] and tags == set(range(low, low + len(tags))) and not tags & span["left"][queue]:
+            span["left"][queue] |= tags
+            self.done_with(span)
+            span["span"].leave(self.inlets[queue], offset, len(tags))
+
     @rule()
     def write(self) -> None:
         self.channel.write()
@@ -261,10 +280,11 @@ class Spans(RuleBasedStateMachine):
     @invariant()
     def woken_for_each_that_is_done(self) -> None:
         if hasattr(self, "spans"):
-            assert self.session.woken == sum(span["done"] for span in self.spans)
+            assert self.session.woken == self.wakes
             for slot, each in enumerate(self.inlets):
-                held = [span["span"] for span in self.spans if slot in span["held"]]
-                assert len(each.withheld) == len(held) and all(span in each.withheld for span in held)
+                held = [span["span"] for span in self.spans if slot in span["held"] and not span["done"]]
+                waiting = [span for span in each.withheld if not span.done]
+                assert len(waiting) == len(held) and all(span in waiting for span in held)
 
 
 TestSpans = Spans.TestCase

@@ -151,6 +151,27 @@ def test_confirms_are_withheld(client: Client, channel: Channel, queue: str) -> 
     assert len(confirms.acked) == 5 * STOP
 
 
+def test_what_is_consumed_of_a_full_queue_is_confirmed(client: Client, channel: Channel, queue: str) -> None:
+    """One consumer holds the old ones; what another one acknowledges is confirmed though the queue does not resume."""
+    channel.call("queue.declare", queue=queue, arguments=MARKS)
+    confirms = Confirms(client.channel())
+    for number in range(STOP):
+        confirms.publish(b"%d" % number, queue)
+    confirms.wait()
+    holder, acker = client.channel(), client.channel()
+    for _ in range(STOP):
+        wait_get(holder, queue, no_ack=False)
+    confirms.publish(b"late", queue)
+    late = wait_get(acker, queue, no_ack=False)
+    acker.send("basic.nack", delivery_tag=late.delivery_tag, requeue=True)
+    late = wait_get(acker, queue, no_ack=False)
+    assert late.body == b"late"
+    assert settled(confirms.gather) == {STOP + 1}
+    acker.send("basic.ack", delivery_tag=late.delivery_tag)
+    confirms.wait()
+    assert len(confirms.acked) == STOP + 1
+
+
 @pytest.mark.parametrize("method", ["queue.delete", "queue.purge"])
 def test_queue_that_is_deleted_or_purged_frees_its_producers(
     connect: Callable[[], Client], channel: Channel, queue: str, method: str

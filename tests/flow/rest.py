@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis.stateful import precondition, rule
 
 from acceptor.channel import Channel
 from acceptor.channel_flow import acknowledges
 from acceptor.claims import NO_PLACE
+from acceptor.confirms import Span
 from acceptor.core import AcceptorCore
 from acceptor.fair import SAVED_ROUNDS
 from acceptor.inlet import SHARE, SHARE_OCTETS, Gate, Inlet
 from acceptor.pauses import HELD
+from acceptor.pools import Pool
+from shard.queue_cy import Queue
 from shard.room import MEMORY
+from shard.segment_cy import Segment
 from tests.flow.metered import is_behind_commit, is_shut, only_just_waits
 from tests.flow.moves import Moves
 from tests.flow.served import nobody_starves
@@ -229,8 +235,31 @@ class AtRest(Moves):
         to = self.bound_for[id]
         return to == kept.kind or kept.kind in EXCHANGES.get(to, ())
 
+    def is_in_one_of(self, inlets: Sequence[Inlet], id: Id) -> bool:
+        """Whether one of these queues has a message, ready or in somebody's hand; limits over several are not told."""
+        names = {inlet.name for inlet in inlets if not isinstance(inlet, Pool)}
+        if len(names) < len(inlets):
+            return True
+        return any((name, id) in self.in_hand for name in names) or any(id in self.ready[name] for name in names)
+
+    def look_into_queues(self) -> None:
+        """What is in the queues, and what clients have of it in hand; nothing of it was said to have left."""
+        self.in_hand = set(self.held_deliveries())
+        self.ready = {}
+        for kept in self.living().values():
+            life = self.node.shards[self.node.queue(kept.name).shard]
+            assert life is not None
+            contents = self.node.state(kept.name).contents
+            found = contents.survivors()
+            self.ready[kept.name] = {identity(body) for part in found for body in bodies(contents, *part)}
+            if not self.losses:
+                gone = {identity(body) for row, body in life.dequeued.items() if row[0] == kept.id}
+                assert not gone & self.ready[kept.name]
+                assert not {(kept.name, id) for id in gone} & self.in_hand
+
     def confirms_are_right(self) -> None:
-        """An unconfirmed publish is parked, or withheld: one of its queues is saturated."""
+        """An unconfirmed publish is parked, or withheld: one of its queues is saturated, and has it still."""
+        self.look_into_queues()
         arrived = set(self.arrived)
         for person in self.people:
             for session in person.sessions.values():
@@ -242,8 +271,27 @@ class AtRest(Moves):
                     tags = {identity(body)[2] for _, body in parked(channel)}
                     for span in withheld:
                         if span.confirms is channel.confirms:
-                            tags |= set(range(span.first, span.first + span.count))
+                            tags |= (waiting := set(untold(span)))
+                            assert (
+                                self.losses
+                                or self.moved
+                                or all(self.is_in_one_of(span.inlets, session.tags[tag]) for tag in waiting)
+                            )
                     assert tags == {tag for tag, id in session.tags.items() if id in arrived} - session.told.keys()
+
+
+def untold(span: Span) -> list[int]:
+    """The tags of a withheld span that are not confirmed."""
+    ranges = [(span.first, span.first + span.count)] if span.untold is None else span.untold.ranges()
+    return [tag for low, high in ranges for tag in range(low, high)]
+
+
+def bodies(contents: Queue, segment: Segment, first: int, count: int) -> list[bytes]:
+    """Those of some messages of a segment, wherever its contents are."""
+    there = segment.batch is not None
+    batch = segment.batch if there else contents.load(segment)
+    start = first + (segment.first if there else 0)
+    return [batch.record(start + i)[2] for i in range(count)]
 
 
 def in_order(ids: list[Id]) -> bool:
