@@ -124,7 +124,7 @@ class Span:
         left = self.fan.leavers() if inlets and self.fan is not None else ()
         for inlet in inlets:
             if inlet not in left and inlet.is_saturated() and self.session.withholds(inlet):
-                inlet.withhold(self)
+                inlet.withheld.append(self)
                 self.inlets = (*self.inlets, inlet)
                 if self.fan is not None and inlet not in self.fan.inlets:
                     self.fan = None  # that one does not let go because of others

@@ -213,7 +213,6 @@ class Gates:
             if epoch != gate.told:
                 gate.told = epoch
                 if isinstance(gate, Inlet):
-                    gate.release_earlier()
                     self.stopped[gate] = None
                 for session in [session for session in gate.waiting if session.held_by is None]:
                     session.held_at(gate)

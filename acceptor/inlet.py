@@ -107,15 +107,14 @@ class Inlet:
     One that publishes pass together with others (`fanned`) may be `left` behind by them (acceptor/fan.py), until it has
     room. `closed` is one whose queue is gone: its slot in the gauges may be another queue's by now. `told` is the flow
     epoch whose stop all who wait have been told of; `weight` is what was last said of those who share the room here,
-    `most_weight` the largest that any acceptor has, and `all_weight` that of all (acceptor/parts.py). What is
-    `withheld` is so since the flow epoch `withheld_in`. Sessions that are `warned` know of its stop though nothing of
-    theirs waits (acceptor/early.py).
+    `most_weight` the largest that any acceptor has, and `all_weight` that of all (acceptor/parts.py). Sessions that
+    are `warned` know of its stop though nothing of theirs waits (acceptor/early.py).
     """
 
     __slots__ = (
         "_limits", "acceptors", "all_weight", "calm", "closed", "fanned", "gauges", "id", "in_flight",
         "in_flight_bytes", "lane", "lane_line", "left", "marks", "most_weight", "name", "overshoot", "pace", "rounds",
-        "slot", "terms", "told", "vhost", "waiting", "warned", "weight", "withheld", "withheld_in",
+        "slot", "terms", "told", "vhost", "waiting", "warned", "weight", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -139,7 +138,6 @@ class Inlet:
         self.in_flight_bytes = 0
         self.waiting = FairLine()
         self.withheld: list[Span] = []
-        self.withheld_in = -1
         self.warned: dict[Session, None] = {}
         self.fanned = self.left = False
         self.told = -1
@@ -385,18 +383,6 @@ class Inlet:
         withheld, self.withheld = self.withheld, []
         for span in withheld:
             span.lose(self)
-
-    def withhold(self, span: Span) -> None:
-        """Its confirms wait for the end of this stop."""
-        self.release_earlier()
-        self.withheld.append(span)
-
-    def release_earlier(self) -> None:
-        """Give what was withheld in an earlier stop: it ended, and the next one began before anybody looked."""
-        epoch = self.flow_epoch()
-        if epoch != self.withheld_in:
-            self.withheld_in = epoch
-            self.release_withheld()
 
     def forget_given(self) -> None:
         """Some that it withheld were given, as they have left the queue."""

@@ -50,8 +50,8 @@ class Segment:
     some, who knows under which number.
 
     Where somebody may wait for its messages to leave they came with the rows of `origin` from `row` on, or each of
-    its `pieces` did: (first message in the segment, count, origin, row). Of small ones that were made one on their way to
-    the store that is not known.
+    its `pieces` did: (first message in the segment, count, origin, row). Of small ones that were made one on their way
+    to the store that is not known.
     """
 
     def __init__(self, batch: Batch | None, first: int, count: int, sequence: int) -> None:
