@@ -24,14 +24,14 @@ class Moves(Operators):
         super().__init__()
         # The answers to those who asked, of this life of the router.
         self.moves: list[list[dict[str, Any]]] = []
-        self.moved = False
+        self.moved: set[str] = set()
 
     @rule(kind=st.sampled_from([*KINDS]), shard=st.integers(0, 9))
     def move_queue(self, kind: str, shard: int) -> None:
         """Producers to the queues of a kind are held until it lives on that shard, or is to stay."""
         kept, shards = self.living().get(kind), len(self.node.shards)
         if kept is not None and self.node.router_lives:
-            self.moved = True
+            self.moved.add(kept.name)
             home = self.node.queue(kept.name).shard
             self.moves.append(self.node.move(kept.name, (home + 1 + shard % max(shards - 1, 1)) % shards))
 

@@ -274,7 +274,7 @@ class AtRest(Moves):
                             tags |= (waiting := set(untold(span)))
                             assert (
                                 self.losses
-                                or self.moved
+                                or any(inlet.name in self.moved for inlet in span.inlets)
                                 or all(self.is_in_one_of(span.inlets, session.tags[tag]) for tag in waiting)
                             )
                     assert tags == {tag for tag, id in session.tags.items() if id in arrived} - session.told.keys()
