@@ -391,8 +391,8 @@ class ShardLink:
 
     def give_dequeued(self, inlet: Inlet, rows: list[int]) -> None:
         """Publishes have left a saturated queue for good: turn, index, first row and count of each part of them."""
-        for at in range(0, len(rows), 4):
-            turn, index, first, count = rows[at : at + 4]
+        numbers = iter(rows)
+        for turn, index, first, count in zip(numbers, numbers, numbers, numbers, strict=True):
             for start, span in self.withheld.get((turn, index), ()):
                 low, high = max(first, start), min(first + count, start + span.count)
                 if low < high:

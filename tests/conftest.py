@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -18,8 +19,10 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from ops.compiled import PACKAGES
 from tests.broker import Broker
 from tests.raw import Address, Channel, Client, Closed
+from tests.twins import ROOT
 
 pytest_plugins = ["tests.unsteady"]
 
@@ -41,6 +44,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--amqp-url", help="test this broker (amqp://HOST:PORT) where a test needs no more than AMQP of it"
     )
+
+
+def pytest_sessionstart() -> None:
+    """What was compiled before its source was changed would be tested in its place."""
+    built = (path for package in PACKAGES for path in (ROOT / package).rglob("*.so"))
+    changed = ((path, path.with_name(f"{path.name.split('.')[0]}.py")) for path in built)
+    stale = [str(source) for path, source in changed if source.exists() and is_newer(source, path)]
+    if stale:
+        pytest.exit(f"changed since they were compiled, run `make setup`: {', '.join(stale)}", returncode=2)
+
+
+def is_newer(one: Path, other: Path) -> bool:
+    return one.stat().st_mtime_ns > other.stat().st_mtime_ns
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -17,6 +18,7 @@ import pytest
 from Cython.Build import cythonize
 from setuptools import Extension  # type: ignore[import-untyped]
 
+from setup import PLAIN
 from tests.twins import ROOT, load_compiled
 
 pytestmark = pytest.mark.long
@@ -34,6 +36,11 @@ def source_of(name: str, suffix: str = ".py") -> Path:
 
 def test_there_are_compiled_modules() -> None:
     assert len(MODULES) > 5
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_module_without_types_was_compiled(name: str) -> None:
+    assert str(import_module(name).__file__).endswith(".so")
 
 
 @pytest.mark.parametrize("name", MODULES)
