@@ -246,8 +246,11 @@ class AtRest(Moves):
         """What is in the queues, and what clients have of it in hand; nothing of it was said to have left."""
         self.in_hand = set(self.held_deliveries())
         self.ready = {}
-        for kept in self.living().values():
-            life = self.node.shards[self.node.queue(kept.name).shard]
+        for kept in self.queues.values():
+            record = self.node.router.topology.queue_by_id(kept.id)  # its deletion may wait behind what is parked
+            if record is None:
+                continue
+            life = self.node.shards[record.shard]
             assert life is not None
             contents = self.node.state(kept.name).contents
             found = contents.survivors()
