@@ -101,7 +101,7 @@ class Gates:
             inlet.slot = queue.slot
             inlet.told = -1
             self.wakeups.forget()
-            self.parts.forget()
+            self.parts.forget_queue(inlet)
             self.changed.append(inlet)
         if pace is not None and inlet.pace is None:
             for session in inlet.waiting:
@@ -120,11 +120,9 @@ class Gates:
         """A queue with marks is gone, or has none any more: confirms withheld for it are given."""
         inlet = self.inlets.pop(id, None)
         self.lanes.discard(id)
-        self.parts.asked.pop(id, None)
         if inlet is not None:
             inlet.close()
             self.contended.pop(inlet, None)
-            self.parts.asked.pop(id, None)
             self.freed |= inlet.waiting
 
     def stop(self, number: int) -> None:
@@ -168,7 +166,7 @@ class Gates:
     def shard_died(self, shard: int) -> None:
         """Queues that are not durable are empty: publishes whose confirms were withheld are not in them any more."""
         self.wakeups.forget()
-        self.parts.forget()
+        self.parts.forget(shard)
         for inlet in list(self.inlets.values()):
             inlet.left = False  # the next life does not know it
             queue = self.topology.queue_by_id(inlet.id) if inlet.withheld else None

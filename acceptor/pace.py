@@ -28,8 +28,8 @@ SHORTEST, LONGEST = 0.001, 0.01
 # It is idle for longer each time that nobody can use what it gets, up to so many times, and for another time at each
 # acceptor: those who need the room of two queues would else ask for one and then the other in turn, at the same times.
 FRUITLESS = 20
-# What was given before is void.
-ANEW = -1
+# What was given before is void, and nothing of it is still to come.
+ANEW = ~0
 
 
 class Pace:
@@ -125,6 +125,16 @@ class Pace:
         if self.told is not None:
             self.in_hand += count
             inlet.serve()
+
+    def come_again(self, inlet: Inlet, count: int) -> None:
+        """So many messages are sent again to a new life of the shard, which is told before it gives room to others."""
+        if inlet.acceptors > 1 and self.parts.ask(inlet, 1, self.pacing.target, ~count):
+            self.told = 1, self.pacing.target
+
+    def came_again(self, inlet: Inlet, count: int) -> None:
+        """They have left; what waits here is asked for from now on."""
+        if self.told is not None:
+            self.ask(inlet, count)
 
     def forget(self) -> None:
         """The shard does not know what it was told, or is another one: it is asked anew."""

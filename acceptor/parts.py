@@ -31,7 +31,6 @@ class Parts:
         self.links = links
         self.inlets = inlets
         self.told: dict[int, int] = {}
-        self.asked: dict[int, Inlet] = {}
 
     def tell(self, waited_at: Iterable[Inlet]) -> None:
         """From time to time: how much that is, where it is otherwise than was told."""
@@ -74,7 +73,6 @@ class Parts:
         if queue is None or not self.links[queue.shard].up:
             return False
         self.links[queue.shard].tell(bus.PACED, inlet.id, weight, target, used)
-        self.asked[inlet.id] = inlet
         return True
 
     def given(self, id: int, count: int) -> None:
@@ -83,18 +81,19 @@ class Parts:
         if inlet is not None and inlet.pace is not None:
             inlet.pace.given(inlet, count)
 
-    def forget(self) -> None:
-        """A shard has died, or a queue is another shard's now: it is told anew."""
-        for asked in self.asked.values():
-            asked.weight = asked.most_weight = asked.all_weight = 0
-            if asked.pace is not None:
-                asked.pace.forget()
-        self.asked.clear()
-        for id in self.told:
-            inlet = self.inlets.get(id)
-            if inlet is not None:
-                inlet.weight = inlet.most_weight = inlet.all_weight = 0
-        self.told.clear()
+    def forget(self, shard: int) -> None:
+        """A shard has died: its next life is told anew. What others have given is on its way, and counts."""
+        for id, inlet in self.inlets.items():
+            queue = self.topology.queue_by_id(id)
+            if queue is not None and queue.shard == shard:
+                self.forget_queue(inlet)
+
+    def forget_queue(self, inlet: Inlet) -> None:
+        """The shard of a queue knows nothing of what was told of it."""
+        self.told.pop(inlet.id, None)
+        inlet.weight = inlet.most_weight = inlet.all_weight = 0
+        if inlet.pace is not None:
+            inlet.pace.forget()
 
 
 def weight_of(inlet: Inlet) -> int:

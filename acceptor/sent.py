@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.confirms import Span
@@ -13,6 +14,7 @@ from penstock.batch_cy import Batch, BatchBuilder
 
 if TYPE_CHECKING:
     from acceptor.lanes import LaneLine
+    from acceptor.pace import Pace
     from acceptor.returned import Returns
 
 # From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
@@ -135,3 +137,13 @@ class Sent:
         self.settlements = Settlements()
         self.returned: Settlements | None = None
         self.inlets: dict[Inlet | LaneLine, list[int]] = {}
+
+
+def paced_among(turns: Iterable[Sent]) -> Counter[tuple[Pace, Inlet]]:
+    """How many messages for paced queues some turns bring."""
+    counts: Counter[tuple[Pace, Inlet]] = Counter()
+    for sent in turns:
+        for inlet, (count, _) in sent.inlets.items():
+            if isinstance(inlet, Inlet) and inlet.pace is not None:
+                counts[inlet.pace, inlet] += count
+    return counts

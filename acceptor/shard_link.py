@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor.confirms import Span
 from acceptor.holders import Holders
 from acceptor.inlet import Inlet, Session, serve
-from acceptor.sent import OWN_PARTS, Commit, Publish, Sent
+from acceptor.sent import OWN_PARTS, Commit, Publish, Sent, paced_among
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.unacked_cy import Settlements
 from penstock import bus
@@ -464,9 +464,14 @@ class ShardLink:
         for operation, reply in consumers:
             self.ask(operation, reply)
         holders = self.hold(held)
+        paced = paced_among(unsafe)
+        for (pace, inlet), count in paced.items():
+            pace.come_again(inlet, count)
         self.closed.append(self.leave(version))
         for sent in unsafe:
             self.bring_again(sent)
+        for (pace, inlet), count in paced.items():
+            pace.came_again(inlet, count)
         self.turn.operations += asked  # a channel that has asked publishes no more before it is answered
         for group in {group for _, _, group, _ in holders} - living:
             self.tell(bus.GONE, group)

@@ -84,8 +84,8 @@ LEFT = 19  # [LEFT, queue id]: publishes to several queues go on though this one
 EXCUSED = 24  # [EXCUSED, [queue id, ...], messages, octets]: so much of what is published comes whatever the marks
 WAITERS = 23  # [WAITERS, queue id, weight]: of the sessions that wait for its room here
 # [PACED, queue id, weight, target, used]: of the sessions that wait here for a paced queue's room, and how many
-# messages it is to hold as seen here; so many of those given by ROOM have gone, in this turn, or are given back. -1:
-# there are none in hand, and what was given before is void.
+# messages it is to hold as seen here; so many of those given by ROOM have gone, in this turn, or are given back. Below
+# 0: what was given before is void, but for ~used that still come, as after the death of a shard.
 PACED = 25
 # Of a queue that moves (docs/rebalancing.md), each with its id and the epoch of the move:
 FENCE = 20  # [FENCE, queue id, epoch]: nothing more is published to it from here; answered by FENCED

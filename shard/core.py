@@ -266,6 +266,7 @@ class ShardCore:
         if turn == bus.HELLO:
             if link.receiver is not None:
                 self.look_for_deaths(link.receiver)
+                self.waiters.tell_all(link)
             link.greet()
             return
         link.hear(heard)

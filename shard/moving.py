@@ -397,6 +397,7 @@ class Moving:
         if queue is not None:
             queue.frozen = False
             queue.used = self.core.now
+            self.core.paces.forget_queue(queue.id)
             if queue.ring.consumers:
                 queue.ring.order()
                 self.core.consuming.elect(queue)

@@ -2,6 +2,7 @@
 
 An acceptor says who waits (PACED) and sends no more than it is given (ROOM): the one that would look first goes before
 nobody. What was given and has not come counts as if it were in the queue, so the queue holds no more than its target.
+So does what acceptors send again to a later life of the shard: nothing is given before all have said how much that is.
 
 What has been shared out is remembered to a fraction of a message: where there is room for one at a time, each has it in
 its turn.
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from shard.core import ShardCore
     from shard.link import Link
     from shard.queues import QueueState
-
-# Where an acceptor has this in hand, what it had is void.
-ANEW = -1
 
 
 class Ask:
@@ -42,7 +40,10 @@ class Paces:
         self.asked: dict[int, dict[Link, Ask]] = {}
 
     def hear(self, link: Link, id: int, weight: int, target: int, used: int) -> None:
-        """An acceptor has used up so much of what it was given, and so much waits there now; 0: nobody any more."""
+        """An acceptor has used up so much of what it was given, and so much waits there now; 0: nobody any more.
+
+        With `used` below 0 what it was given is void, but for ~used messages that it still sends.
+        """
         queue = self.core.queues.get(id)
         if queue is None or not link.is_acceptor:
             return
@@ -50,7 +51,7 @@ class Paces:
         ask = asks.get(link)
         if ask is None:
             ask = asks[link] = Ask()
-        ask.given = 0 if used == ANEW else max(ask.given - used, 0)
+        ask.given = ~used if used < 0 else max(ask.given - used, 0)
         ask.weight, ask.target = weight, target
         if self.core.waiters.weight(link, id) != weight:
             self.core.waiters.hear(link, id, weight)
@@ -59,7 +60,7 @@ class Paces:
     def hand_out(self, queue: QueueState) -> None:
         """At the end of a turn that touched the queue: what its depth leaves room for."""
         asks = self.asked.get(queue.id)
-        if asks is None or queue.frozen or queue.saturation.saturated:
+        if asks is None or queue.frozen or queue.saturation.saturated or self.core.recovery is not None:
             return
         if not queue.features.paced:
             del self.asked[queue.id]
@@ -77,7 +78,7 @@ class Paces:
                     link.turn.operations.append([bus.ROOM, queue.id, count])
 
     def forget_queue(self, id: int) -> None:
-        """The queue is gone, or another shard's."""
+        """The queue is gone, or another shard's, or at home again: acceptors ask anew."""
         self.asked.pop(id, None)
 
     def forget_link(self, link: Link) -> None:

@@ -47,6 +47,11 @@ class Waiters:
     def tell(self, link: Link, id: int) -> None:
         link.turn.operations.append([bus.MOST_WAITERS, id, *self.all(id)])
 
+    def tell_all(self, link: Link) -> None:
+        """An acceptor has come: what others wait for is not for it alone."""
+        for id in self.weights:
+            self.tell(link, id)
+
     def tell_others(self, link: Link, id: int) -> None:
         for other in self.core.links.values():
             if other is not link and other.is_acceptor:

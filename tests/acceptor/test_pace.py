@@ -222,3 +222,67 @@ def test_those_who_need_the_room_of_two_paced_queues_do_not_get_one_and_then_the
         node.settle(rechecks=100)
         assert not any(client.connection.channels[1].inbox for client in clients)
         assert reader.names(1).count("basic.deliver") == 2 * (2 * 12 + 2 * 20)
+
+
+def persistent(node: Node, acceptor: int, count: int) -> Client:
+    client = opened(node, acceptor)
+    for _ in range(count):
+        client.publish(1, b"x", routing_key="q", delivery_mode=2)
+    return client
+
+
+def let_in(node: Node, acceptor: int) -> int:
+    """How many messages are under way from an acceptor to the queue, or not safe there."""
+    (inlet,) = node.core(acceptor).gates.inlets.values()
+    return inlet.in_flight
+
+
+def start_without(node: Node, late: int) -> None:
+    """Shard 0 begins anew and hears from all what they have in hand; of one acceptor nothing more for now."""
+    node.start_shard(0)
+    turns = 0
+    while turns < 2:  # its hello, and that
+        node.step(slow=late)
+        turns += node.send_up(late, 0)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_what_one_acceptor_sends_again_is_not_given_to_another(late: int) -> None:
+    """Its shard died before that was safe there; the next life is asked by the other acceptor first."""
+    with Node(acceptors=2, flow={"parking_bytes": 1 << 26}, stores=True) as node:
+        node.declare("q", durable=True, **{"x-pace-depth": 50})
+        node.commits = False
+        persistent(node, late, 500)
+        node.settle(rechecks=1)
+        assert let_in(node, late) == node.state("q").depth == 50
+        persistent(node, 1 - late, 500)
+        node.settle(rechecks=1)
+        assert let_in(node, 1 - late) == 0
+        node.kill_shard(0)
+        start_without(node, late)
+        for _ in range(50):
+            node.step(slow=late)
+        assert node.shard(0).recovery is None
+        node.settle(rechecks=2)
+        assert node.state("q").depth <= 51
+
+
+def test_what_is_given_once_is_not_given_again_when_another_shard_dies() -> None:
+    """It is on its way to an acceptor that hears of that death."""
+    with Node(acceptors=2, shards=2, flow={"parking_bytes": 1 << 26}) as node:
+        node.declare("q", **{"x-pace-depth": 50})
+        reader = opened(node, 1)
+        flood(node, 0, 0, 500)
+        node.settle(rechecks=1)
+        assert node.state("q").depth == 50
+        reader.send("queue.purge", 1, queue="q")
+        reader.read()
+        node.finish(1)
+        node.send_up(1, 0)
+        node.finish_shard(0)
+        assert node.state("q").depth == 0 and node.down[0, 0]  # there is room again
+        node.kill_shard(1)
+        node.meet(0)
+        node.meter(0)
+        node.settle(rechecks=2)
+        assert node.state("q").depth <= 51
