@@ -12,7 +12,7 @@ from hypothesis.stateful import rule
 from penstock import bus
 from shard.core import ShardCore
 from tests.flow.router import FlowAndRouter
-from tests.flow.world import Id, Kept, Person, identity
+from tests.flow.world import BESIDE, LARGEST, Id, Kept, Person, identity
 from tests.frames import Event
 
 
@@ -29,6 +29,8 @@ class FlowAndLives(FlowAndRouter):
         self.refused: dict[int, int] = {}
         self.unacked_for_ever: set[tuple[str, Id]] = set()
         self.deaths = 0
+        # What queues held when their shards began anew, and what is sent to them again: messages and octets.
+        self.again: dict[str, tuple[int, int]] = {}
         # Deliveries of publishes that were not safe, by client, channel and tag: no later life knows them.
         self.stale: set[tuple[int, int, int]] = set()
 
@@ -87,6 +89,22 @@ class FlowAndLives(FlowAndRouter):
         shard = which % len(self.node.shards)
         if self.node.shards[shard] is None and self.node.router_lives:
             self.node.start_shard(shard)
+            self.note_again(shard)
+
+    def note_again(self, shard: int) -> None:
+        """What had left and was not written to have is there again, and so is all that is sent again."""
+        acceptors = len(self.node.acceptors)
+        for id, queue in self.node.shard(shard).queues.items():
+            inlets = [life.core.gates.inlets.get(id) for _, life in self.node.running_acceptors()]
+            count, octets = queue.depth + acceptors, queue.depth_bytes + acceptors * (LARGEST + BESIDE)
+            for inlet in inlets:
+                if inlet is not None:
+                    count, octets = count + inlet.in_flight, octets + inlet.in_flight_bytes
+            self.again[queue.name] = count, octets
+
+    def as_deep(self, name: str) -> tuple[int, int] | None:
+        before, again = super().as_deep(name), self.again.get(name, (0, 0))
+        return None if before is None else (max(before[0], again[0]), max(before[1], again[1]))
 
     @rule(which=st.integers(0, 9))
     def commit(self, which: int) -> None:

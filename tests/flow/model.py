@@ -118,14 +118,14 @@ class Flow(AtRest):
         acceptors = len(self.node.acceptors)
         for _, shard in self.node.running_shards():
             for queue in shard.core.queues.values():
-                marks, before = queue.limits.marks, self.changed.get(queue.name, (0, 0))
+                marks, before = queue.limits.marks, self.as_deep(queue.name)
                 kind = queue.name.split("-")[0]
                 if before is None or self.share != 0 or kind in STRANGERS:
                     continue
                 most, most_octets = (acceptors * each for each in self.largest.get(kind, (0, 0)))
                 bound, bound_octets = marks.overshoot_bound(acceptors, queue.features.reserve)
                 if marks.stop_count:
-                    assert queue.saturation.over_count <= bound + most
+                    assert queue.saturation.over_count <= max(bound + most, before[0] - marks.stop_count)
                     assert queue.depth <= max(marks.stop_count + bound + most, before[0])
                 if marks.stop_bytes:
                     late = bound_octets + acceptors * (LARGEST + BESIDE) + most_octets + most * BESIDE
@@ -133,6 +133,10 @@ class Flow(AtRest):
                 paced = most_paced(queue, acceptors)
                 if paced is not None and not self.losses:
                     assert queue.depth <= max(paced + most, before[0])
+
+    def as_deep(self, name: str) -> tuple[int, int] | None:
+        """How deep a queue may be whatever its bound is, in messages and octets; None: that is not known."""
+        return self.changed.get(name, (0, 0))
 
     @invariant()
     def strangers_hold_nobody(self) -> None:
