@@ -138,7 +138,9 @@ class LastResort:
         return connection.settles() or (connection.traits.impatient and connection.transport.is_filled())
 
     def resort(self, connection: Connection) -> None:
-        channel = next((one for one in connection.channels.values() if one.cause() is not None), None)
+        """Of one that is held: who waits only for its turn is let in without."""
+        held = (one for one in connection.channels.values() if one.held_by is not None)
+        channel = next((one for one in held if one.cause() is not None), None)
         gate = channel.cause() if channel is not None else None
         if channel is None or gate is None:
             return
@@ -168,7 +170,7 @@ class LastResort:
         for channel in list(connection.channels.values()):
             gate = channel.cause()
             full = itself(gate) if gate is not None else None
-            if channel.inbox and isinstance(full, Inlet):
+            if channel.inbox and channel.held_by is not None and isinstance(full, Inlet):
                 self.core.escalations.refuse(channel, full)
 
     def close(self, connection: Connection, gate: Gate) -> None:

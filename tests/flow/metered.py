@@ -8,6 +8,7 @@ from acceptor.core import AcceptorCore
 from acceptor.inlet import Gate, Inlet
 from acceptor.metered import TOLD_AFTER
 from acceptor.rates import SECOND, RateGate
+from acceptor.rounds import PATIENCE_SECONDS
 from penstock.watermarks import overshoot_of
 from shard.queues import QueueState
 from tests.joined import Node
@@ -46,6 +47,14 @@ def is_shut(gate: Gate) -> bool:
     return gate.is_saturated() or (is_metered(gate) and min(gate.room()) <= 0)
 
 
+def gives_others_time(gate: Gate) -> bool:
+    """Whether it holds those who have had their share until others have theirs, for a moment."""
+    rounds = gate.rounds if isinstance(gate, Inlet) else None
+    if rounds is None or rounds.held_since is None:
+        return False
+    return rounds.clock() < rounds.held_since + PATIENCE_SECONDS
+
+
 def is_behind_commit(gate: Gate) -> bool:
     """Whether a commit that needs more room is first there: nobody goes before that."""
     return any(session.runs_at_gates for session in gate.waiting)  # type: ignore[attr-defined]
@@ -60,6 +69,8 @@ def somebody_looks(core: AcceptorCore) -> None:
     """
     for channel in [channel for connection in core.connections.values() for channel in connection.channels.values()]:
         for gate in channel.gates:
+            if gives_others_time(gate):
+                assert gate in core.gates.metered.closed, str(gate)
             elsewhere = isinstance(gate, Inlet) and (
                 gate.in_flight
                 or gate.is_saturated()

@@ -18,7 +18,7 @@ from acceptor.pools import Pool
 from shard.queue_cy import Queue
 from shard.room import MEMORY
 from shard.segment_cy import Segment
-from tests.flow.metered import is_behind_commit, is_shut, only_just_waits
+from tests.flow.metered import gives_others_time, is_behind_commit, is_shut, only_just_waits
 from tests.flow.moves import Moves
 from tests.flow.served import nobody_starves
 from tests.flow.world import EXCHANGES, Id, Kept, identity
@@ -318,8 +318,8 @@ def is_stopped(channel: Channel) -> bool:
 
 
 def is_blocked(gate: Gate) -> bool:
-    """Whether nobody goes through: it is shut, or a commit that needs more room is first."""
-    return is_shut(gate) or is_behind_commit(gate)
+    """Whether nobody goes through: it is shut, a commit that needs more room is first, or others have their turn."""
+    return is_shut(gate) or is_behind_commit(gate) or gives_others_time(gate)
 
 
 def is_behind_another(channel: Channel) -> bool:

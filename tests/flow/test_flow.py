@@ -50,6 +50,11 @@ def test_a_long_schedule_with_lives(seed: int) -> None:
     run(FlowAndLives(), seed, 150)
 
 
+@pytest.mark.parametrize("seed", [1351, 2360, 4047])
+def test_schedules_that_have_found_something(seed: int) -> None:
+    run(FlowAndLives(), seed, 200)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 3500, 100))
 @pytest.mark.parametrize("model", [Flow, FlowAndRouter, FlowAndDeath, FlowAndLives])
