@@ -69,8 +69,6 @@ def somebody_looks(core: AcceptorCore) -> None:
     """
     for channel in [channel for connection in core.connections.values() for channel in connection.channels.values()]:
         for gate in channel.gates:
-            if gives_others_time(gate):
-                assert gate in core.gates.metered.closed, str(gate)
             elsewhere = isinstance(gate, Inlet) and (
                 gate.in_flight
                 or gate.is_saturated()
