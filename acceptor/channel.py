@@ -363,7 +363,9 @@ class Channel:
 
     def leave_gate(self, gate: Gate) -> None:
         self.gates.remove(gate)
-        gate.waiting.pop(self, None)
+        # Ways through one pool that count a message once or several times are gates of their own, with one line.
+        if all(other.waiting is not gate.waiting for other in self.gates):
+            gate.waiting.pop(self, None)
         self.core.gates.metered.leaves(gate, self, self.core.now)
 
     def leave_opened(self) -> None:

@@ -50,9 +50,11 @@ def test_a_long_schedule_with_lives(seed: int) -> None:
     run(FlowAndLives(), seed, 150)
 
 
-@pytest.mark.parametrize("seed", [1351, 2360, 4047])
-def test_schedules_that_have_found_something(seed: int) -> None:
-    run(FlowAndLives(), seed, 200)
+@pytest.mark.parametrize(
+    ("model", "seed"), [(Flow, 3264), (Flow, 3344), (FlowAndLives, 1351), (FlowAndLives, 2360), (FlowAndLives, 4047)]
+)
+def test_schedules_that_have_found_something(model: type[Flow], seed: int) -> None:
+    run(model(), seed, 200)
 
 
 @pytest.mark.slow
