@@ -164,7 +164,10 @@ class Pool(Inlet):
             return super().admits(count, octets)
         self.ask(count, octets)
         room, space = self.free()
-        return (count <= room and octets <= space) or (not self.is_saturated() and self.is_too_much(count, octets))
+        if (count <= room and octets <= space) or (not self.is_saturated() and self.is_too_much(count, octets)):
+            return True
+        self.claim.settle()  # a part of what is needed at once is of no use here, and may be to others
+        return False
 
     def taken(self, count: int, octets: int) -> None:
         super().taken(count, octets)

@@ -216,6 +216,25 @@ def test_a_transaction_waits_for_room(node: Node, client: Client) -> None:
     assert depths(node) == (30, 2) and client.take("tx.commit-ok", 1)
 
 
+def test_a_transaction_that_waits_for_more_room_claims_none_meanwhile() -> None:
+    with Node(acceptors=2) as node:
+        node.declare("q")
+        limit(node, "users", "^guest$", sum_stop_count=10, sum_resume_count=2)
+        other, committer = open_channel(node, acceptor=1), open_channel(node, acceptor=0)
+        publish(other, 10, "q", exchange="")
+        committer.call("tx.select", 1)
+        for _ in range(2):
+            committer.publish(1, b"", routing_key="q")
+        committer.send("tx.commit", 1)
+        committer.read()
+        assert committer.connection.channels[1].runs_at_gates
+        other.publish(1, b"", routing_key="q")
+        other.read()
+        assert not held(other), "there is room for one, and none for two"
+        node.settle()
+        assert depth_of_all(node) == 11
+
+
 def test_without_such_policies_there_are_no_pools(node: Node, client: Client) -> None:
     limit(node, "exchanges", "^x$", max_length=1000)
     publish(client, 5, "both")
