@@ -102,6 +102,9 @@ class FlowAndLives(FlowAndRouter):
                     count, octets = count + inlet.in_flight, octets + inlet.in_flight_bytes
             self.again[queue.name] = count, octets
 
+    def tells_of_leaving(self, name: str) -> bool:
+        return super().tells_of_leaving(name) and name not in self.again
+
     def as_deep(self, name: str) -> tuple[int, int] | None:
         before, again = super().as_deep(name), self.again.get(name, (0, 0))
         return None if before is None else (max(before[0], again[0]), max(before[1], again[1]))

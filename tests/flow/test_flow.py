@@ -51,7 +51,16 @@ def test_a_long_schedule_with_lives(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "seed"), [(Flow, 3264), (Flow, 3344), (FlowAndLives, 1351), (FlowAndLives, 2360), (FlowAndLives, 4047)]
+    ("model", "seed"),
+    [
+        (Flow, 1212),
+        (Flow, 3264),
+        (Flow, 3344),
+        (FlowAndLives, 1351),
+        (FlowAndLives, 2360),
+        (FlowAndLives, 4047),
+        (FlowAndLives, 6070),
+    ],  # fmt: skip
 )
 def test_schedules_that_have_found_something(model: type[Flow], seed: int) -> None:
     run(model(), seed, 200)
