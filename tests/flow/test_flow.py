@@ -60,7 +60,7 @@ def test_a_long_schedule_with_lives(seed: int) -> None:
         (FlowAndLives, 2360),
         (FlowAndLives, 4047),
         (FlowAndLives, 6070),
-    ],  # fmt: skip
+    ],
 )
 def test_schedules_that_have_found_something(model: type[Flow], seed: int) -> None:
     run(model(), seed, 200)
