@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := $(shell find penstock router shard acceptor -name '*.py' -o -name '*.pxd' -o -name '*.pyx')
+SOURCES := $(shell find penstock router shard acceptor -name '*_cy.py' -o -name '*.pxd' -o -name '*.pyx')
 
 .PHONY: help setup serve test test-slow shake search conformance lint check demo bench docs clean
 .DELETE_ON_ERROR:

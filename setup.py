@@ -1,4 +1,4 @@
-"""Builds the compiled modules: every `*_cy.py` with the `.pxd` beside it, every `.pyx`, and `PLAIN`."""
+"""Builds the compiled modules: every `*_cy.py` with the `.pxd` beside it, and every `.pyx`."""
 
 import os
 from pathlib import Path
@@ -8,32 +8,6 @@ from setuptools import Extension, setup
 
 PACKAGES = ["penstock", "router", "shard", "acceptor"]
 JOBS = len(os.sched_getaffinity(0))
-
-PLAIN = (
-    "acceptor.channel",
-    "acceptor.connection",
-    "acceptor.core",
-    "acceptor.delivery",
-    "acceptor.inlet",
-    "acceptor.parked",
-    "acceptor.publishing",
-    "acceptor.routes",
-    "acceptor.sent",
-    "acceptor.shard_link",
-    "penstock.bus",
-    "shard.commits",
-    "shard.core",
-    "shard.dispatch",
-    "shard.flow",
-    "shard.gate",
-    "shard.link",
-    "shard.peers",
-    "shard.queues",
-    "shard.room",
-    "shard.saturation",
-    "shard.stalls",
-)
-"""Modules without C types that each turn goes through. Compiled they do the same, without the interpreter."""
 
 
 def extensions() -> list[Extension]:
@@ -46,24 +20,23 @@ def extensions() -> list[Extension]:
     ]
 
 
-def plain_extensions() -> list[Extension]:
-    """Those that need not be."""
-    return [Extension(name, [f"{name.replace('.', '/')}.py"], extra_compile_args=["-O2"]) for name in PLAIN]
+def remove_others(modules: list[Extension]) -> None:
+    """What was compiled of other modules, once: Python would load it in place of their source."""
+    names = {module.name for module in modules}
+    for package in PACKAGES:
+        for path in Path(package).rglob("*.so"):
+            if ".".join((*path.parent.parts, path.name.split(".")[0])) not in names:
+                path.unlink()
 
 
 if __name__ == "__main__":  # the processes that cythonize starts import this file again
+    modules = extensions()
+    remove_others(modules)
     setup(
-        ext_modules=[
-            *cythonize(
-                extensions(),
-                nthreads=JOBS,
-                compiler_directives={"language_level": 3, "boundscheck": False, "wraparound": False, "cdivision": True},
-            ),
-            *cythonize(
-                plain_extensions(),
-                nthreads=JOBS,
-                compiler_directives={"language_level": 3, "annotation_typing": False},
-            ),
-        ],
+        ext_modules=cythonize(
+            modules,
+            nthreads=JOBS,
+            compiler_directives={"language_level": 3, "boundscheck": False, "wraparound": False, "cdivision": True},
+        ),
         options={"build_ext": {"parallel": JOBS}},
     )
