@@ -16,6 +16,7 @@ cdef enum:
     C_ODD_EXPIRATION = 128
     C_SENT_AGAIN = 256
 
+@cython.final
 cdef class Batch:
     cdef readonly object entries
     cdef readonly object contents
@@ -29,7 +30,7 @@ cdef class Batch:
     @cython.locals(at=Py_ssize_t, size=Py_ssize_t)
     cdef Py_ssize_t end(self, Py_ssize_t i) noexcept
     @cython.locals(i=Py_ssize_t, total=int64_t)
-    cpdef int64_t body_bytes(self, Py_ssize_t first, Py_ssize_t count)
+    cpdef int64_t body_bytes(self, Py_ssize_t first, Py_ssize_t count) except -1
     @cython.locals(i=Py_ssize_t, total=int64_t, flags=uint32_t)
     cpdef (int64_t, uint32_t) survey(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(entries=bytearray, p=cython.p_uchar, i=Py_ssize_t)
@@ -37,17 +38,18 @@ cdef class Batch:
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t)
     cpdef tuple slices(self, Py_ssize_t first, Py_ssize_t count)
     @cython.locals(start=Py_ssize_t)
-    cpdef Py_ssize_t octets(self, Py_ssize_t first, Py_ssize_t count)
+    cpdef Py_ssize_t octets(self, Py_ssize_t first, Py_ssize_t count) except -1
     @cython.locals(i=Py_ssize_t, total=int64_t)
-    cpdef Py_ssize_t fit(self, Py_ssize_t first, Py_ssize_t count, int64_t limit)
-    cpdef int64_t whole(self, Py_ssize_t first, Py_ssize_t count)
+    cpdef Py_ssize_t fit(self, Py_ssize_t first, Py_ssize_t count, int64_t limit) except -1
+    cpdef int64_t whole(self, Py_ssize_t first, Py_ssize_t count) except -1
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
-    cpdef Py_ssize_t fit_whole(self, Py_ssize_t first, Py_ssize_t count, int64_t limit)
+    cpdef Py_ssize_t fit_whole(self, Py_ssize_t first, Py_ssize_t count, int64_t limit) except -1
     @cython.locals(i=Py_ssize_t, flags=uint32_t)
-    cpdef uint32_t all_flags(self, Py_ssize_t first, Py_ssize_t count)
+    cpdef uint32_t all_flags(self, Py_ssize_t first, Py_ssize_t count) except? 0xFFFFFFFF
     @cython.locals(i=Py_ssize_t, flags=uint32_t)
-    cpdef uint32_t common_flags(self, Py_ssize_t first, Py_ssize_t count)
+    cpdef uint32_t common_flags(self, Py_ssize_t first, Py_ssize_t count) except? 0xFFFFFFFF
 
+@cython.final
 cdef class BatchBuilder:
     cdef readonly bytearray entries
     cdef readonly bytearray contents
@@ -61,7 +63,7 @@ cdef class BatchBuilder:
     cpdef use(self, object block, Py_ssize_t octets)
     cdef int room(self, Py_ssize_t octets) except -1
     cdef int grow(self, Py_ssize_t octets) except -1
-    cdef unsigned char* target(self)
+    cdef unsigned char* target(self) noexcept
     @cython.locals(p=cython.p_uchar)
     cdef int open_entry(self, Py_ssize_t address_size, Py_ssize_t header_size, int64_t body_size, uint32_t flags) except -1
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t)

@@ -10,7 +10,9 @@ cdef enum:
     BODY = 3
     END = 0xCE
     BY_REFERENCE = 16384
+    FORESEEN = 1048576
 
+@cython.final
 cdef class Output:
     cdef readonly list chunks
     cdef bytearray chunk
@@ -21,12 +23,13 @@ cdef class Output:
     cpdef write(self, bytes data)
     @cython.locals(at=Py_ssize_t)
     cdef Py_ssize_t reserve(self, Py_ssize_t octets) except -1
+    cdef int foresee(self, int64_t octets, Py_ssize_t count) except -1
     cdef int refer(self, object part) except -1
     cpdef list take(self)
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, row=Py_ssize_t, address_size=Py_ssize_t,
                    header_size=Py_ssize_t, body_size=int64_t, method_size=Py_ssize_t, p=cython.p_uchar,
                    prefix_size=Py_ssize_t, suffix_size=Py_ssize_t, base=Py_ssize_t, tag=uint64_t, numbered=bint,
-                   fixed=Py_ssize_t)
+                   fixed=Py_ssize_t, most=int64_t, in_place=bint)
     cpdef contents(self, int channel, bytes prefix, int64_t first_tag, bint redelivered, bytes suffix, Batch batch,
                    Py_ssize_t first, Py_ssize_t count, int64_t frame_max)
     @cython.locals(at=Py_ssize_t, size=int64_t, p=cython.p_uchar, offset=int64_t, by_reference=bint)

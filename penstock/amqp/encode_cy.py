@@ -26,6 +26,8 @@ if not cython.compiled:
     METHOD, HEADER, BODY, END = 1, 2, 3, 0xCE
     # From this size on a body is not copied: below it, one more buffer in a gathered write costs more than the copy.
     BY_REFERENCE = 16384
+    # Up to this size a buffer is made as large as it will get; beyond, it grows.
+    FORESEEN = 1048576
 
 DELIVER = b"\x00\x3c\x00\x3c"
 GET_OK = b"\x00\x3c\x00\x47"
@@ -54,6 +56,12 @@ class Output:
         self.used += octets
         self.size += octets
         return at
+
+    def foresee(self, octets: int, count: int) -> int:
+        """Make room at once for so many octets of `count` messages, if none of them need be large."""
+        if count > 1 and octets < FORESEEN and self.used + octets > len(self.chunk):
+            resize(self.chunk, self.used + octets)
+        return 0
 
     def refer(self, part: memoryview) -> int:
         """Append a buffer without copying it."""
@@ -100,6 +108,8 @@ class Output:
         suffix_size = len(suffix)
         base = batch.base()
         fixed = prefix_size + suffix_size + (9 if numbered else 0)
+        most = min(frame_max - 8, BY_REFERENCE - 1) if frame_max else BY_REFERENCE - 1
+        self.foresee(batch.octets(first, count) + count * (24 + fixed), count)
         for i in range(count):
             row = (first + i) * ENTRY_SIZE
             start = get32(batch.entry, row) - base
@@ -107,7 +117,8 @@ class Output:
             header_size = get32(batch.entry, row + 8)
             body_size = get32(batch.entry, row + 12)
             method_size = fixed + address_size
-            at = self.reserve(16 + method_size + header_size)
+            in_place = 0 < body_size <= most
+            at = self.reserve(16 + method_size + header_size + (8 + body_size if in_place else 0))
             p = address_of_bytearray(self.chunk)
             p[at] = METHOD
             store16(p, at + 1, channel)
@@ -128,11 +139,19 @@ class Output:
             store16(p, at + 2, channel)
             store32(p, at + 4, header_size)
             copy(p, at + 8, batch.content, start + address_size, header_size)
-            p[at + 8 + header_size] = END
-            if body_size:
+            at += 8 + header_size
+            p[at] = END
+            if in_place:
+                p[at + 1] = BODY
+                store16(p, at + 2, channel)
+                store32(p, at + 4, body_size)
+                copy(p, at + 8, batch.content, start + address_size + header_size, body_size)
+                p[at + 8 + body_size] = END
+            elif body_size:
                 self.body(channel, batch, start + address_size + header_size, body_size, frame_max)
 
     def body(self, channel: int, batch: Batch, start: int, body_size: int, frame_max: int) -> int:
+        """Append a body that is large, or needs several frames."""
         offset = 0
         while offset < body_size:
             size = body_size - offset

@@ -47,6 +47,7 @@ cdef class PublishRun:
     cdef BatchBuilder builder
     cdef readonly Batch batch
 
+@cython.final
 cdef class SettleRun:
     cdef readonly int channel
     cdef readonly bytearray rows
@@ -61,6 +62,7 @@ cdef class Assembly:
     cdef int64_t body_left
     cdef int64_t held
 
+@cython.final
 cdef class Scanner:
     cdef public int64_t frame_max
     cdef public int64_t max_body
@@ -76,35 +78,37 @@ cdef class Scanner:
     cdef SettleRun settling
 
     @cython.locals(p=cython.p_uchar, pos=Py_ssize_t, kind=int, channel=int, size=int64_t, next_pos=Py_ssize_t, run=PublishRun)
-    cpdef Py_ssize_t scan(self, unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, list events)
+    cpdef Py_ssize_t scan(self, unsigned char[::1] data, Py_ssize_t start, Py_ssize_t end, list events) except -1
     cpdef end(self)
     cpdef abandon(self)
     @cython.locals(most=int64_t)
     cpdef int64_t largest(self)
     @cython.locals(run=PublishRun, whole=Py_ssize_t)
-    cdef Py_ssize_t publish_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, Py_ssize_t end, int channel)
+    cdef Py_ssize_t publish_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, Py_ssize_t end, int channel) except -1
+    @cython.locals(after=Py_ssize_t)
+    cdef Py_ssize_t repeats(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, Py_ssize_t end, int channel, PublishRun run) except -1
     @cython.locals(frame_size=Py_ssize_t, exchange=Py_ssize_t, key=Py_ssize_t, bits=int)
     cdef PublishRun open_run(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel)
     @cython.locals(size=int64_t, body=Py_ssize_t, body_size=int64_t, flags=int, builder=BatchBuilder, after=Py_ssize_t)
-    cdef Py_ssize_t whole_content(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end, int channel, PublishRun run)
+    cdef Py_ssize_t whole_content(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end, int channel, PublishRun run) except -1
     @cython.locals(builder=BatchBuilder)
     cdef int use_arena(self, PublishRun run, Py_ssize_t octets) except -1
     @cython.locals(id=int64_t)
-    cdef bint method_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel)
+    cdef bint method_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel) except -1
     @cython.locals(bits=int, kind=uint32_t, multiple=uint32_t)
-    cdef bint settle_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel, int64_t id)
+    cdef bint settle_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel, int64_t id) except -1
     @cython.locals(assembly=Assembly, body_size=int64_t, flags=int, builder=BatchBuilder, run=PublishRun)
-    cdef bint header_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel)
+    cdef bint header_frame(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t size, int channel) except -1
     @cython.locals(assembly=Assembly)
-    cdef bint body_frame(self, int64_t size, int channel)
+    cdef bint body_frame(self, int64_t size, int channel) except -1
     @cython.locals(assembly=Assembly, builder=BatchBuilder, size=int64_t)
-    cdef Py_ssize_t stream(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end)
+    cdef Py_ssize_t stream(self, unsigned char* p, Py_ssize_t pos, Py_ssize_t end) except -1
     cdef int begin(self, int channel, Assembly assembly) except -1
     cdef int keep(self, Assembly assembly, int64_t octets) except -1
-    cdef bint complete(self, Assembly assembly)
+    cdef bint complete(self, Assembly assembly) except -1
     @cython.locals(assembly=Assembly)
-    cdef bint unexpected_method(self, int channel)
-    cdef bint fail(self, int code, str text, int channel=*)
+    cdef bint unexpected_method(self, int channel) except -1
+    cdef bint fail(self, int code, str text, int channel=*) except -1
 
 cdef let_go(Assembly assembly)
 cdef int64_t held_of(Assembly assembly)

@@ -260,12 +260,23 @@ class Scanner:
                 self.run = run
                 self.settling = None
                 self.events.append(run)
-            return whole
+            return self.repeats(p, whole, size + 8, end, channel, run)
         if run is self.run:
             run = again(run)
         if not self.failed:
             self.begin(channel, Assembly(run))
         return pos + size + 8
+
+    def repeats(self, p: Pointer, pos: int, size: int, end: int, channel: int, run: PublishRun) -> int:
+        """Take the publishes that follow with the method frame of a run, of `size` octets, and lie whole in the read;
+        return where the next frame begins.
+        """
+        while end - pos >= size and equal(p, pos, address_of_bytes(run.frame), 0, size):
+            after = self.whole_content(p, pos + size, end, channel, run)
+            if after == 0:
+                break
+            pos = after
+        return pos
 
     def open_run(self, p: Pointer, pos: int, size: int, channel: int) -> PublishRun | None:
         # ticket, then exchange and routing key as short strings, then the bits
@@ -301,7 +312,7 @@ class Scanner:
                 return 0
             after = body + body_size + 8
             body += 7
-        flags = content_flags(p, pos + 7, size)
+        flags = 0 if size == 14 and load16(p, pos + 19) == 0 else content_flags(p, pos + 7, size)
         if flags < 0:
             return 0
         builder = run.builder
