@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.confirms import Span
+from acceptor.in_flight import Load, Weight
 from acceptor.inlet import Inlet
 from acceptor.unacked_cy import Settlements
 from penstock import bus
@@ -27,10 +28,11 @@ class Publish:
     `spans` begin at rows of it; of `returns`, which are to come back if they are refused, first row and count.
     """
 
-    __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "returns", "spans")
+    __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "returns", "spans", "weight")
 
-    def __init__(self, queues: tuple[int | str, ...]) -> None:
+    def __init__(self, queues: tuple[int | str, ...], weight: Weight) -> None:
         self.queues = queues
+        self.weight = weight
         self.builder: BatchBuilder | None = None
         self.batch: Batch | None = None
         self.first = 0
@@ -90,7 +92,7 @@ class Commit:
         self.octets += octets
         last = self.publishes[-1] if self.publishes else None
         if last is None or last.queues != queues or last.builder is None or octets >= OWN_PARTS:
-            last = Publish(queues)
+            last = Publish(queues, Weight.WHOLE)
             last.commit = self
             self.publishes.append(last)
             self.operation[1] += 1
@@ -121,17 +123,16 @@ class Committing(Protocol):
 class Sent:
     """What a turn brings that must not be lost: publishes and transactions by index of their operation, settlements.
 
-    `number` is 0 while it is being written; `count` messages and `octets` are what it weighs, less the octets that are
-    `spared`; `inlets` is what it has under way for queues; `returned` is what a HOLD of it gives back.
+    `number` is 0 while it is being written; `load` is what it publishes, `octets` all that it is long, 0 before it
+    leaves; `inlets` is what it has under way for queues; `returned` is what a HOLD of it gives back.
     """
 
-    __slots__ = ("commits", "count", "inlets", "number", "octets", "publishes", "returned", "settlements", "spared")
+    __slots__ = ("commits", "inlets", "load", "number", "octets", "publishes", "returned", "settlements")
 
     def __init__(self) -> None:
         self.number = 0
-        self.count = 0
+        self.load = Load()
         self.octets = 0
-        self.spared = 0
         self.publishes: dict[int, Publish] = {}
         self.commits: dict[int, Commit] = {}
         self.settlements = Settlements()

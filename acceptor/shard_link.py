@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.confirms import Span
 from acceptor.holders import Holders
+from acceptor.in_flight import InFlight, Weight, weight_of
 from acceptor.inlet import Inlet, Session, serve
 from acceptor.sent import OWN_PARTS, Commit, Publish, Sent, paced_among
 from acceptor.settling import SETTLING_SECONDS
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2, bus.RESERVE: 2}
 # Where CONSUME has the consumer's age.
 AGE = 11
-# Of large contents that only pass so much of their octets counts as in flight.
-PASSING_SHARE = 4
-# A queue that holds more octets than this does not only pass on what it gets.
-SHALLOW = 4 * 1024 * 1024
 # So many octets of large contents are enough for a turn.
 RIDING = 1024 * 1024
 # More than that comes from who goes on sending: a turn of them is worth waiting for more.
@@ -49,10 +46,10 @@ class ShardLink:
     A new life of the shard is first sent a hello (`greets` until then, `awaits` until that is answered); then it is
     `up`. Before that operations wait in the turn; while it is `absent` there is no such shard. `closed` turns are to be
     sent before the one being written. `heard` is the last report, of any life; `told` the flow epoch whose stop all who
-    wait have been told of; `left_at` when a turn left last. `spared` are of the octets in flight, or in the turn, those
-    that do not count against the bound. `withheld` has the spans of publishes that are safe and not confirmed, by turn
-    and index of their operation; done ones may be among them for a moment. `dequeued` is what DEQUEUED has said in a
-    turn whose report is not taken in yet, which may be the first to call these safe.
+    wait have been told of; `left_at` when a turn left last. `unheard_octets` are those of turns that have left and are
+    not taken in. `withheld` has the spans of publishes that are safe and not confirmed, by turn and index of their
+    operation; done ones may be among them for a moment. `dequeued` is what DEQUEUED has said in a turn whose report is
+    not taken in yet, which may be the first to call these safe.
     """
 
     opens_with_time = False
@@ -61,8 +58,6 @@ class ShardLink:
         self.index = index
         self.gauges = gauges
         self.acceptor = acceptor
-        self.max_count = max_count
-        self.max_octets = max_octets
         self.up = False
         self.greets = False
         self.awaits = False
@@ -72,9 +67,8 @@ class ShardLink:
         self.counts = False
         self.told = -1
         self.left_at = 0.0
-        self.in_flight = 0
-        self.in_flight_octets = 0
-        self.spared = 0
+        self.in_flight = InFlight(max_count, max_octets)
+        self.unheard_octets = 0
         self.sent: deque[Sent] = deque()
         self.withheld: dict[tuple[int, int], list[tuple[int, Span]]] = {}
         self.dequeued: list[tuple[int, list[int]]] = []
@@ -109,8 +103,7 @@ class ShardLink:
         return self.gauges.flow_epoch(self.index)
 
     def room(self) -> tuple[int, int]:
-        count = self.max_count - self.in_flight - self.next.count
-        octets = self.max_octets - self.in_flight_octets - self.next.octets + self.spared
+        count, octets = self.in_flight.room()
         if not self.up or count <= 0 or octets <= 0 or self.gauges.saturated(self.index):
             return 0, 0
         return count, octets
@@ -120,7 +113,7 @@ class ShardLink:
     def admits(self, count: int, octets: int) -> bool:
         """Whether so much may be sent at once. More than may ever be in flight may once nothing is."""
         room, space = self.room()
-        return (count <= room and octets <= space) or (room == self.max_count and space > 0)
+        return (count <= room and octets <= space) or (room > 0 and self.in_flight.is_empty())
 
     def serve(self) -> None:
         serve(self)
@@ -136,20 +129,17 @@ class ShardLink:
         They came `age` milliseconds ago, as far as their expiry goes.
         """
         octets = batch.octets(first, count)
-        self.next.count += count
-        self.next.octets += octets
         publish = None
         if octets < OWN_PARTS and not age:
             publish = self.latest.get(queues[0])
             if publish is not None and not self.may_join(publish, queues):
                 publish = None
         if publish is None:
-            publish = self.open_publish(queues)
+            publish = self.open_publish(queues, weight_of(self.gauges, slots))
+        self.weigh(publish.weight, batch, count, octets)
         if age:
             publish.operation[5:] = [False, age]
         if octets >= OWN_PARTS or age:
-            if octets >= OWN_PARTS * count and bus.loan_of(batch.contents) is not None and self.pass_on(slots):
-                self.spare(octets - octets // PASSING_SHARE)
             publish.batch, publish.first, publish.count = batch, first, count
             publish.note(0, count, span, returns)
             return
@@ -159,13 +149,14 @@ class ShardLink:
         publish.builder.extend(batch, first, count)
         publish.count += count
 
-    def pass_on(self, slots: tuple[int, ...]) -> bool:
-        """Whether what queues get is soon gone: then the shard never reads large contents that are lent to it."""
-        return bool(slots) and all(self.gauges.depth_bytes(slot) <= SHALLOW for slot in slots)
-
-    def spare(self, octets: int) -> None:
-        self.next.spared += octets
-        self.spared += octets
+    def weigh(self, weight: Weight, batch: Batch, count: int, octets: int) -> None:
+        """Count what is published as in flight. The octets of large contents that only pass weigh less too where they
+        are lent: then the shard never reads them.
+        """
+        of_octets = weight
+        if weight == Weight.PASSING and (octets < OWN_PARTS * count or bus.loan_of(batch.contents) is None):
+            of_octets = Weight.WHOLE
+        self.in_flight.add(self.next.load, count, octets, weight, of_octets)
 
     def may_join(self, publish: Publish, queues: tuple[int | str, ...]) -> bool:
         """Whether more may join an earlier publish without overtaking another one to any of its queues."""
@@ -177,8 +168,8 @@ class ShardLink:
             and publish.builder.used < 16 * OWN_PARTS
         )
 
-    def open_publish(self, queues: tuple[int | str, ...]) -> Publish:
-        publish = Publish(queues)
+    def open_publish(self, queues: tuple[int | str, ...], weight: Weight) -> Publish:
+        publish = Publish(queues, weight)
         self.next.publishes[len(self.turn.operations)] = publish
         self.turn.operations.append(publish.operation)
         for queue in queues:
@@ -194,8 +185,7 @@ class ShardLink:
                 self.latest[queue] = publish
             self.next.publishes[len(self.turn.operations)] = publish
             self.turn.operations.append(publish.operation)
-        self.next.count += commit.count
-        self.next.octets += commit.octets
+        self.in_flight.add(self.next.load, commit.count, commit.octets, Weight.WHOLE, Weight.WHOLE)
 
     def mark(self, commit: Commit) -> None:
         self.next.commits[len(self.turn.operations)] = commit
@@ -238,10 +228,11 @@ class ShardLink:
         until the one before it is answered and there are not many in it.
         """
         plain = len(self.next.publishes) + (self.settle_operation is not None) + (self.windows is not None)
+        load = self.next.load
         return (
-            (bool(self.sent) or self.next.octets > STREAMING)
-            and 2 * self.next.spared > self.next.octets
-            and self.next.octets < RIDING
+            (bool(self.sent) or load.octets > STREAMING)
+            and load.mostly_passes()
+            and load.octets < RIDING
             and len(self.turn.operations) == plain
             and now - self.left_at < SETTLING_SECONDS
         )
@@ -307,8 +298,7 @@ class ShardLink:
         frames = self.turn.frames(self.number, version, self.heard)
         sent.number = self.number
         sent.octets = sum(map(len, frames)) + self.turn.lent
-        self.in_flight += sent.count
-        self.in_flight_octets += sent.octets
+        self.unheard_octets += sent.octets
         self.count_sent(sent.octets)
         self.sent.append(sent)
         self.begin_turn()
@@ -323,7 +313,7 @@ class ShardLink:
         if not self.counts:
             self.counts = True
             self.gauges.pair_reset_sent(self.acceptor, self.index)
-            self.count_sent(self.in_flight_octets)
+            self.count_sent(self.unheard_octets)
 
     def hello(self, version: int) -> list[Any]:
         self.greets = False
@@ -367,9 +357,8 @@ class ShardLink:
         commits: list[Commit] = []
         while self.sent and self.sent[0].number <= number:
             sent = self.sent.popleft()
-            self.in_flight -= sent.count
-            self.in_flight_octets -= sent.octets
-            self.spared -= sent.spared
+            self.unheard_octets -= sent.octets
+            self.in_flight.load.leave(sent.load)
             for index, publish in sent.publishes.items():
                 waits = False
                 for _, span in publish.spans:
@@ -432,7 +421,8 @@ class ShardLink:
         requests, self.requests = self.requests, {}
         self.begin_turn()
         self.taken(self.number)
-        self.in_flight = self.in_flight_octets = 0
+        self.in_flight.forget()
+        self.unheard_octets = 0
         for _, reply in requests.values():
             reply(None, GONE_FOR_GOOD, ())
 
@@ -453,7 +443,8 @@ class ShardLink:
             for publish in sent.publishes.values():
                 publish.leave_again()
         self.sent.clear()
-        self.in_flight = self.in_flight_octets = self.spared = 0
+        self.in_flight.forget()
+        self.unheard_octets = 0
         self.awaits = False
         self.up = True
         for number, (operation, _) in list(self.requests.items()):
@@ -503,6 +494,5 @@ class ShardLink:
                 self.turn.operations.append(sent.publishes[index].operation)
         for inlet, (count, octets) in sent.inlets.items():
             self.under_way(inlet, count, octets)
-        self.next.count += sent.count
-        self.next.octets += sent.octets
-        self.spare(sent.spared)
+        self.next.load.join(sent.load)
+        self.in_flight.load.join(sent.load)

@@ -640,6 +640,16 @@ cdef class Gauges:
         """Bytes of messages ready and unacked, whole."""
         return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
 
+    def backlog(self, tuple slots, uint64_t count, uint64_t octets):
+        """0 if none of several queues is deeper than that, 2 if one that is has consumers, else 1."""
+        cdef int most = 0
+        cdef const unsigned char* block
+        for slot in slots:
+            block = readable_slot(self, slot)
+            if load_word(block, Q_DEPTH_COUNT) > count or load_word(block, Q_DEPTH_BYTES) > octets:
+                most = max(most, 2 if load_word(block, Q_CONSUMERS) else 1)
+        return most
+
     def flow(self, Py_ssize_t slot):
         """`aside`, `saturated`, `depth_count` and `depth_bytes`, read in that order."""
         cdef const unsigned char* block = readable_slot(self, slot)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from acceptor.in_flight import SHALLOW_COUNT, SHALLOW_OCTETS, Weight
 from acceptor.settling import SETTLING_SECONDS
-from acceptor.shard_link import PASSING_SHARE, RIDING, SHALLOW, STREAMING, ShardLink
+from acceptor.shard_link import RIDING, STREAMING, ShardLink
 from acceptor.unacked_cy import Settlements, UnackedTags
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
 from penstock.arena import BLOCK_OCTETS, Arena
@@ -42,8 +43,8 @@ def publish(client: Client, size: int, count: int) -> None:
 
 
 def used(link: ShardLink) -> int:
-    """Octets of the room that are in use."""
-    return link.max_octets - link.room()[1]
+    """Octets of the bound that are in use."""
+    return link.in_flight.load.octets_weight // Weight.WHOLE
 
 
 def fill(node: Node, octets: int) -> None:
@@ -56,9 +57,9 @@ def fill(node: Node, octets: int) -> None:
 def test_large_contents_that_are_lent_count_a_share(node: Node) -> None:
     client = lender(node)
     publish(client, LARGE, 4)
-    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // PASSING_SHARE
+    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // Weight.WHOLE
     node.finish(0)
-    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // PASSING_SHARE
+    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // Weight.WHOLE
 
 
 def test_large_contents_that_are_copied_count_whole(node: Node) -> None:
@@ -73,13 +74,60 @@ def test_many_small_contents_count_whole_though_they_are_lent(node: Node) -> Non
 
 
 def test_large_contents_for_a_queue_that_keeps_them_count_whole(node: Node) -> None:
-    fill(node, SHALLOW + 1)
+    fill(node, SHALLOW_OCTETS + 1)
     publish(lender(node), LARGE, 4)
     assert used(link_of(node)) >= 4 * LARGE
 
 
+def messages(link: ShardLink) -> float:
+    """Messages of the bound that are in use."""
+    return link.in_flight.load.count_weight / Weight.WHOLE
+
+
+def test_messages_for_a_queue_that_keeps_pace_count_a_quarter(node: Node) -> None:
+    client, link = open_channel(node), link_of(node)
+    publish(client, SMALL, 8)
+    assert messages(link) == 2
+    node.finish(0)
+    assert messages(link) == 2
+    node.core(0).receive(0, link.number, [], [])
+    assert messages(link) == 0
+
+
+@pytest.mark.parametrize(("consumes", "counted"), [(False, 8), (True, 32)])
+def test_messages_for_a_queue_that_has_grown_count_whole_and_four_times_if_consumers_lag(
+    node: Node, consumes: bool, counted: int
+) -> None:
+    client = open_channel(node)
+    while node.gauges.depth_count(node.queue("q").slot) <= SHALLOW_COUNT:
+        publish(client, 1, 64)
+        node.settle()
+    if consumes:
+        consumer = open_channel(node)
+        consumer.send("basic.qos", 1, prefetch_count=1)
+        consumer.send("basic.consume", 1, queue="q")
+        node.settle()
+    publish(client, 1, 8)
+    assert messages(link_of(node)) == counted
+
+
+def test_less_leaves_at_once_for_a_queue_whose_consumers_lag(node: Node) -> None:
+    """All that is offered is bounded by what the last of it weighed, and is served once the rest is taken in."""
+    consumer, client, link = open_channel(node), open_channel(node), link_of(node)
+    consumer.send("basic.qos", 1, prefetch_count=1)
+    consumer.send("basic.consume", 1, queue="q")
+    for _ in range(4):
+        publish(client, 1, 4096)
+        node.settle()
+    publish(client, 1, 4096)
+    most = link.in_flight.max_count * Weight.WHOLE // Weight.LAGGING
+    assert 0 < link.in_flight.load.count <= most
+    node.settle()
+    assert node.gauges.depth_count(node.queue("q").slot) == 5 * 4096
+
+
 def test_one_deep_queue_of_several_is_enough(node: Node) -> None:
-    fill(node, SHALLOW + 1)
+    fill(node, SHALLOW_OCTETS + 1)
     node.declare("shallow")
     node.bind("both", "q", "shallow")
     client = lender(node)
@@ -109,8 +157,8 @@ def test_what_the_next_life_of_the_shard_is_sent_counts_as_before(node: Node) ->
     node.meet(0)
     link.start()
     link.go_on(node.version, [], node.core(0).delivery.in_hand(0), set())
-    assert abs(used(link) - before) < LARGE // PASSING_SHARE
-    assert link.spared == link.next.spared > 0
+    assert abs(used(link) - before) < LARGE // Weight.WHOLE
+    assert link.next.load.octets_weight == link.in_flight.load.octets_weight
 
 
 def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
@@ -122,7 +170,8 @@ def test_nothing_counts_once_the_shard_is_gone_for_good(node: Node) -> None:
     node.kill_shard(0)
     node.meet(0)
     link.end()
-    assert (link.in_flight_octets, link.spared, link.next.octets) == (0, 0, 0)
+    assert (link.unheard_octets, used(link), link.next.load.octets) == (0, 0, 0)
+    assert link.in_flight.is_empty()
 
 
 def test_a_turn_with_two_holds_keeps_what_both_give_back(node: Node) -> None:
@@ -152,7 +201,7 @@ def test_large_contents_ride_until_those_before_are_taken_in(node: Node) -> None
     publish(client, LARGE, 1)
     node.core(0).receive(0, link.number, [], [])
     assert leaving(node) == 1
-    assert link.in_flight == 3
+    assert link.in_flight.load.count == 3
 
 
 def test_many_ride_though_those_before_are_taken_in(node: Node) -> None:
@@ -184,7 +233,7 @@ def test_they_ride_for_a_moment_only(node: Node) -> None:
 def test_what_has_no_time_does_not_ride(node: Node, then: str) -> None:
     client = lender(node)
     if then == "deep":
-        fill(node, SHALLOW + 1)
+        fill(node, SHALLOW_OCTETS + 1)
     publish(client, LARGE, 1)
     assert leaving(node) == 1
     if then == "small":

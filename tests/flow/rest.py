@@ -88,7 +88,8 @@ class AtRest(Moves):
 
     def nobody_waits_in_vain(self, core: AcceptorCore) -> None:
         for link in core.links:
-            assert (link.in_flight, link.next.count, len(link.sent), len(link.requests)) == (0, 0, 0, 0)
+            assert link.in_flight.is_empty() and not link.in_flight.load.count_weight
+            assert (link.unheard_octets, link.next.load.count, len(link.sent), len(link.requests)) == (0, 0, 0, 0)
             assert not link.waiting or link.is_saturated()
         for inlet in core.gates.limited():
             assert (inlet.in_flight, inlet.in_flight_bytes) == (0, 0)
