@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.confirms import Span
-from acceptor.in_flight import Load, Weight
+from acceptor.in_flight_cy import Load
 from acceptor.inlet import Inlet
 from acceptor.unacked_cy import Settlements
+from acceptor.weights import WHOLE
 from penstock import bus
 from penstock.batch_cy import Batch, BatchBuilder
 
@@ -30,7 +31,7 @@ class Publish:
 
     __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "returns", "spans", "weight")
 
-    def __init__(self, queues: tuple[int | str, ...], weight: Weight) -> None:
+    def __init__(self, queues: tuple[int | str, ...], weight: int) -> None:
         self.queues = queues
         self.weight = weight
         self.builder: BatchBuilder | None = None
@@ -92,7 +93,7 @@ class Commit:
         self.octets += octets
         last = self.publishes[-1] if self.publishes else None
         if last is None or last.queues != queues or last.builder is None or octets >= OWN_PARTS:
-            last = Publish(queues, Weight.WHOLE)
+            last = Publish(queues, WHOLE)
             last.commit = self
             self.publishes.append(last)
             self.operation[1] += 1

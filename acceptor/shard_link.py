@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.confirms import Span
 from acceptor.holders import Holders
-from acceptor.in_flight import InFlight, Weight, weight_of
+from acceptor.in_flight_cy import InFlight
 from acceptor.inlet import Inlet, Session, serve
 from acceptor.sent import OWN_PARTS, Commit, Publish, Sent, paced_among
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.unacked_cy import Settlements
+from acceptor.weights import PASSING, WHOLE, weight_of
 from penstock import bus
 from penstock.batch_cy import Batch, BatchBuilder
 from penstock.gauges import Gauges
@@ -103,10 +104,7 @@ class ShardLink:
         return self.gauges.flow_epoch(self.index)
 
     def room(self) -> tuple[int, int]:
-        count, octets = self.in_flight.room()
-        if not self.up or count <= 0 or octets <= 0 or self.gauges.saturated(self.index):
-            return 0, 0
-        return count, octets
+        return (0, 0) if not self.up or self.gauges.saturated(self.index) else self.in_flight.room()
 
     some_room = room
 
@@ -149,13 +147,13 @@ class ShardLink:
         publish.builder.extend(batch, first, count)
         publish.count += count
 
-    def weigh(self, weight: Weight, batch: Batch, count: int, octets: int) -> None:
+    def weigh(self, weight: int, batch: Batch, count: int, octets: int) -> None:
         """Count what is published as in flight. The octets of large contents that only pass weigh less too where they
         are lent: then the shard never reads them.
         """
         of_octets = weight
-        if weight == Weight.PASSING and (octets < OWN_PARTS * count or bus.loan_of(batch.contents) is None):
-            of_octets = Weight.WHOLE
+        if weight == PASSING and (octets < OWN_PARTS * count or bus.loan_of(batch.contents) is None):
+            of_octets = WHOLE
         self.in_flight.add(self.next.load, count, octets, weight, of_octets)
 
     def may_join(self, publish: Publish, queues: tuple[int | str, ...]) -> bool:
@@ -163,12 +161,12 @@ class ShardLink:
         return (
             publish.batch is None
             and publish.queues == queues
-            and all(self.latest.get(queue) is publish for queue in queues)
+            and (len(queues) == 1 or all(self.latest.get(queue) is publish for queue in queues))
             and publish.builder is not None
             and publish.builder.used < 16 * OWN_PARTS
         )
 
-    def open_publish(self, queues: tuple[int | str, ...], weight: Weight) -> Publish:
+    def open_publish(self, queues: tuple[int | str, ...], weight: int) -> Publish:
         publish = Publish(queues, weight)
         self.next.publishes[len(self.turn.operations)] = publish
         self.turn.operations.append(publish.operation)
@@ -185,7 +183,7 @@ class ShardLink:
                 self.latest[queue] = publish
             self.next.publishes[len(self.turn.operations)] = publish
             self.turn.operations.append(publish.operation)
-        self.in_flight.add(self.next.load, commit.count, commit.octets, Weight.WHOLE, Weight.WHOLE)
+        self.in_flight.add(self.next.load, commit.count, commit.octets, WHOLE, WHOLE)
 
     def mark(self, commit: Commit) -> None:
         self.next.commits[len(self.turn.operations)] = commit

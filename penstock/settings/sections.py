@@ -186,11 +186,16 @@ class FlowSettings(BaseModel):
     pair_bytes: Bytes = Field(
         default=1 * MIB,
         ge=64 * KIB,
+        le=256 * MIB,
         description="contents in flight from an acceptor to a shard, in bytes; of large ones that only pass a quarter "
-        "counts",
+        "counts, of those for a queue whose consumers lag four times as much",
     )
     pair_count: int = Field(
-        default=2048, ge=64, description="publishes in flight from an acceptor to a shard, in messages"
+        default=2048,
+        ge=64,
+        le=1_000_000,
+        description="publishes in flight from an acceptor to a shard, in messages; of those that only pass a quarter "
+        "counts, of those for a queue whose consumers lag four times as many",
     )
     consumer_window_bytes: Bytes = Field(
         default=4 * MIB,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.in_flight import SHALLOW_COUNT, SHALLOW_OCTETS, Weight
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.shard_link import RIDING, STREAMING, ShardLink
 from acceptor.unacked_cy import Settlements, UnackedTags
+from acceptor.weights import LAGGING, SHALLOW_COUNT, SHALLOW_OCTETS, WHOLE
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
 from penstock.arena import BLOCK_OCTETS, Arena
 from tests.joined import Client, Node, open_channel
@@ -44,7 +44,7 @@ def publish(client: Client, size: int, count: int) -> None:
 
 def used(link: ShardLink) -> int:
     """Octets of the bound that are in use."""
-    return link.in_flight.load.octets_weight // Weight.WHOLE
+    return link.in_flight.load.octets_weight // WHOLE
 
 
 def fill(node: Node, octets: int) -> None:
@@ -57,9 +57,9 @@ def fill(node: Node, octets: int) -> None:
 def test_large_contents_that_are_lent_count_a_share(node: Node) -> None:
     client = lender(node)
     publish(client, LARGE, 4)
-    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // Weight.WHOLE
+    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // WHOLE
     node.finish(0)
-    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // Weight.WHOLE
+    assert LARGE <= used(link_of(node)) < 2 * LARGE * 4 // WHOLE
 
 
 def test_large_contents_that_are_copied_count_whole(node: Node) -> None:
@@ -81,7 +81,7 @@ def test_large_contents_for_a_queue_that_keeps_them_count_whole(node: Node) -> N
 
 def messages(link: ShardLink) -> float:
     """Messages of the bound that are in use."""
-    return link.in_flight.load.count_weight / Weight.WHOLE
+    return link.in_flight.load.count_weight / WHOLE
 
 
 def test_messages_for_a_queue_that_keeps_pace_count_a_quarter(node: Node) -> None:
@@ -120,7 +120,7 @@ def test_less_leaves_at_once_for_a_queue_whose_consumers_lag(node: Node) -> None
         publish(client, 1, 4096)
         node.settle()
     publish(client, 1, 4096)
-    most = link.in_flight.max_count * Weight.WHOLE // Weight.LAGGING
+    most = link.in_flight.max_count * WHOLE // LAGGING
     assert 0 < link.in_flight.load.count <= most
     node.settle()
     assert node.gauges.depth_count(node.queue("q").slot) == 5 * 4096
@@ -157,7 +157,7 @@ def test_what_the_next_life_of_the_shard_is_sent_counts_as_before(node: Node) ->
     node.meet(0)
     link.start()
     link.go_on(node.version, [], node.core(0).delivery.in_hand(0), set())
-    assert abs(used(link) - before) < LARGE // Weight.WHOLE
+    assert abs(used(link) - before) < LARGE // WHOLE
     assert link.next.load.octets_weight == link.in_flight.load.octets_weight
 
 

@@ -1,0 +1,74 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""What an acceptor has in flight to a shard, weighed (`acceptor.weights`), and the bound of that."""
+
+from __future__ import annotations
+
+import cython
+
+if not cython.compiled:
+    C_WHOLE = 4
+
+
+class Load:
+    """Messages and octets, and their weights: each in quarters of a message, or of an octet."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.octets = 0
+        self.count_weight = 0
+        self.octets_weight = 0
+
+    def add(self, count: int, octets: int, count_weight: int, octets_weight: int) -> None:
+        self.count += count
+        self.octets += octets
+        self.count_weight += count_weight
+        self.octets_weight += octets_weight
+
+    def join(self, other: Load) -> None:
+        self.add(other.count, other.octets, other.count_weight, other.octets_weight)
+
+    def leave(self, other: Load) -> None:
+        self.add(-other.count, -other.octets, -other.count_weight, -other.octets_weight)
+
+    def mostly_passes(self) -> bool:
+        """Whether two thirds of the octets and more weigh a quarter."""
+        return 2 * self.octets > self.octets_weight
+
+
+class InFlight:
+    """All that is in flight from one acceptor to one shard, what is in the turn being written with it, and its bound.
+
+    What comes next is taken to weigh what is in flight does on average, or, where nothing is, what came last did.
+    """
+
+    def __init__(self, max_count: int, max_octets: int) -> None:
+        self.max_count = max_count
+        self.max_octets = max_octets
+        self.load = Load()
+        self.last = self.last_octets = C_WHOLE
+
+    def room(self) -> tuple[int, int]:
+        """(messages, octets) that may still leave; none if one of them is 0."""
+        load = self.load
+        count = C_WHOLE * self.max_count - load.count_weight
+        octets = C_WHOLE * self.max_octets - load.octets_weight
+        if count <= 0 or octets <= 0:
+            return 0, 0
+        return (
+            count * load.count // load.count_weight if load.count else count // self.last,
+            octets * load.octets // load.octets_weight if load.octets else octets // self.last_octets,
+        )
+
+    def is_empty(self) -> bool:
+        return self.load.count == 0
+
+    def add(self, turn: Load, count: int, octets: int, weight: int, octet_weight: int) -> None:
+        """So much more is in the turn being written, of which `turn` is the load."""
+        self.last = weight
+        self.last_octets = octet_weight
+        turn.add(count, octets, count * weight, octets * octet_weight)
+        self.load.add(count, octets, count * weight, octets * octet_weight)
+
+    def forget(self) -> None:
+        """Nothing is in flight any more."""
+        self.load = Load()
