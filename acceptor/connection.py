@@ -79,6 +79,7 @@ class Connection:
         self.heartbeat = 0
         self.user = ""
         self.vhost = ""
+        self.owns_queues = False
         self.access = core.permissions.access("", "")
         self.held: list[Method] | None = None
         self.properties: dict[str, Any] = {}

@@ -148,7 +148,7 @@ class AcceptorCore:
 
     def delete_exclusive(self, connection: Connection, done: Callable[[], None]) -> None:
         """Have the exclusive queues of a connection deleted; `done` is called when they are gone."""
-        if not connection.vhost:
+        if not connection.owns_queues:
             done()
             return
         arguments = {"connection": connection.id}

@@ -54,6 +54,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         name, id, shard = queue.name, queue.queue_id, queue.shard
     else:
         check_declare(channel, arguments["queue"], arguments["arguments"])
+        channel.connection.owns_queues |= arguments["exclusive"]  # from now on: the answer may come too late
         found = yield from ask_router(
             "queue_declare",
             vhost=channel.vhost,
