@@ -40,6 +40,7 @@ from load.peer import (
     CHANNEL_FLOW,
     CHANNEL_FLOW_OK,
     GO,
+    HEARTBEAT,
     JAVA,
     PHP,
     PY_AMQP,
@@ -101,7 +102,9 @@ class Producer(Peer):
 
     def batch(self) -> bytes:
         answers, self.answers = self.answers, b""
-        if self.stopped:
+        if self.stopped:  # whoever says nothing for long is taken for dead
+            answers += HEARTBEAT * self.heartbeats
+            self.heartbeats = 0
             return answers
         octets = bytearray(self.message * BATCH)
         for at in range(BATCH):

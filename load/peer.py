@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from load.target import Target
-from load.wire import FRAME_OVERHEAD, METHOD_FRAME, Method, Wire
+from load.wire import FRAME_END, FRAME_OVERHEAD, HEARTBEAT_FRAME, METHOD_FRAME, Method, Wire
 
 READ_OCTETS: Final = 65536
 CAPABILITIES: Final = ("publisher_confirms", "basic.nack", "connection.blocked")
@@ -70,14 +70,18 @@ def wire_of(target: Target, kind: Kind) -> Wire:
     return wire
 
 
+HEARTBEAT = struct.pack("!BHI", HEARTBEAT_FRAME, 0, 0) + FRAME_END
+
+
 class Peer:
-    """A connection from which methods are read, of one channel where nothing else is said."""
+    """A connection from which methods are read, of one channel where nothing else is said. `heartbeats` have come."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.socket = wire.socket
         self.received = bytearray(wire.received)
         self.pending = memoryview(b"")
+        self.heartbeats = 0
         self.socket.setblocking(False)
 
     def methods(self) -> Iterator[tuple[Method, bytes]]:
@@ -102,6 +106,8 @@ class Peer:
             if kind == METHOD_FRAME:
                 payload = bytes(self.received[at + 7 : at + 7 + size])
                 yield channel, struct.unpack_from("!HH", payload), payload[4:]
+            elif kind == HEARTBEAT_FRAME:
+                self.heartbeats += 1
             at += size + FRAME_OVERHEAD
         del self.received[:at]
 
