@@ -17,6 +17,7 @@ from acceptor.replies import carriers
 from acceptor.stops import StopGate
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.methods import short_string
 from penstock.features import message_ttl_on_wire
 from penstock.replies import carrier, home_of
 from penstock.watermarks import overflow_on_wire
@@ -293,9 +294,6 @@ class Routes:
 
 
 def names(address: bytes) -> tuple[str, str]:
-    """Exchange and routing key of two short strings."""
+    """Exchange and routing key of two short strings. AMQPError (501) unless they are UTF-8."""
     split = 1 + address[0]
-    return (
-        address[1:split].decode("utf-8", "surrogateescape"),
-        address[split + 1 :].decode("utf-8", "surrogateescape"),
-    )
+    return short_string(address[1:split]), short_string(address[split + 1 :])

@@ -17,6 +17,7 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 
 from penstock.node import Role
 from penstock.settings import Settings
+from penstock.texts import readable
 
 LINES_A_SECOND = 20
 
@@ -102,7 +103,24 @@ def _renderer(terminal: bool) -> Processor:
 
 
 def _json(event: EventDict, **_ignored: object) -> str:
-    return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode("utf-8", "replace")
+    """A line is never refused: values that JSON cannot say, as octets that are not UTF-8, are said as they can be."""
+    try:
+        return _dumped(event)
+    except TypeError:
+        return _dumped({readable(name): _sayable(value) for name, value in event.items()})
+
+
+def _sayable(value: object) -> object:
+    try:
+        _dumped(value)
+    except TypeError:
+        return readable(value) if isinstance(value, str) else repr(value)
+    return value
+
+
+def _dumped(value: object) -> str:
+    """As JSON. TypeError for what it cannot say."""
+    return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def _adopt_standard_library(level: int, chain: list[Processor], renderer: Processor) -> None:

@@ -1,7 +1,7 @@
 """Methods to and from octets (AMQP 0-9-1, 4.2.4 and 4.2.5).
 
-A method's payload is class id, method id (2 octets each) and its fields. Short strings are `str`, where octets that are
-not UTF-8 come out as surrogates and go back as they were; long strings are `bytes`; tables as in `tables_cy`.
+A method's payload is class id, method id (2 octets each) and its fields. Short strings are `str` and have to be UTF-8,
+as RabbitMQ has it; long strings are `bytes`; tables as in `tables_cy`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _ZEROES = {
 def decode(payload: bytes | bytearray | memoryview) -> tuple[MethodSpec, dict[str, object]]:
     """The method of a method frame's payload, and its fields by name, without those that have no meaning.
 
-    FrameSyntaxError: 501 if no such method exists, or its fields are cut short or followed by more; 502 if a table is
-    malformed.
+    FrameSyntaxError: 501 if no such method exists, its fields are cut short or followed by more, or a short string is
+    not UTF-8; 502 if a table is malformed.
     """
     data = bytes(payload)
     spec = _spec(data)
@@ -93,7 +93,7 @@ def _read(spec: MethodSpec, data: bytes, read_table: TableReader) -> tuple[dict[
             bits = 0
             if domain == "shortstr":
                 octets, at = _octets(data, at, _NUMBERS["octet"])
-                value = octets.decode("utf-8", "surrogateescape")
+                value = short_string(octets)
             elif domain == "longstr":
                 value, at = _octets(data, at, _LENGTH)
             elif domain == "table":
@@ -105,6 +105,14 @@ def _read(spec: MethodSpec, data: bytes, read_table: TableReader) -> tuple[dict[
         if name not in ignored:
             fields[name] = value
     return fields, at
+
+
+def short_string(octets: bytes) -> str:
+    """A short string of a method, without its length. FrameSyntaxError (501) unless it is UTF-8."""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        raise FrameSyntaxError(501, "Malformed UTF-8 in shortstr") from None
 
 
 def _octets(data: bytes, at: int, length: Struct) -> tuple[bytes, int]:

@@ -28,9 +28,8 @@ _NAMES: tuple[tuple[type, str], ...] = (
     (Timestamp, "timestamp"),
     (Float32, "float"),
     (float, "double"),
-    (ByteArray, "binary"),
     (str, "longstr"),
-    (bytes, "longstr"),
+    (bytes, "binary"),
     (dict, "table"),
     (list, "array"),
     (tuple, "array"),
@@ -42,8 +41,9 @@ _NAMES: tuple[tuple[type, str], ...] = (
 def type_name(value: object) -> str:
     """RabbitMQ's word for the type of a value, as its reply texts have it. TypeError for what no table can hold.
 
-    Integers lose their width when they are read: those of 32 bits are `signedint`, wider ones `long`. The words for
-    the types as they came on the wire are `penstock.amqp.methods.argument_types`'s to tell.
+    Integers lose their width when they are read: those of 32 bits are `signedint`, wider ones `long`. A long string
+    that is not UTF-8 is no text: it is `binary`, as a byte array is. The words for the types as they came on the wire
+    are `penstock.amqp.methods.argument_types`'s to tell.
     """
     for kind, name in _NAMES:
         if isinstance(value, kind):

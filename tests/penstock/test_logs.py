@@ -45,6 +45,25 @@ def test_json_where_no_terminal_is() -> None:
     assert "ZeroDivisionError" in other["exception"]
 
 
+HOSTILE = """
+from penstock.logs import configure, get_logger
+from penstock.settings import Settings
+configure(Settings(log_level="info"), "shard", 2)
+name = b"caf\\xff".decode("utf-8", "surrogateescape")
+endless = []
+endless.append(endless)
+get_logger().info("said " + name, queue=name, table={name: [name]}, number=1 << 70, endless=endless, depth=5, of=None)
+"""
+
+
+def test_what_json_cannot_say_is_said_as_it_can_be() -> None:
+    done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, check=True)
+    (line,) = map(json.loads, done.stderr.splitlines())
+    assert (line["event"], line["queue"], line["depth"], line["of"]) == ("said caf\ufffd", "caf\ufffd", 5, None)
+    assert line["table"] == "{'caf\\udcff': ['caf\\udcff']}"
+    assert (line["number"], line["endless"]) == (str(1 << 70), "[[...]]")
+
+
 MANY = """
 from penstock.logs import FewLines, configure, get_logger
 from penstock.settings import Settings

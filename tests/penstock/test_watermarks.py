@@ -295,7 +295,7 @@ NO_AMOUNT = "is no amount: write it like 10000, 10 MB, 512 KiB or 80 %"
         ({"x_max_length": -1}, "x-max-length", "{value_negative,-1}"),
         ({"x_qpid_capacity": ENOUGH}, "x-qpid-capacity", f"{{value_too_large,{ENOUGH}}}"),
         ({"x_overflow": "paper"}, "x-overflow", "invalid_overflow"),
-        ({"x_overflow": b"\xff"}, "x-overflow", "invalid_overflow"),
+        ({"x_overflow": b"\xff"}, "x-overflow", "{unacceptable_type,binary}"),
         ({"x_overflow": 1}, "x-overflow", "{unacceptable_type,signedint}"),
         (
             {"qpid_max_count": 100, "qpid_flow_stop_count": 101},

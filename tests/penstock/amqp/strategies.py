@@ -11,9 +11,10 @@ from penstock.amqp.values import ByteArray, Float32, Timestamp
 
 Strategy = st.SearchStrategy[Any]
 
-# Text that a short string of 255 octets holds, among it names that came as broken UTF-8.
+# Text that a short string of 255 octets holds, and such text with what came as broken UTF-8 among it.
+texts: Strategy = st.text(st.characters(codec="utf-8"), max_size=60)
 shortstrs: Strategy = st.one_of(
-    st.text(st.characters(codec="utf-8"), max_size=60),
+    texts,
     st.binary(max_size=255).map(lambda octets: octets.decode("utf-8", "surrogateescape")),
 )
 

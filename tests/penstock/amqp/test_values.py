@@ -24,7 +24,7 @@ from penstock.amqp.values import ByteArray, Float32, Timestamp, type_name
         (Float32(0.5), "float"),
         (Decimal("0.5"), "decimal"),
         ("a", "longstr"),
-        (b"\xff", "longstr"),
+        (b"\xff", "binary"),
         (ByteArray(b"a"), "binary"),
         ({}, "table"),
         ([], "array"),
