@@ -18,6 +18,7 @@ from acceptor import methods, overtaking, publishing, replies
 from acceptor.asking import AtGates, Until
 from acceptor.confirms import Confirms
 from acceptor.consumers import Consumer
+from acceptor.contained import contained
 from acceptor.early import Pulse
 from acceptor.fair import BY_CONNECTION, BY_KEY, BY_USER
 from acceptor.inlet import UNLIMITED, Gate, Inlet
@@ -31,10 +32,13 @@ from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
+from penstock.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
     from acceptor.routes import Route
+
+log = get_logger()
 
 
 class Channel:
@@ -163,6 +167,7 @@ class Channel:
         if self.running is None:
             self.method = overtaken
 
+    @contained
     def resume(self, answer: Any) -> None:
         """The running method gets the answer that it waits for; when it is done, what waited for it goes on."""
         if self.running is not None:
@@ -244,6 +249,7 @@ class Channel:
             else:
                 at += 1
 
+    @contained
     def admit(self, most: int) -> None:
         """A gate lets the channel in: it publishes at most that many messages."""
         if self.overtaking and not self.runs_at_gates:
@@ -289,6 +295,7 @@ class Channel:
         item = self.inbox[0] if self.inbox else None
         return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
 
+    @contained
     def reconsider(self) -> None:
         """Routes have changed: wait at no gate that is not on the way any more."""
         if self.runs_at_gates or (self.overtaking and self.gates):
@@ -406,6 +413,14 @@ class Channel:
         if not self.detached and not self.closing:
             self.core.confirming[self] = None
 
+    @contained
+    def write_confirms(self) -> None:
+        if self.confirms is not None:
+            completed = self.confirms.completed
+            self.core.confirmed_total += sum(count for _, count, negative in completed if not negative)
+            self.confirms.write(self.number, self.connection.output)
+            self.core.dirty[self.connection] = None
+
     def time_out(self, milliseconds: int) -> None:
         """The client did not acknowledge in time; no method of its own is to blame."""
         self.method = None
@@ -437,6 +452,15 @@ class Channel:
             reply_code=error.code, reply_text=error.reply_text, class_id=error.class_id, method_id=error.method_id,
         )  # fmt: skip
         self.end(keep_parked=False)
+
+    def broken(self, error: Exception) -> None:
+        """A bug of ours ends the connection, or what it left behind."""
+        if self.detached:
+            messages = sum(item.count for item in self.inbox if isinstance(item, ParkedRun))
+            log.error("parked publishes dropped", connection=self.connection.id, messages=messages, exc_info=error)
+            self.end(keep_parked=False)
+        else:
+            self.connection.broken(error)
 
     def end(self, *, keep_parked: bool) -> None:
         """Stop: requeue what is unacked, forget consumers; publishes that are parked may outlive the channel."""

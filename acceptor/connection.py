@@ -9,12 +9,14 @@ and ignores all but its answer.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor import handshake
 from acceptor.arrivals import Stay
 from acceptor.channel import Channel
 from acceptor.clients import Traits, kept, traits_of
+from acceptor.contained import contained
 from acceptor.pauses import HELD, LOGIN
 from acceptor.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
 from acceptor.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
@@ -137,9 +139,8 @@ class Connection:
                 break
             try:
                 self.take(event)
-            except Exception:
-                log.exception("internal error", connection=self.id, peer=self.peer)
-                self.fail(amqp_error(541, "internal error"))
+            except Exception as error:
+                self.broken(error)
         if self.pauses & HELD:
             self.core.throttle.look_for_acks(self)
         return used
@@ -240,32 +241,33 @@ class Connection:
 
     def log_in(self, mechanism: str, user: str, password: str) -> None:
         """Have a login decided on; what the client has sent ahead waits until it is."""
-        asked = self.core.now
-        held: list[Method] = []
-
-        def decided(reason: str) -> None:
-            self.held = None
-            if self.closed or self.closing:
-                return
-            self.resume_reading(LOGIN)
-            if not reason:
-                self.user = user
-                handshake.tune(self)
-                for frame in held:
-                    self.take_method(frame)
-                return
-            log.warning("login refused", peer=self.peer, user=user, reason=reason)
-            self.stay.ends(self, f"login of user '{user}' refused: {reason}")
-            self.scanner.failed = True
-            # Counted from the question: how long it takes must not tell what was wrong.
-            wait = asked + handshake.REFUSAL_SECONDS - self.core.now
-            self.core.later(wait, lambda: self.refuse_login(mechanism))
-
-        self.held = held
-        self.core.logins.check(user, password, self.peer_host, asked, decided)
+        self.held = []
+        decided = partial(self.login_decided, mechanism, user, self.core.now)
+        self.core.logins.check(user, password, self.peer_host, self.core.now, decided)
         if self.held is not None:
             self.pause_reading(LOGIN)
 
+    @contained
+    def login_decided(self, mechanism: str, user: str, asked: float, reason: str) -> None:
+        """The answer to a question of that time; no reason lets the user in."""
+        held, self.held = self.held or [], None
+        if self.closed or self.closing:
+            return
+        self.resume_reading(LOGIN)
+        if not reason:
+            self.user = user
+            handshake.tune(self)
+            for frame in held:
+                self.take_method(frame)
+            return
+        log.warning("login refused", peer=self.peer, user=user, reason=reason)
+        self.stay.ends(self, f"login of user '{user}' refused: {reason}")
+        self.scanner.failed = True
+        # Counted from the question: how long it takes must not tell what was wrong.
+        wait = asked + handshake.REFUSAL_SECONDS - self.core.now
+        self.core.later(wait, partial(self.refuse_login, mechanism))
+
+    @contained
     def refuse_login(self, mechanism: str) -> None:
         if self.closed:
             return
@@ -330,6 +332,7 @@ class Connection:
 
     # Time
 
+    @contained
     def tick(self, now: float) -> None:
         """Once a second: deadlines and heartbeats (AMQP 0-9-1, 4.2.7)."""
         if self.deadline is not None and now >= self.deadline:
@@ -398,6 +401,15 @@ class Connection:
             return
         self.core.log_error(self, error, 0)
         self.close(error, keep_parked=keep_parked)
+
+    def broken(self, error: Exception) -> None:
+        """A bug of ours ends this connection and no other."""
+        log.error("internal error", connection=self.id, peer=self.peer, exc_info=error)
+        try:
+            self.fail(amqp_error(541, "internal error"))
+        except Exception:
+            log.exception("connection cannot be closed in order", connection=self.id, peer=self.peer)
+            self.transport.close()
 
     def close(self, error: AMQPError, *, keep_parked: bool = False) -> None:
         self.stay.ends(self, error.reply_text)

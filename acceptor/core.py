@@ -343,28 +343,13 @@ class AcceptorCore:
         self.links[shard].end()
 
     def receive(self, shard: int, taken: int, operations: list[list[Any]], parts: list[Any]) -> None:
-        """Take in one turn of a shard."""
+        """Take in one turn of a shard. What fails of it fails alone, for whom it was."""
         link = self.links[shard]
         for operation in operations:
-            kind = operation[0]
-            if kind == bus.DELIVER:
-                self.delivery.deliver(operation, parts)
-            elif kind == bus.REPLY:
-                link.replied(operation[1], operation[2], operation[3], parts)
-            elif kind == bus.FLOW:
-                self.gates.hear(operation[1], operation[3])
-            elif kind in (bus.MOST_WAITERS, bus.ROOM):
-                self.gates.parts.take(kind, *operation[1:])
-            elif kind in OUTCOMES:
-                link.hear(operation)
-            elif kind == bus.ANSWERS:
-                self.replies.deliver(operation[1], bus.batch_at(parts, operation[2]), operation[3])
-            elif kind == bus.FENCED:
-                self.moves.fenced(*operation[1:])
-            elif kind == bus.OPENED:
-                self.moves.opened(*operation[1:])
-            else:
-                self.delivery.hear(shard, operation)
+            try:
+                self.take_in(link, operation, parts)
+            except Exception as error:
+                self.break_off(operation, error)
         link.taken(taken)
         if link.dequeued:
             self.gates.give_dequeued(link)
@@ -374,6 +359,36 @@ class AcceptorCore:
             self.moves.went_on(shard)
             self.replies.tell_again(shard)
 
+    def take_in(self, link: ShardLink, operation: list[Any], parts: list[Any]) -> None:
+        """One operation of a shard."""
+        kind = operation[0]
+        if kind == bus.DELIVER:
+            self.delivery.deliver(operation, parts)
+        elif kind == bus.REPLY:
+            link.replied(operation[1], operation[2], operation[3], parts)
+        elif kind == bus.FLOW:
+            self.gates.hear(operation[1], operation[3])
+        elif kind in (bus.MOST_WAITERS, bus.ROOM):
+            self.gates.parts.take(kind, *operation[1:])
+        elif kind in OUTCOMES:
+            link.hear(operation)
+        elif kind == bus.ANSWERS:
+            self.replies.deliver(operation[1], bus.batch_at(parts, operation[2]), operation[3])
+        elif kind == bus.FENCED:
+            self.moves.fenced(*operation[1:])
+        elif kind == bus.OPENED:
+            self.moves.opened(*operation[1:])
+        else:
+            self.delivery.hear(link.index, operation)
+
+    def break_off(self, operation: list[Any], error: Exception) -> None:
+        """A bug of ours keeps a consumer from its deliveries, or is nobody's in particular."""
+        consumer = self.delivery.consumers.get(operation[1]) if operation[0] == bus.DELIVER else None
+        if consumer is None:
+            log.error("operation of a shard failed", operation=operation[0], exc_info=error)
+        else:
+            consumer.channel.broken(error)
+
     # Turns and time
 
     def finish_turn(self) -> list[tuple[int, list[Any]]]:
@@ -382,7 +397,7 @@ class AcceptorCore:
         confirming, self.confirming = self.confirming, {}
         for channel in confirming:
             if not channel.closing:
-                self.write_confirms(channel)
+                channel.write_confirms()
         if self.gates.claims.open:
             self.gates.claims.settle()
         turns = []
@@ -399,39 +414,48 @@ class AcceptorCore:
         """Microseconds since 1970, as of now."""
         return int((self.now + self.began) * 1_000_000)
 
-    def write_confirms(self, channel: Channel) -> None:
-        if channel.confirms is not None:
-            self.confirmed_total += sum(count for _, count, negative in channel.confirms.completed if not negative)
-            channel.confirms.write(channel.number, channel.connection.output)
-            self.dirty[channel.connection] = None
-
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         self.timers.append((self.now + seconds, action))
 
     def recheck(self) -> None:
         """Often: run what is due, drip, and tell or let in whom a lost broadcast left waiting."""
-        timers, self.timers = self.timers, []
-        for due, action in timers:
-            if due <= self.now:
-                action()
-            else:
-                self.timers.append((due, action))
-        self.outputs.look()
+        for chore in self.rechecks():
+            chore()
+
+    def rechecks(self) -> tuple[Callable[[], None], ...]:
+        """What that is, in its order."""
+        return (
+            self.run_due, self.outputs.look, self.look_at_unfinished, self.drip, self.gates.recheck_queues,
+            self.early.look, self.look_at_pressure, self.recheck_others, self.tell_of_metered, self.look_at_holds,
+            self.forget_orphans, self.take_late_closes, self.delivery.forget_holders, self.write_counters,
+        )  # fmt: skip
+
+    def run_due(self) -> None:
+        due = [action for time, action in self.timers if time <= self.now]
+        self.timers = [(time, action) for time, action in self.timers if time > self.now]
+        for action in due:
+            action()
+
+    def look_at_unfinished(self) -> None:
         self.unfinished.look(self.now)
+
+    def drip(self) -> None:
         self.throttle.drip(self.now)
-        self.gates.recheck_queues()
-        self.early.look()
+
+    def look_at_pressure(self) -> None:
         if self.gates.pressure.look(self.gates.freed):
             self.reroute()
+
+    def recheck_others(self) -> None:
         self.gates.recheck_others(self.now)
-        self.tell_of_metered()
+
+    def look_at_holds(self) -> None:
         self.escalations.look(self.now)
+
+    def forget_orphans(self) -> None:
         for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
             del self.orphans[orphan]
             self.quotas.keep(orphan.connection, -ORPHAN_OCTETS)
-        self.take_late_closes()
-        self.delivery.forget_holders()
-        self.write_counters()
 
     def tell_of_metered(self) -> None:
         """Events about limits of rates and paced queues."""
@@ -447,12 +471,25 @@ class AcceptorCore:
 
     def tick(self) -> None:
         """Once a second: heartbeats and deadlines."""
+        for chore in self.ticks():
+            chore()
+
+    def ticks(self) -> tuple[Callable[[], None], ...]:
+        """What that is, in its order."""
+        return self.tick_connections, self.look_at_patience, self.look_at_counting, self.tell_again, self.early.tick
+
+    def tick_connections(self) -> None:
         for connection in list(self.connections.values()):
             connection.tick(self.now)
+
+    def look_at_patience(self) -> None:
         self.patience.tick(self.now)
+
+    def look_at_counting(self) -> None:
         self.routes.look_at_counting(self.now)
+
+    def tell_again(self) -> None:
         self.throttle.tell_again(self.now)
-        self.early.tick()
 
     def has_place(self) -> bool:
         """Whether the gauges of the place are this acceptor's: a predecessor may still write them."""

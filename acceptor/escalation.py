@@ -290,7 +290,7 @@ class Escalations:
         for run in parked:
             if run.tag:
                 channel.confirms.complete(run.tag, run.count, True)
-        self.core.write_confirms(channel)
+        channel.write_confirms()
 
     # What to suggest
 

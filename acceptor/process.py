@@ -29,6 +29,7 @@ from penstock import bus, logs, process
 from penstock.arena import Arena, Borrower
 from penstock.control_server import ControlServer
 from penstock.endpoint import subscribe
+from penstock.failures import Chores
 from penstock.flow_records import FlowRecords
 from penstock.gauges import Gauges
 from penstock.node import Node
@@ -46,6 +47,8 @@ log = logs.get_logger()
 DRAIN_SECONDS = 2.0
 SAFE_SECONDS = 2.5
 END_SECONDS = 3.0
+# Between looks at what is not urgent.
+TICK_SECONDS = 1.0
 # For requests that the router has not taken yet, milliseconds.
 LINGER_MS = 500
 
@@ -93,8 +96,6 @@ class Acceptor:
         self.questions = told.questions(self.core)
         self.control = ControlServer(node.control_of("acceptor", index, incarnation), self.on_question)
         self.server: asyncio.Server | None = None
-        self.recheck_timer = loop.call_later(node.settings.flow.recheck_seconds, self.recheck)
-        self.next_tick = loop.time() + 1
         self.flow_records = FlowRecords(node.settings.data, "acceptor", index)
         self.open_holds = OpenHolds(node.settings.data, index)
         self.flow_records.write([], self.open_holds.left(), [])
@@ -105,6 +106,14 @@ class Acceptor:
         else:
             self.kept_accounts.forget()
         self.metering = False
+        self.rechecks = Chores(
+            loop, node.settings.flow.recheck_seconds, self.notice_hang_ups, *self.core.rechecks(), self.caught_up,
+            self.finish_turn,
+        )  # fmt: skip
+        self.ticks = Chores(
+            loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.look_again, self.look_at_memory,
+            self.note_short_stops, self.keep_accounts, self.finish_turn,
+        )  # fmt: skip
 
     def make_arena(self) -> Arena | None:
         """Without one large contents are copied on their way."""
@@ -217,7 +226,10 @@ class Acceptor:
             self.router.request(name, arguments, self.answered(done))
         dirty, self.core.dirty = self.core.dirty, {}
         for connection in dirty:
-            self.flush(connection)
+            try:
+                self.flush(connection)
+            except Exception as error:
+                connection.broken(error)
         if self.core.gates.metered.closed and not self.metering:
             self.meter_later()
 
@@ -273,21 +285,20 @@ class Acceptor:
 
         self.verifier.submit(work).add_done_callback(hand_over)
 
-    def recheck(self) -> None:
+    # What is done again and again
+
+    def set_clock(self) -> None:
         self.core.now = self.loop.time()
-        self.notice_hang_ups()
-        self.core.recheck()
-        if self.core.now >= self.next_tick:
-            self.next_tick = self.core.now + 1
-            self.core.tick()
-            self.look_again()
-            self.idle_memory.look(self.core.parked_in_memory())
-            self.write_records(self.core.throttle.ledger.short_stops.take(self.core.now))
-            if self.core.has_place():
-                self.kept_accounts.keep(self.core.throttle.ledger, self.core.now)
-        self.caught_up()
-        self.finish_turn()
-        self.recheck_timer = self.loop.call_later(self.node.settings.flow.recheck_seconds, self.recheck)
+
+    def look_at_memory(self) -> None:
+        self.idle_memory.look(self.core.parked_in_memory())
+
+    def note_short_stops(self) -> None:
+        self.write_records(self.core.throttle.ledger.short_stops.take(self.core.now))
+
+    def keep_accounts(self) -> None:
+        if self.core.has_place():
+            self.kept_accounts.keep(self.core.throttle.ledger, self.core.now)
 
     def write_records(self, short_stops: list[dict[str, Any]]) -> None:
         """Keep what was noted of flow control, and of short stops these sums."""
@@ -303,6 +314,7 @@ class Acceptor:
         self.open_holds.keep(holds)
 
     def notice_hang_ups(self) -> None:
+        self.set_clock()
         throttle = self.core.throttle
         for protocol, dead, closed in self.hang_ups.look():
             if dead:

@@ -80,11 +80,13 @@ class Console:
     # Each second
 
     def look_again(self) -> None:
-        self.look()
-        now = self.loop.time()
-        # A look that took long is not made up for.
-        due = self.next_look.when() + LOOK_SECONDS if self.next_look is not None else now + LOOK_SECONDS
-        self.next_look = self.loop.call_at(max(due, now + LOOK_SECONDS / 2), self.look_again)
+        try:
+            self.look()
+        finally:
+            now = self.loop.time()
+            # A look that took long is not made up for.
+            due = self.next_look.when() + LOOK_SECONDS if self.next_look is not None else now + LOOK_SECONDS
+            self.next_look = self.loop.call_at(max(due, now + LOOK_SECONDS / 2), self.look_again)
 
     def look(self) -> None:
         self.recorder.look(
@@ -97,7 +99,7 @@ class Console:
         known = self.shards.get(shard)
         if not pid:
             return None
-        with suppress(psutil.Error):  # it has just died
+        with suppress(psutil.Error, OSError):  # it has just died, or no more files can be opened
             if known is None or known.pid != pid:
                 known = self.shards[shard] = psutil.Process(pid)
             with known.oneshot():

@@ -85,7 +85,11 @@ class ControlServer:
             if not answered.done():
                 answered.set_result(message)
 
-        self._perform(command, arguments, answer)
+        try:
+            self._perform(command, arguments, answer)
+        except Exception:
+            log.exception("command failed", command=command)
+            return {"error": f"{command} failed, the log has more", "kind": "failed"}
         return await answered
 
 

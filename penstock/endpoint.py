@@ -12,12 +12,16 @@ from typing import Any
 
 import zmq
 
+from penstock.failures import report
+
 # Messages taken in before the loop gets a turn.
 READ_AT_MOST = 256
 
 
 class Endpoint:
-    """One socket of whole messages. `on_frames` takes each that arrives, `on_drained` ends a reading of them."""
+    """One socket of whole messages. `on_frames` takes each that arrives, `on_drained` ends a reading of them. What they
+    raise goes to the loop's handler: it must not keep the next message back.
+    """
 
     def __init__(
         self,
@@ -51,9 +55,16 @@ class Endpoint:
         received = 0
         while received < READ_AT_MOST and self.readable():
             received += 1
-            self.on_frames(self.socket.recv_multipart(zmq.NOBLOCK))
+            frames = self.socket.recv_multipart(zmq.NOBLOCK)
+            try:
+                self.on_frames(frames)
+            except Exception as error:
+                report(self.loop, "a message failed", error)
         if received and self.on_drained is not None:
-            self.on_drained()
+            try:
+                self.on_drained()
+            except Exception as error:
+                report(self.loop, "a turn failed", error)
         if received == READ_AT_MOST:
             self.check()
 

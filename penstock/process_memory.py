@@ -29,7 +29,7 @@ def own_memory(gauges: Gauges) -> int:
     total = 0
     for role, index in places:
         pid = gauges.process_read(role, index).pid
-        with suppress(psutil.Error):  # it has just died
+        with suppress(psutil.Error, OSError):  # it has just died, or no more files can be opened
             if pid:
                 total += private_memory(pid)
     return total

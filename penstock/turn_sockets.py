@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock import bus, zmtp
 from penstock.arena import Borrower
+from penstock.failures import report
 from penstock.logs import get_logger
 
 log = get_logger()
@@ -111,7 +112,7 @@ class TurnConnection(asyncio.BufferedProtocol):
 
     def _failed(self, error: Exception) -> None:
         """Raised on, it would have the loop close the connection."""
-        self._sockets.loop.call_exception_handler({"message": "a turn failed", "exception": error})
+        report(self._sockets.loop, "a turn failed", error)
 
     def eof_received(self) -> bool:
         return False

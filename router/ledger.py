@@ -26,7 +26,7 @@ class Step(NamedTuple):
 class Ledger:
     """The topology, what is free for new queues, and the steps taken since they were last asked for.
 
-    `taken` is what queues, exchanges and bindings take.
+    `taken` is what queues, exchanges and bindings take, `recorded` how many steps there have been.
     """
 
     def __init__(self, topology: Topology, slots: Slots, last_queue_id: int) -> None:
@@ -34,6 +34,7 @@ class Ledger:
         self.last_queue_id = last_queue_id
         self._slots = slots
         self._steps: list[Step] = []
+        self.recorded = 0
         self.taken = Taken(topology)
 
     def measure(self) -> None:
@@ -45,6 +46,7 @@ class Ledger:
         return steps
 
     def record(self, change: Change, durable: bool) -> None:
+        self.recorded += 1
         self.taken.follow(self.topology, change)
         self.topology.apply(change)
         self._steps.append(Step(change, durable))

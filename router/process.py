@@ -18,6 +18,7 @@ import zmq
 from penstock import logs, process
 from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket, subscribe
+from penstock.failures import end_on_failure, report
 from penstock.gauges import DEAD, READY, UNSTARTED, Gauges
 from penstock.node import Node
 from penstock.telemetry.writer import Writer
@@ -88,8 +89,11 @@ class Router:
             process.ask_for_restart(self.context, self.node, "acceptor")
             answered({"result": None})
             return
-        self.core.command(command, arguments, answered)
-        self.finish_turn()
+        try:
+            self.core.command(command, arguments, answered)
+            self.finish_turn()
+        except Exception as error:
+            report(self.loop, "a command failed", error)
 
     def on_request(self, frames: list[bytes]) -> None:
         if len(frames) == 2:
@@ -199,6 +203,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
+    end_on_failure(loop)
     node = Node.load(runtime)
     logs.configure(node.settings, "router", index)
     try:

@@ -8,9 +8,11 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import uvloop
 import zmq
 
@@ -20,6 +22,7 @@ from penstock.batch_cy import Batch
 from penstock.clock import now_us
 from penstock.control_server import ControlServer
 from penstock.endpoint import subscribe
+from penstock.failures import end_on_failure
 from penstock.flow_events import INCIDENT_SECONDS
 from penstock.flow_records import FlowRecords
 from penstock.gauges import READY, STARTING, Gauges
@@ -176,8 +179,10 @@ class Shard:
             self.gauges.pair_add_taken(index, self.index, octets)
 
     def weigh_processes(self) -> None:
+        self.loop.call_later(WEIGH_SECONDS, self.weigh_processes)
         self.look_again()
-        self.idle_memory.look(self.core.weight, self.core.gate.room.is_scarce(PROCESSES))
+        with suppress(OSError, psutil.Error):  # no more files can be opened
+            self.idle_memory.look(self.core.weight, self.core.gate.room.is_scarce(PROCESSES))
         self.core.gate.processes_hold(own_memory(self.gauges), now_us())
         self.gauges.measures_write(
             "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
@@ -186,7 +191,6 @@ class Shard:
         self.write_records(self.core.flow.short_stops.take(now_us() / 1e6))
         self.keep_open_stops(INCIDENT_SECONDS)
         self.finish_turn()
-        self.loop.call_later(WEIGH_SECONDS, self.weigh_processes)
 
     def on_process_event(self, frames: list[bytes]) -> None:
         event, role, index, incarnation, _ = bus.unpack(frames[0])
@@ -401,6 +405,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
+    end_on_failure(loop)
     node = Node.load(runtime)
     logs.configure(node.settings, "shard", index)
     try:

@@ -59,6 +59,20 @@ def is_newer(one: Path, other: Path) -> bool:
     return one.stat().st_mtime_ns > other.stat().st_mtime_ns
 
 
+@pytest.fixture(scope="session", autouse=True)
+def bugs_are_raised() -> Iterator[None]:
+    """In this process, where parts of the broker are tested by themselves, a bug ends its test and no connection."""
+
+    def broken(self: object, error: Exception) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("acceptor.connection.Connection.broken", broken)
+        patch.setattr("acceptor.channel.Channel.broken", broken)
+        patch.setattr("acceptor.core.AcceptorCore.break_off", lambda self, operation, error: broken(self, error))
+        yield
+
+
 @pytest.fixture(scope="session")
 def penstock_only(request: pytest.FixtureRequest) -> None:
     """Skips what asks for more than AMQP when another broker is tested."""
