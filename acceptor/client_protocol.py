@@ -19,6 +19,9 @@ SO_MEMINFO = 55
 MEMINFO = struct.Struct("=II")
 # The window that is offered is a part of that limit.
 FILLED = 3
+# A transport keeps each write that the kernel has not taken by itself, half a KiB for an answer of 20 octets: of so many
+# it may keep some, and what comes then gathers in the connection's output until the kernel has taken them.
+MANY_WRITES = 64
 
 
 class ClientProtocol(asyncio.BufferedProtocol):
@@ -32,6 +35,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.rest = b""
         self.stalled = False
         self.dripping = 0
+        self.writes = 0
+        self.gathers = False
+        self.write_high = WRITE_HIGH_OCTETS
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -96,20 +102,54 @@ class ClientProtocol(asyncio.BufferedProtocol):
             connection.lost()
             self.acceptor.schedule_finish()
 
+    # Octets out
+
+    def flush(self, connection: Connection) -> None:
+        """Write what its output has, or leave it there."""
+        if self.gathers:
+            if connection.writable and self.unsent() > self.write_high:
+                self.acceptor.core.delivery.writable(connection, False)
+        else:
+            self.write(connection.output.take())
+        if not connection.writable:
+            self.acceptor.core.outputs.wrote(connection)
+
+    def write(self, chunks: list[Any]) -> None:
+        if not chunks or self.transport.is_closing():
+            return
+        if not self.transport.get_write_buffer_size():
+            self.writes = 0
+        self.transport.writelines(chunks)
+        self.writes += len(chunks)
+        if self.writes > MANY_WRITES and not self.gathers:
+            self.gathers = True
+            self.transport.set_write_buffer_limits(high=0)  # it says when the kernel has taken all
+
     def pause_writing(self) -> None:
-        if self.connection is not None:
+        if self.connection is not None and self.connection.writable and not self.gathers:
             self.acceptor.core.delivery.writable(self.connection, False)
 
     def resume_writing(self) -> None:
+        if self.gathers:
+            self.write_gathered()
+        elif self.connection is not None:
+            self.drained(self.connection)
+
+    def write_gathered(self) -> None:
+        """What has gathered leaves in one piece. If that is too much at once, the transport says so."""
+        self.gathers = False
+        self.transport.set_write_buffer_limits(high=self.write_high)
         if self.connection is not None:
-            self.acceptor.core.delivery.writable(self.connection, True)
-            self.acceptor.schedule_finish()
+            was_writable = self.connection.writable
+            self.write(self.connection.output.take())
+            if not was_writable and not self.gathers and self.unsent() <= self.write_high:
+                self.drained(self.connection)
+
+    def drained(self, connection: Connection) -> None:
+        self.acceptor.core.delivery.writable(connection, True)
+        self.acceptor.schedule_finish()
 
     # What the connection asks of its socket
-
-    def write(self, chunks: list[Any]) -> None:
-        if not self.transport.is_closing():
-            self.transport.writelines(chunks)
 
     def pause_reading(self) -> None:
         self.transport.pause_reading()
@@ -130,7 +170,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, octets)
 
     def limit_write_buffer(self, octets: int) -> None:
-        self.transport.set_write_buffer_limits(high=octets)
+        self.write_high = octets
+        if not self.gathers:
+            self.transport.set_write_buffer_limits(high=octets)
 
     def is_overfull(self) -> bool:
         """Whether the kernel holds more for it than the receive buffer's limit, by its own accounts (sock_diag(7))."""
@@ -152,7 +194,11 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def unsent(self) -> int:
         """Octets that were written and that the kernel has not taken."""
-        return int(self.transport.get_write_buffer_size())
+        gathered = self.connection.output.size if self.gathers and self.connection is not None else 0
+        return int(self.transport.get_write_buffer_size()) + gathered
 
     def close(self) -> None:
+        """Once the kernel has taken what was written."""
+        if self.gathers and self.connection is not None:
+            self.write(self.connection.output.take())
         self.transport.close()

@@ -264,12 +264,11 @@ class Acceptor:
 
     def flush(self, connection: Connection) -> None:
         protocol = self.protocols.get(connection)
-        chunks = connection.output.take()
-        if protocol is not None and chunks:
+        if protocol is None:
+            connection.output.take()  # nobody is there any more
+        elif connection.output.size:
             connection.last_sent = self.core.now
-            protocol.write(chunks)
-            if not connection.writable:
-                self.core.outputs.wrote(connection)
+            protocol.flush(connection)
 
     def in_background(self, work: Callable[[], bool], done: Callable[[bool], None]) -> None:
         """Verify a password in the one thread for it: argon2 lets go of the interpreter lock."""
