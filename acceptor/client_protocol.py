@@ -19,8 +19,8 @@ SO_MEMINFO = 55
 MEMINFO = struct.Struct("=II")
 # The window that is offered is a part of that limit.
 FILLED = 3
-# A transport keeps each write that the kernel has not taken by itself, half a KiB for an answer of 20 octets: of so many
-# it may keep some, and what comes then gathers in the connection's output until the kernel has taken them.
+# A transport keeps each write that the kernel has not taken by itself, half a KiB for an answer of 20 octets. Beyond so
+# many, what comes gathers in the connection's output until the kernel has taken them.
 MANY_WRITES = 64
 
 

@@ -48,7 +48,7 @@ class Gets:
     def turn_to_consume(self, channel: Channel) -> Handling:
         """Wait, where a connection takes nothing and its user has its share, until it takes something."""
         connection = channel.connection
-        if not connection.writable and self.at_once(connection.user) < OF_USER:
+        if not connection.writable and self.are_few(connection.user):
             yield from self.turn(channel)
             self.got(connection)
 
@@ -67,6 +67,10 @@ class Gets:
         if fifths >= 2 or self.waiting.is_used_up(user):
             return 0
         return 1 if fifths else OF_USER
+
+    def are_few(self, user: str) -> bool:
+        """Whether so much waits for the sockets of a user that its gets go one by one, or not at all."""
+        return self.at_once(user) < OF_USER
 
     def begin(self, connection: Connection) -> None:
         connection.gets += 1

@@ -1,13 +1,14 @@
 """What was written for clients that their sockets have not taken.
 
       written ──(more waits than a write buffer)──▶ unsent: its consumers get nothing, its gets wait
-      unsent ──(answers beyond their limit, or its user's share is used up)──▶ not read
-      not read ──(half of them has left, and the share has room)──▶ unsent ──(the buffer has drained)──▶ written
+      unsent ──(answers beyond their limit, or its user has much that waits)──▶ not read
+      not read ──(half of them has left, and little waits)──▶ unsent ──(the buffer has drained)──▶ written
 
 Only answers (returns, gets, replies, confirms) count for that: a client that makes them by what it sends can always be
 read later. One that consumes may be stuck in a write itself, and reads again once that is taken: deliveries never keep
 it from being read. Which of the octets that wait are deliveries is not known, only how many came: as many of those that
-wait count as deliveries as may be.
+wait count as deliveries as may be. A user has much that waits where its gets go one by one (`acceptor.gets`): those of
+its connections that read go on getting.
 
 While a socket takes all, nothing here is called.
 """
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from acceptor.connection import Connection
     from acceptor.core import AcceptorCore
 
-# A connection is read, though its user's share is used up, as long as no more answers than that wait for it.
+# A connection is read, though its user has much that waits, as long as no more answers than that wait for it.
 LEAST_OCTETS = 256 * 1024
 # What waits for a socket before it counts as taking nothing: where a user has many connections less for the later ones,
 # this part of its share for as many of them as there are by then, but no less than the least.
@@ -111,7 +112,7 @@ class Outputs:
         self.charge(connection, waits - unsent.charged)
         unsent.charged = waits
         answers = waits - unsent.deliveries
-        full = self.accounts.is_used_up(connection.user)
+        full = self.accounts.is_used_up(connection.user) or self.gets.are_few(connection.user)
         if connection.pauses & OUTPUT:
             if answers <= self.limit // 2 and waits <= self.most and (not full or answers <= LEAST_OCTETS):
                 connection.resume_reading(OUTPUT)

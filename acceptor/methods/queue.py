@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor import replies
 from acceptor.asking import Asking, Handling, ask_router, ask_shard
 from penstock import bus
-from penstock.amqp.errors import amqp_error
+from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.replies import PSEUDO_QUEUE
 from router.records import described
 from router.topology import Queue
@@ -70,7 +70,13 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
         name, id, shard = found["name"], found["queue_id"], found["shard"]
     channel.last_queue = name
     if not arguments["nowait"]:
-        messages, consumers = yield from ask_shard(shard, bus.STAT, id, about=described("queue", name, channel.vhost))
+        try:
+            about = described("queue", name, channel.vhost)
+            messages, consumers = yield from ask_shard(shard, bus.STAT, id, about=about)
+        except AMQPError as error:
+            if arguments["passive"] or error.code != 404:
+                raise
+            messages = consumers = 0  # it was declared, and somebody has deleted it since
         channel.send("queue_declare_ok", queue=name, message_count=messages, consumer_count=consumers)
 
 
