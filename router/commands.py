@@ -106,7 +106,11 @@ COMMANDS: dict[str, Command] = {
 
 
 def execute(administration: Administration, command: str, arguments: dict[str, Any]) -> Any:
-    """Carry out a command and give its result. Refusal if that cannot be; then nothing has changed."""
+    """Carry out a command and give its result. Refusal if that cannot be; then nothing has changed.
+
+    It raises nothing else but what came of a bug in the middle of a change.
+    """
+    before = administration.ledger.recorded
     if command not in COMMANDS:
         raise Refusal("invalid", f"unknown command {command!r}")
     act, wanted = COMMANDS[command]
@@ -116,6 +120,8 @@ def execute(administration: Administration, command: str, arguments: dict[str, A
     except Refusal:
         raise
     except Exception:
+        if administration.ledger.recorded != before:
+            raise
         log.exception("command failed", command=command)
         raise Refusal("failed", f"{command} failed, the log has more") from None
 

@@ -98,24 +98,11 @@ class RouterCore:
             self._move(arguments, answered)
             return
         try:
-            answer = {"result": self._execute(command, arguments)}
+            answer = {"result": execute(self._administration, command, arguments)}
         except Refusal as refusal:
             answer = {"error": str(refusal), "kind": refusal.kind}
         log.info("command", command=command, error=answer.get("error"))
         self._commanded.append((answered, answer))
-
-    def _execute(self, command: str, arguments: dict[str, Any]) -> Any:
-        """Refusal where it cannot be done, also for a bug of ours, unless that came in the middle of a change."""
-        before = self.authority.ledger.recorded
-        try:
-            return execute(self._administration, command, arguments)
-        except Refusal:
-            raise
-        except Exception:
-            if self.authority.ledger.recorded != before:
-                raise
-            log.exception("command failed", command=command)
-            raise Refusal("failed", f"{command} failed, the log has more") from None
 
     def _move(self, arguments: dict[str, Any], answered: Answered) -> None:
         """A move is answered when it is over."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -19,6 +20,9 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from acceptor.channel import Channel as AcceptorChannel
+from acceptor.connection import Connection
+from acceptor.core import AcceptorCore
 from ops.compiled import PACKAGES
 from tests.broker import Broker
 from tests.raw import Address, Channel, Client, Closed
@@ -38,6 +42,17 @@ hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("same")
+
+
+CONTAINED = {
+    (kind, name): getattr(kind, name)
+    for kind, name in ((Connection, "broken"), (AcceptorChannel, "broken"), (AcceptorCore, "break_off"))
+}
+"""What ends at a bug, instead of the process."""
+
+
+def raise_last(*arguments: Any) -> None:
+    raise arguments[-1]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,14 +78,17 @@ def is_newer(one: Path, other: Path) -> bool:
 def bugs_are_raised() -> Iterator[None]:
     """In this process, where parts of the broker are tested by themselves, a bug ends its test and no connection."""
 
-    def broken(self: object, error: Exception) -> None:
-        raise error
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("acceptor.connection.Connection.broken", broken)
-        patch.setattr("acceptor.channel.Channel.broken", broken)
-        patch.setattr("acceptor.core.AcceptorCore.break_off", lambda self, operation, error: broken(self, error))
+        for kind, name in CONTAINED:
+            patch.setattr(kind, name, raise_last)
         yield
+
+
+@pytest.fixture
+def bugs_are_contained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is outside of tests."""
+    for (kind, name), method in CONTAINED.items():
+        monkeypatch.setattr(kind, name, method)
 
 
 @pytest.fixture(scope="session")

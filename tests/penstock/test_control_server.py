@@ -18,6 +18,8 @@ from tests.waiting import PATIENCE
 
 
 def echo(command: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
+    if command == "fail":
+        raise KeyError("a bug")
     answered({"result": [command, arguments]})
 
 
@@ -55,6 +57,12 @@ def test_a_call(path: Path) -> None:
     answer = served(path, lambda: asyncio.to_thread(control.call, path, "do", arguments))
     assert answer == ["do", arguments]
     assert not path.exists()
+
+
+def test_a_command_that_fails_is_answered_and_the_next_one_carried_out(path: Path) -> None:
+    octets = b"".join(b'{"command": "%s", "arguments": {}}\n' % name for name in (b"fail", b"do"))
+    answers = served(path, lambda: said(path, octets))
+    assert answers == [{"error": "fail failed, the log has more", "kind": "failed"}, {"result": ["do", {}]}]
 
 
 def test_only_the_owner_may_open_it(path: Path) -> None:

@@ -53,6 +53,21 @@ def replies(turn: Any) -> list[Any]:
     return [unpack(frame) for _, frame in turn.replies]
 
 
+def test_a_bug_in_the_middle_of_a_change_is_for_the_process(core: RouterCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of it would be stored, published and served."""
+    add_exchange = Ledger.add_exchange
+
+    def fails(self: Ledger, exchange: Any) -> None:
+        add_exchange(self, exchange)
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(Ledger, "add_exchange", fails)
+    with pytest.raises(KeyError):
+        core.receive(ME, request(1, "exchange_declare", name="x"))
+    with pytest.raises(KeyError):
+        core.command("vhost_add", {"name": "v"}, lambda answer: None)
+
+
 def test_the_first_turn_makes_the_default_vhost(tmp_path: Path) -> None:
     core = make_core(tmp_path / "topology.sqlite")
     turn = core.finish_turn()
