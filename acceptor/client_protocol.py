@@ -41,10 +41,13 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.limit_write_buffer(WRITE_HIGH_OCTETS)
         self.fd = transport.get_extra_info("socket").fileno()
         peer = transport.get_extra_info("peername") or ("", 0)
         self.acceptor.core.now = self.acceptor.loop.time()
+        if not self.acceptor.may_connect(f"{peer[0]}:{peer[1]}"):
+            transport.abort()
+            return
+        self.limit_write_buffer(WRITE_HIGH_OCTETS)
         self.connection = self.acceptor.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
         self.acceptor.protocols[self.connection] = self
 

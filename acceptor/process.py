@@ -76,6 +76,8 @@ class Acceptor:
         self.core.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
         self.protocols: dict[Connection, ClientProtocol] = {}
+        self.connections_most = process.connections_most()
+        self.refusals = logs.FewLines(log)
         self.hang_ups = HangUps()
         self.idle_memory = IdleMemory()
         self.emptied = asyncio.Event()
@@ -293,6 +295,7 @@ class Acceptor:
         self.idle_memory.look(self.core.parked_in_memory())
 
     def note_short_stops(self) -> None:
+        self.refusals.tell_more(self.loop.time())
         self.write_records(self.core.throttle.ledger.short_stops.take(self.core.now))
 
     def keep_accounts(self) -> None:
@@ -325,6 +328,16 @@ class Acceptor:
                     self.core.unfinished.hangs_up(protocol.connection)
 
     # Clients
+
+    def may_connect(self, peer: str) -> bool:
+        """Whether there is a file left for one more client; what the process itself opens has to find one."""
+        if len(self.protocols) < self.connections_most:
+            return True
+        self.refusals.warning(
+            self.loop.time(), "connection refused: the limit of open files is near", peer=peer,
+            connections=self.connections_most,
+        )  # fmt: skip
+        return False
 
     async def listen(self) -> None:
         family = socket.AF_INET6 if ":" in self.node.host else socket.AF_INET

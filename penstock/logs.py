@@ -64,12 +64,20 @@ class FewLines:
         self._left_out = 0
 
     def info(self, now: float, event: str, **fields: object) -> None:
+        if self._has_room(now):
+            self._log.info(event, **fields)
+
+    def warning(self, now: float, event: str, **fields: object) -> None:
+        if self._has_room(now):
+            self._log.warning(event, **fields)
+
+    def _has_room(self, now: float) -> bool:
         self.tell_more(now)
         if self._written >= LINES_A_SECOND:
             self._left_out += 1
-            return
+            return False
         self._written += 1
-        self._log.info(event, **fields)
+        return True
 
     def tell_more(self, now: float) -> None:
         """Say what was left out, once the second is over."""

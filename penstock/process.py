@@ -27,6 +27,9 @@ PARENT_FILE = "supervisor.pid"
 NAME_MAX = 15
 """Bytes of a process name the kernel keeps (prctl(2), PR_SET_NAME)."""
 
+OWN_FILES = 128
+"""Files that a process may have open for itself, and those of connections that are about to be refused."""
+
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _PR_SET_PDEATHSIG = 1
@@ -130,6 +133,12 @@ def raise_open_files() -> int:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
+
+
+def connections_most() -> int:
+    """How many connections of clients the limit of open files leaves this process beside what it opens itself."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(limit - OWN_FILES, limit // 2)
 
 
 def _prctl(option: int, argument: object) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,15 +41,17 @@ class Broker:
         acceptors: int = 1,
         shards: int = 1,
         environment: Mapping[str, str] | None = None,
+        by: Sequence[str] = (),
     ) -> None:
         """Start it and wait until it is ready; `assignments` are "key=value" settings. AssertionError if it fails.
 
-        `environment`: variables that its processes get beside those of the test.
+        `environment`: variables that its processes get beside those of the test; `by`: the command that starts it.
         """
         self.directory = directory
         self.environment = environment or {}
         self.log_file = directory / "broker.log"
         self.command = [
+            *by,
             *(sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(directory / "data")),
             *("--acceptors", str(acceptors), "--shards", str(shards)),
             *(part for assignment in assignments for part in ("--set", assignment)),

@@ -1,0 +1,54 @@
+"""As many connections as there may be files: more are refused, and what the broker does by the clock goes on."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Broker
+from tests.outcomes import Confirms
+from tests.raw import Client
+from tests.waiting import PATIENCE, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
+
+FILES = 256
+
+
+def test_more_connections_than_files(tmp_path: Path) -> None:
+    limits = ("prlimit", f"--nofile={FILES}")
+    with (
+        Broker(tmp_path, "amqp.handshake_timeout=2", acceptors=1, shards=1, by=limits) as broker,
+        ExitStack() as opened,
+    ):
+        good = opened.enter_context(Client.connect(broker.address, heartbeat=4))
+        channel = good.channel()
+        channel.call("queue.declare", queue="q")
+        confirms = Confirms(channel)
+        silent = [opened.enter_context(socket.create_connection(broker.address, PATIENCE)) for _ in range(2 * FILES)]
+        assert all(is_closed(each) for each in silent)
+        assert "connection refused: the limit of open files is near" in broker.log
+        assert "handshake timed out" in broker.log
+        confirms.publish(b"x", "q")
+        confirms.wait()
+        beats = good.heartbeats
+        wait_for(lambda: heard(good) > beats + 1, what="heartbeats")
+        assert broker.connect().channel().depth("q") == 1
+        assert '"level":"error"' not in broker.log
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def heard(client: Client) -> int:
+    """Heartbeats so far; the client answers them."""
+    client.heartbeat()
+    client.poll()
+    return client.heartbeats
