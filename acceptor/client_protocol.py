@@ -22,6 +22,8 @@ FILLED = 3
 # A transport keeps each write that the kernel has not taken by itself, half a KiB for an answer of 20 octets. Beyond so
 # many, what comes gathers in the connection's output until the kernel has taken them.
 MANY_WRITES = 64
+# Sockets whose clients have had the last word written and have not closed them. More are closed at once.
+LINGER_MOST = 1024
 
 
 class ClientProtocol(asyncio.BufferedProtocol):
@@ -37,6 +39,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.dripping = 0
         self.writes = 0
         self.gathers = False
+        self.lingers = False
         self.write_high = WRITE_HIGH_OCTETS
 
     def connection_made(self, transport: Any) -> None:
@@ -66,7 +69,9 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def take(self, buffer: memoryview, end: int) -> None:
         """Give the octets to the connection, unless the replica is behind the topology: then they wait."""
         acceptor, connection = self.acceptor, self.connection
-        assert connection is not None
+        if self.lingers or connection is None:
+            self.rest = b""
+            return
         acceptor.core.now = acceptor.loop.time()
         if acceptor.core.behind():
             self.stall(bytes(buffer[:end]))
@@ -96,6 +101,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         connection, self.connection = self.connection, None
         self.rest = b""
+        self.acceptor.lingering -= self.lingers
+        self.lingers = False
         self.acceptor.hang_ups.forget(self, closed=True)
         if connection is not None:
             self.acceptor.protocols.pop(connection, None)
@@ -118,7 +125,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.acceptor.core.outputs.wrote(connection)
 
     def write(self, chunks: list[Any]) -> None:
-        if not chunks or self.transport.is_closing():
+        if not chunks or self.lingers or self.transport.is_closing():
             return
         if not self.transport.get_write_buffer_size():
             self.writes = 0
@@ -200,8 +207,24 @@ class ClientProtocol(asyncio.BufferedProtocol):
         gathered = self.connection.output.size if self.gathers and self.connection is not None else 0
         return int(self.transport.get_write_buffer_size()) + gathered
 
+    def finish(self) -> None:
+        """Nothing more is written, and what comes is dropped until the client closes."""
+        if self.acceptor.lingering >= LINGER_MOST or self.transport.is_closing():
+            self.close()
+            return
+        self.write_rest()
+        self.lingers = True
+        self.acceptor.lingering += 1
+        self.transport.write_eof()
+        self.acceptor.hang_ups.forget(self)
+        self.dripping = 0
+        self.transport.resume_reading()
+
     def close(self) -> None:
         """Once the kernel has taken what was written."""
+        self.write_rest()
+        self.transport.close()
+
+    def write_rest(self) -> None:
         if self.gathers and self.connection is not None:
             self.write(self.connection.output.take())
-        self.transport.close()

@@ -38,9 +38,10 @@ log = get_logger()
 # Before tune some clients put long tokens into start-ok (RabbitMQ 4.1 and later allow this much).
 FRAME_BEFORE_TUNE = 8192
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-# How long a peer may take to answer our close, and to close the socket after its own.
+# How long a peer may take to answer our close, and to close the socket after its own and after the last word.
 CLOSE_SECONDS = 10.0
 UNREADABLE_SECONDS = 1.0
+LINGER_SECONDS = 5.0
 # A client that dies while its socket is paused and full is not heard of: what is sent to it brings the reset. So one
 # that has agreed to no heartbeats gets one this often meanwhile; clients ignore it (pika logs it).
 PROBE_SECONDS = 10.0
@@ -57,6 +58,7 @@ class Transport(Protocol):
     def is_overfull(self) -> bool: ...
     def is_filled(self) -> bool: ...
     def unsent(self) -> int: ...
+    def finish(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -153,8 +155,8 @@ class Connection:
         log.info("no AMQP 0-9-1 client", peer=self.peer, sent=octets.decode("latin-1"))
         self.stay.ends(self, "no AMQP 0-9-1 client")
         self.output.write(PROTOCOL_HEADER)
-        self.core.dirty[self] = None
-        self.hang_up()
+        self.closing = True
+        self.finish()
 
     def take(self, event: object) -> None:
         if isinstance(event, PublishRun):
@@ -435,7 +437,7 @@ class Connection:
         """The client closes: its exclusive queues go before it is answered."""
         if self.closing:
             self.send(0, "connection_close_ok")
-            self.hang_up()
+            self.finish()
             return
         log.info("connection closed", connection=self.id, peer=self.peer, code=arguments["reply_code"],
                  text=arguments["reply_text"])  # fmt: skip
@@ -446,7 +448,7 @@ class Connection:
 
         def answer() -> None:
             self.send(0, "connection_close_ok")
-            self.hang_up()
+            self.finish()
 
         self.core.delete_exclusive(self, answer)
 
@@ -457,12 +459,22 @@ class Connection:
         self.core.open_channels -= len(self.channels)
         self.channels.clear()
 
+    def finish(self) -> None:
+        """The last word is written. It is for the client to close the socket: were that done here, what it has sent and
+        nobody has read would make the kernel reset the connection, and the word might be lost (RFC 1122, 4.2.2.13).
+        """
+        if not self.closed:
+            self.core.flush(self)
+            self.closed = True
+            self.deadline = self.core.now + LINGER_SECONDS
+            self.transport.finish()
+
     def hang_up(self) -> None:
         """Close the socket once what was written has left."""
         if not self.closed:
             self.core.flush(self)
             self.closed = True
-            self.transport.close()
+        self.transport.close()
 
     def lost(self) -> None:
         """The socket is gone."""

@@ -78,6 +78,7 @@ class Acceptor:
         self.protocols: dict[Connection, ClientProtocol] = {}
         self.connections_most = process.connections_most()
         self.refusals = logs.FewLines(log)
+        self.lingering = 0
         self.hang_ups = HangUps()
         self.idle_memory = IdleMemory()
         self.emptied = asyncio.Event()

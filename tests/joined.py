@@ -108,6 +108,9 @@ class Socket:
     def unsent(self) -> int:
         return self.waits
 
+    def finish(self) -> None:
+        self.closed = True
+
     def close(self) -> None:
         self.closed = True
 

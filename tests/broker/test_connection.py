@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.frames import PROTOCOL_HEADER
+from tests.frames import PROTOCOL_HEADER, method_frame, publish_frames
 from tests.raw import CAPABILITIES, Address, Channel, Client, Closed, HungUp
 from tests.waiting import wait_for
 
@@ -23,6 +23,30 @@ def test_server_properties(client: Client) -> None:
         "direct_reply_to",
     }
     assert expected <= {name for name, active in properties["capabilities"].items() if active is True}
+
+
+def test_a_close_with_publishes_behind_it_is_answered(client: Client, channel: Channel) -> None:
+    """As amqplib 2 sends it. What comes behind it is dropped, and the answer arrives all the same."""
+    queue = channel.call("queue.declare", exclusive=True).queue
+    behind = publish_frames(channel.number, bytes(2000), "", queue) * 20_000
+    client.socket.sendall(method_frame("connection.close", code=200, text="bye") + behind)
+    client.take("connection.close-ok")
+    assert client.hung_up()
+
+
+def test_a_client_that_never_closes_its_socket_is_let_go(client: Client) -> None:
+    client.call("connection.close", code=200, text="bye")
+    assert client.hung_up()
+    wait_for(lambda: is_reset(client), what="the reset")
+
+
+def is_reset(client: Client) -> bool:
+    """Whether what is sent comes to a closed socket."""
+    try:
+        client.socket.sendall(bytes(1))
+    except (BrokenPipeError, ConnectionResetError):
+        return True
+    return False
 
 
 def test_offered_limits(client: Client) -> None:
