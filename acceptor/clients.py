@@ -14,6 +14,8 @@ buffer is free, which may be 4 MiB.
 `receive_buffer`: for clients that give up within seconds the kernel's receive buffer is set to so many octets (it takes
 twice as many, a good part of them for its own accounts), so that one drip empties it, or nearly, and opens the window;
 0 leaves the listening socket's (`amqp.receive_buffer`).
+`qos_of_running`: basic.qos without `global` is meant for consumers that run already, as the specification has it; kombu
+raises the prefetch of a Celery worker so for each task that waits for its time, where queues are quorum queues.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Traits:
     drip_octets: int = 8 * 1024
     drip_heartbeats: float = 0.0
     receive_buffer: int = 0
+    qos_of_running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ _WAITS_UNASKED = Traits(breaks_on_flow=True, drip_seconds=60.0)
 _THREE_HEARTBEATS = Traits(
     breaks_on_flow=True, impatient=True, drip_seconds=60.0, drip_octets=256 * 1024, drip_heartbeats=1 / 3
 )
-_ONE_SECOND = Traits(impatient=True, drip_seconds=0.4, drip_octets=256 * 1024, receive_buffer=128 * 1024)
+_ONE_SECOND = Traits(
+    impatient=True, drip_seconds=0.4, drip_octets=256 * 1024, receive_buffer=128 * 1024, qos_of_running=True
+)
 _THREE_SECONDS = Traits(impatient=True, drip_seconds=1.0, drip_octets=256 * 1024, receive_buffer=128 * 1024)
 _FIFTEEN_SECONDS = Traits(impatient=True, drip_seconds=2.0, drip_octets=64 * 1024)
 _THIRTY_SECONDS = Traits(breaks_on_flow=True, impatient=True, drip_seconds=5.0, drip_octets=64 * 1024)

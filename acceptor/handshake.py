@@ -35,9 +35,15 @@ CAPABILITIES = (
 REFUSAL_SECONDS = 1.0
 FRAME_MIN = 4096
 
+PRODUCTS: dict[str, dict[str, object]] = {
+    "rabbitmq": {"product": "RabbitMQ", "version": "3.13.7", "penstock_version": __version__},
+    "penstock": {"product": "penstock", "version": __version__},
+}
+"""What is said of itself, by the setting `amqp.product`. Clients look there for what a broker can do: kombu for the
+meaning of basic.qos, others for confirms. What they then do is right here where it is with that RabbitMQ.
+"""
+
 SERVER_PROPERTIES: dict[str, object] = {
-    "product": "penstock",
-    "version": __version__,
     "platform": "Python",
     "copyright": "The penstock authors",
     "information": "Licensed under the Apache License 2.0",
@@ -55,7 +61,11 @@ def start(connection: Connection) -> None:
         "connection_start",
         version_major=0,
         version_minor=9,
-        server_properties={**SERVER_PROPERTIES, "cluster_name": connection.core.node_name},
+        server_properties={
+            **PRODUCTS[connection.core.settings.amqp.product],
+            **SERVER_PROPERTIES,
+            "cluster_name": connection.core.node_name,
+        },
         mechanisms=b"PLAIN AMQPLAIN",
         locales=b"en_US",
     )

@@ -64,6 +64,7 @@ STAT = 9  # [STAT, request, queue id] -> [ready messages, consumers]
 # it is the acceptor's to keep, by grants
 LIMIT = 10
 ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
+PREFETCH = 26  # [PREFETCH, request, [consumer, ...], prefetch] -> None: that is their limit from now on
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
 GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consumers within this turn
 # [COMMIT, publishes, part | None, group | None] or [..., [queue id, ...]]: a transaction. The PUBLISH operations that

@@ -48,6 +48,7 @@ class Consuming:
             bus.LIMIT: self.limit,
             bus.GRANT: self.grant,
             bus.ACTIVE: self.activate,
+            bus.PREFETCH: self.change_prefetch,
             bus.GONE: self.gone,
         }
 
@@ -308,6 +309,21 @@ class Consuming:
         if missing:
             self.core.moving.behind(link, partial(self.set_active, link, missing, active))
         link.reply(request, None)
+
+    def change_prefetch(self, link: Link, request: int, ids: list[int], prefetch: int) -> None:
+        """Some consumers have another limit from now on: also those that wait to be attached."""
+        self.set_prefetch(link, ids, prefetch)
+        missing = [id for id in ids if id not in link.consumers]
+        if missing:
+            self.core.moving.behind(link, partial(self.set_prefetch, link, missing, prefetch))
+        link.reply(request, None)
+
+    def set_prefetch(self, link: Link, ids: list[int], prefetch: int) -> None:
+        for id in ids:
+            consumer = link.consumers.get(id)
+            if consumer is not None:
+                consumer.prefetch = prefetch
+                self.wake(consumer)
 
     def set_active(self, link: Link, ids: list[int], active: bool) -> None:
         for id in ids:

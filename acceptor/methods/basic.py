@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from acceptor import replies
-from acceptor.asking import Answer, Handling, ToShard, ask_shard
+from acceptor.asking import Answer, Asking, Handling, ToShard, ask_shard
 from acceptor.consumer_arguments import consumer_priority, lease_of
 from acceptor.consumers import Consumer
 from acceptor.methods.queue import find, named
@@ -24,14 +24,28 @@ if TYPE_CHECKING:
 
 
 def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    """Prefetch for consumers started from now on, or (global) for all of the channel together, as RabbitMQ has it."""
+    """Prefetch for consumers started from now on, or (global) for all of the channel together, as RabbitMQ has it.
+
+    From clients that mean running consumers as well (`Traits.qos_of_running`) it is for these, too.
+    """
     if arguments["prefetch_size"]:
         raise amqp_error(540, f"prefetch_size!=0 ({arguments['prefetch_size']})")
     if arguments["global_"]:
         yield from channel.shared_prefetch.change(arguments["prefetch_count"])
     else:
         channel.prefetch = arguments["prefetch_count"]
+        if channel.connection.traits.qos_of_running:
+            yield from change_prefetch(channel)
     channel.send("basic_qos_ok")
+
+
+def change_prefetch(channel: Channel) -> Asking:
+    """What is said of consumers that are started from now on holds for those that are there."""
+    for consumer in channel.consumers.values():
+        consumer.prefetch = channel.prefetch
+    for shard in {consumer.shard for consumer in channel.consumers.values()} - {channel.core.moves.nowhere}:
+        ids = [consumer.id for consumer in channel.consumers.values() if consumer.shard == shard]
+        yield from ask_shard(shard, bus.PREFETCH, ids, channel.prefetch)
 
 
 def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:

@@ -33,6 +33,11 @@ class AmqpSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    product: Literal["rabbitmq", "penstock"] = Field(
+        default="rabbitmq",
+        description="what a node says that it is, in connection.start: clients look there for what a broker can do, "
+        "and know RabbitMQ",
+    )
     frame_max: Bytes = Field(
         default=128 * KIB,
         ge=4096,

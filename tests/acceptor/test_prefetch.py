@@ -306,3 +306,29 @@ def test_whatever_the_order_of_events(seed: int, limit: int, prefetch: int) -> N
             if not left:
                 break
             limited.ack_all()
+
+
+@pytest.mark.parametrize(("product", "running"), [("py-amqp", True), ("pika", False)])
+@pytest.mark.parametrize("queue", ["a", "b"])
+def test_a_limit_without_global_and_consumers_that_run(product: str, running: bool, queue: str) -> None:
+    """Only clients that mean these as well have it so; with others it is as with RabbitMQ."""
+    with Node(shards=2) as node:
+        node.declare(queue, QUEUES[queue])
+        client = node.connect(properties={"product": product})
+        client.call("channel.open", 1)
+        client.call("basic.qos", 1, prefetch_count=1)
+        client.call("basic.consume", 1, queue=queue, consumer_tag="first")
+        for number in range(9):
+            client.publish(1, b"%d" % number, routing_key=queue)
+        node.settle()
+        assert client.names(1).count("basic.deliver") == 1
+        client.call("basic.qos", 1, prefetch_count=4)
+        node.settle()
+        assert client.names(1).count("basic.deliver") == (4 if running else 1)
+        client.call("basic.qos", 1, prefetch_count=2)
+        client.send("basic.ack", 1, delivery_tag=1)
+        node.settle()
+        assert client.names(1).count("basic.deliver") == (4 if running else 2)
+        client.call("basic.consume", 1, queue=queue, consumer_tag="second")
+        node.settle()
+        assert client.names(1).count("basic.deliver") == (6 if running else 4)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.broker
 def test_server_properties(client: Client) -> None:
     properties = client.server_properties
     assert {"product", "version", "platform", "capabilities"} <= properties.keys()
+    assert properties["product"] == "RabbitMQ"
     expected = {
         *("publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify"),
         *("connection.blocked", "authentication_failure_close", "per_consumer_qos", "consumer_priorities"),
