@@ -12,6 +12,7 @@ from ops.administration import permission, policy, queue, restart, topic_permiss
 from ops.compiled import uncompiled
 from ops.errors import CommandError, StartError
 from ops.flow import command as flow
+from ops.naming import Data, inherited
 from ops.rebalance import command as rebalance
 from ops.shards import command as shards
 from ops.store import command as store
@@ -49,14 +50,17 @@ def _option(name: str, **more: Any) -> Any:
     return typer.Option(help=Settings.model_fields[name].description, show_default=False, **more)
 
 
-Config = Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file of settings", show_default=False)]
+Config = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="TOML file of settings", show_default=False, callback=inherited),
+]
 Assignments = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="KEY=VALUE", help="any setting by its dotted key; may be repeated", show_default=False
     ),
 ]
-DataOption = Annotated[Path | None, _option("data", metavar="DIR")]
+DataOption = Annotated[Path | None, _option("data", metavar="DIR", callback=inherited)]
 
 
 @app.command()
@@ -114,11 +118,13 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    config: Config = None,
+    data: Data = None,
     _version: Annotated[
         bool, typer.Option("--version", help="show the version and exit", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Options of the command itself; `--config` and `--data` are for all others too: which node is meant."""
 
 
 def main() -> NoReturn:

@@ -15,24 +15,20 @@ from rich.table import Table
 
 from ops.claim import Pointer, is_claimed
 from ops.errors import CommandError
+from ops.naming import data_directory, inherited
 from penstock import control
 from penstock.gauges import Gauges
 from penstock.node import Node
-from penstock.settings.sources import load_settings
 from penstock.texts import readable
 
 PLAIN_WIDTH = 160
 
-Data = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="DIR", help="data directory of the node", show_default=False),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table", callback=inherited)]
 
 
 def gauges_of(data: Path | None) -> Gauges:
     """The gauges of the node, to be read. CommandError if it does not run."""
-    directory = load_settings(None, {"data": data}).data
+    directory = data_directory(data)
     pointer = Pointer.load(directory)
     if pointer is None or not is_claimed(directory):
         raise CommandError(f"no node runs on {directory}")
@@ -44,7 +40,7 @@ def gauges_of(data: Path | None) -> Gauges:
 
 def ask(data: Path | None, command: str, **arguments: Any) -> Any:
     """The result of a command. CommandError if the node does not run, does not answer, or refuses."""
-    directory = load_settings(None, {"data": data}).data
+    directory = data_directory(data)
     if not is_claimed(directory):
         raise CommandError(f"no node runs on {directory}")
     pointer = Pointer.load(directory)

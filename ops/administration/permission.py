@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.node import AsJson, ask, show
+from ops.naming import Data
 
 app = typer.Typer(
     help="What users may do in vhosts, by regular expressions on the names of queues and exchanges.",

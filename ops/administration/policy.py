@@ -9,8 +9,9 @@ import orjson
 import typer
 
 from ops.administration.dry_run import would_stop
-from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.node import AsJson, ask, show
 from ops.errors import CommandError
+from ops.naming import Data
 
 app = typer.Typer(
     help="Policies of a running node: limits and features of queues and exchanges, by their names.",

@@ -8,10 +8,10 @@ from typing import Any
 from ops.administration.node import gauges_of
 from ops.claim import Pointer
 from ops.errors import CommandError
+from ops.naming import data_directory
 from penstock import control
 from penstock.gauges import Gauges
 from penstock.node import Node, Role
-from penstock.settings.sources import load_settings
 
 Facts = dict[str, Any]
 
@@ -21,7 +21,7 @@ class Processes:
 
     def __init__(self, data: Path | None) -> None:
         self.gauges: Gauges = gauges_of(data)
-        pointer = Pointer.load(load_settings(None, {"data": data}).data)
+        pointer = Pointer.load(data_directory(data))
         if pointer is None:
             raise CommandError("the node has stopped")
         self.node = Node.load(pointer.runtime)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.node import AsJson, ask, show
 from ops.errors import CommandError
+from ops.naming import Data
 
 app = typer.Typer(help="Where the queues of a running node live, and moving them.", no_args_is_help=True)
 

@@ -6,8 +6,9 @@ import time
 
 import typer
 
-from ops.administration.node import Data, ask, gauges_of
+from ops.administration.node import ask, gauges_of
 from ops.errors import CommandError
+from ops.naming import Data
 from penstock.gauges import READY, Gauges
 
 EACH_SECONDS = 30.0

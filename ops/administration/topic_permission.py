@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.node import AsJson, ask, show
 from ops.administration.permission import OneUser, OneVhost, User, Vhost, pattern
+from ops.naming import Data
 
 app = typer.Typer(
     help="Which routing keys of topic exchanges users may publish to and bind from; where none are set, all.",

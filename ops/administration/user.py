@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from ops.administration.definitions import accounts_of
-from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.node import AsJson, ask, show
 from ops.errors import CommandError
+from ops.naming import Data
 from penstock import passwords
 
 app = typer.Typer(help="Users of a running node, their passwords and tags.", no_args_is_help=True)

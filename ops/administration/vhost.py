@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ops.administration.node import AsJson, Data, ask, show
+from ops.administration.node import AsJson, ask, show
+from ops.naming import Data
 
 app = typer.Typer(help="Virtual hosts of a running node: each a world of its own.", no_args_is_help=True)
 

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from ops.administration.node import AsJson, Data, ask, listed
+from ops.administration.node import AsJson, ask, listed
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.flow import asking, hold_offs
 from ops.flow.explain import explain
 from ops.flow.history import events, incidents, ledger
 from ops.flow.why import explained
+from ops.naming import Data
 from penstock.durations import seconds_of, shown
 
 app = typer.Typer(

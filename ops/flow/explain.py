@@ -9,7 +9,8 @@ import orjson
 import typer
 from rich.console import Console
 
-from ops.administration.node import AsJson, Data, ask, gauges_of, show
+from ops.administration.node import AsJson, ask, gauges_of, show
+from ops.naming import Data
 from ops.overshoot import overshoot
 from penstock.gauges import Gauges
 from penstock.watermarks import Marks

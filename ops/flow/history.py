@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ops.administration.node import AsJson, Data, listed
+from ops.administration.node import AsJson, listed
 from ops.administration.processes import Facts, Processes
 from ops.flow.incidents import events as recorded
 from ops.flow.incidents import incidents as collected
+from ops.naming import Data, data_directory
 from penstock.durations import shown
-from penstock.settings.sources import load_settings
 from penstock.watermarks import depth_of_mark
 
 ACCOUNT_COLUMNS = ("vhost", "name", "held_for", "stops")
@@ -46,7 +46,7 @@ def incidents(
     """List deadlocks and stops that are over: cause, who was held, what was done. Stops of less than a second are
     summed up as long as they come again within a minute. The node need not run.
     """
-    found = collected(load_settings(None, {"data": data}).data)[:last]
+    found = collected(data_directory(data))[:last]
     listed(found, INCIDENT_COLUMNS, _incident_row, "there were no incidents", as_json)
 
 
@@ -56,7 +56,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """List what happened to the flow of queues: near, stop, resume, limits, escalation. The node need not run."""
-    found = recorded(load_settings(None, {"data": data}).data)[:last]
+    found = recorded(data_directory(data))[:last]
     listed(found, EVENT_COLUMNS, _event_row, "there were no events", as_json)
 
 

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from ops.administration.node import AsJson, Data, ask
+from ops.administration.node import AsJson, ask
 from ops.errors import CommandError
+from ops.naming import Data, data_directory
 from ops.rebalance import show
 from ops.rebalance.applying import Limits
 from ops.rebalance.files import plan_text, read_rows
@@ -25,7 +26,6 @@ from ops.rebalance.verifying import homes_wrong, not_done
 from penstock.amounts import AmountError, size
 from penstock.durations import seconds_of
 from penstock.settings.sections import RebalanceSettings
-from penstock.settings.sources import load_settings
 
 CPU_SECONDS = 1.0
 """How long the use of cores is watched where rows come from a file."""
@@ -337,7 +337,7 @@ def _write(path: Path, made: Plan) -> None:
 
 
 def directory_of(data: Path | None) -> Path:
-    return load_settings(None, {"data": data}).data
+    return data_directory(data)
 
 
 def _tell(line: str) -> None:

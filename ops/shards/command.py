@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from ops.administration.node import AsJson, Data, show
+from ops.administration.node import AsJson, show
 from ops.errors import CommandError
+from ops.naming import Data
 from ops.rebalance.command import (
     BytesRate,
     MessagesRate,

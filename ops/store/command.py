@@ -12,10 +12,10 @@ from typing import Annotated
 import orjson
 import typer
 
-from ops.administration.node import AsJson, Data, show
+from ops.administration.node import AsJson, show
 from ops.claim import claimed
 from ops.errors import CommandError
-from penstock.settings.sources import load_settings
+from ops.naming import Data, data_directory
 
 app = typer.Typer(
     help="The stores of a node that does not run: check, make smaller, write to a file, read back.",
@@ -29,9 +29,7 @@ COMPACT_COLUMNS = ("shard", "before", "after")
 @contextmanager
 def _held(data: Path | None, make: bool = False) -> Iterator[Path]:
     """The data directory, with nobody else on it. CommandError or StartError if that cannot be."""
-    directory = load_settings(None, {"data": data}).data
-    if not make and not directory.is_dir():
-        raise CommandError(f"there is no data directory {directory}")
+    directory = data_directory(data, new=make)
     with claimed(directory):
         yield directory
 
