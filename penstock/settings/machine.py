@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
+from math import ceil
 from pathlib import Path
 
 import psutil
+
+from penstock.settings.control_groups import cores_limit, memory_limit
 
 
 def default_data() -> Path:
@@ -18,17 +21,17 @@ def default_data() -> Path:
 
 
 def half_the_cores() -> int:
-    """Half of the cores this process may run on, at least 1."""
-    return max(1, len(os.sched_getaffinity(0)) // 2)
+    """Half of the cores this process may run on, at least 1; parts of one, as control groups may leave, count whole."""
+    cores = len(os.sched_getaffinity(0))
+    limit = cores_limit()
+    return max(1, (cores if limit is None else min(cores, ceil(limit))) // 2)
 
 
 def usable_memory() -> int:
-    """Bytes of memory this node may count on: the machine's, or its control group's limit where that is lower."""
-    try:
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-    except (OSError, ValueError):  # no control group here, or its limit is the word "max"
-        limit = 2**63
-    return min(limit, psutil.virtual_memory().total)
+    """Bytes of memory this node may count on: the machine's, or its control groups' limit where that is lower."""
+    machine: int = psutil.virtual_memory().total
+    limit = memory_limit()
+    return machine if limit is None else min(limit, machine)
 
 
 def free_disk(path: Path) -> int:
