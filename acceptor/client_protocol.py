@@ -131,7 +131,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.writes = 0
         self.transport.writelines(chunks)
         self.writes += len(chunks)
-        if self.writes > MANY_WRITES and not self.gathers:
+        if self.writes > MANY_WRITES and not self.gathers and self.transport.get_write_buffer_size():
             self.gathers = True
             self.transport.set_write_buffer_limits(high=0)  # it says when the kernel has taken all
 
