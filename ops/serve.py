@@ -14,6 +14,7 @@ from ops.forkserver import COMMAND, ForkServer
 from ops.port import reserved, show
 from ops.runtime import runtime_directory
 from ops.signals import Signals
+from ops.store.opened import store_paths
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
 from penstock import process
@@ -41,6 +42,8 @@ def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
         signals = stack.enter_context(Signals())
         stack.enter_context(claimed(settings.data))
         known = _known_shards(settings)
+        if not known:
+            settings = settings.model_copy(update={"shards": _standing_shards(settings)})
         check_standing(settings.data, known or range(settings.shards))
         port = stack.enter_context(reserved(settings.host, settings.port))
         runtime = stack.enter_context(runtime_directory())
@@ -71,6 +74,16 @@ def _known_shards(settings: Settings) -> tuple[int, ...]:
             shards=list(known),
         )
     return known
+
+
+def _standing_shards(settings: Settings) -> int:
+    """How many shards the node has: those that are asked for, or else those that the data directory has already. What
+    the machine has counts for a new one only: on a smaller machine the node is the same.
+    """
+    stores = store_paths(settings.data)
+    if "shards" in settings.model_fields_set or not stores:
+        return settings.shards
+    return stores[-1][0] + 1
 
 
 def _introduce(node: Node) -> None:

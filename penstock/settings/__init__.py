@@ -43,7 +43,8 @@ class Settings(BaseModel):
         default=0,
         ge=0,
         le=255,
-        description="processes that hold queues; 0 is half the cores, at least 1",
+        description="processes that hold queues; 0 is half the cores, at least 1; where it is not given, as many as "
+        "the data directory has already",
     )
     spare_shards: int = Field(
         default=4, ge=0, le=255, description="shards that can be added while the node runs (`penstock shard add`)"

@@ -58,6 +58,22 @@ def test_no_process_outlives_a_killed_supervisor(tmp_path: Path) -> None:
         pass  # which removes what it left
 
 
+def test_the_number_of_shards_belongs_to_the_data_unless_it_is_given(tmp_path: Path) -> None:
+    """Half the cores of the machine count for new data only: it may be a smaller one than the last time."""
+    with Broker(tmp_path, shards=3) as broker:
+        with broker.connect() as client:
+            for number in range(12):
+                client.channel().call("queue.declare", queue=f"q{number}", durable=True)
+        broker.stop()
+        at = broker.command.index("--shards")
+        given, broker.command[at : at + 2] = broker.command[at : at + 2], []
+        assert given == ["--shards", "3"]
+        broker.start()
+        assert len(broker.children("shard")) == 3
+        with broker.connect() as client:
+            assert [client.channel().depth(f"q{number}") for number in range(12)] == [0] * 12
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
