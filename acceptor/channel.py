@@ -141,6 +141,14 @@ class Channel:
         """The transactions whose settlements have not left: the one that waits for room, and the next one."""
         return [transaction for transaction in (self.committing, self.transaction) if transaction is not None]
 
+    def consumers_by_shard(self) -> dict[int, list[int]]:
+        """Ids of its consumers, by shard; not those of queues that move, whose next home hears how they are."""
+        found: dict[int, list[int]] = {}
+        for consumer in self.consumers.values():
+            if consumer.shard != self.core.moves.nowhere:
+                found.setdefault(consumer.shard, []).append(consumer.id)
+        return found
+
     def settles(self) -> bool:
         """Whether acks may come, or the commit (or rollback) of some that have come."""
         return bool(self.consumers) or self.has_in_hand()

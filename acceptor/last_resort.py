@@ -105,11 +105,9 @@ class LastResort:
     def withhold(self, connection: Connection, withheld: bool) -> None:
         """Have its consumers get nothing, or get what there is again."""
         connection.deliveries_withheld = withheld
-        moves = self.core.moves
         for channel in connection.channels.values():
             if channel.delivers:
-                for shard in {consumer.shard for consumer in channel.consumers.values()} - {moves.nowhere}:
-                    ids = [consumer.id for consumer in channel.consumers.values() if consumer.shard == shard]
+                for shard, ids in channel.consumers_by_shard().items():
                     self.core.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], lambda answer: None)
 
     def patience(self, connection: Connection) -> float:

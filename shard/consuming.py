@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from penstock import bus
 from penstock.settings import Settings
@@ -47,8 +47,8 @@ class Consuming:
             bus.GET: self.get,
             bus.LIMIT: self.limit,
             bus.GRANT: self.grant,
-            bus.ACTIVE: self.activate,
-            bus.PREFETCH: self.change_prefetch,
+            bus.ACTIVE: partial(self.change, "active"),
+            bus.PREFETCH: partial(self.change, "prefetch"),
             bus.GONE: self.gone,
         }
 
@@ -302,34 +302,21 @@ class Consuming:
             group.granted = 0
             link.turn.operations.append([bus.SPENT, group.id, count])
 
-    def activate(self, link: Link, request: int, ids: list[int], active: bool) -> None:
-        """Some consumers get something, or nothing, from now on: also those that wait to be attached."""
-        self.set_active(link, ids, active)
+    def change(self, what: Literal["active", "prefetch"], link: Link, request: int, ids: list[int], value: int) -> None:
+        """Some consumers get something or nothing, or have another limit, from now on: also those that wait to be
+        attached.
+        """
+        self.set(what, link, ids, value)
         missing = [id for id in ids if id not in link.consumers]
         if missing:
-            self.core.moving.behind(link, partial(self.set_active, link, missing, active))
+            self.core.moving.behind(link, partial(self.set, what, link, missing, value))
         link.reply(request, None)
 
-    def change_prefetch(self, link: Link, request: int, ids: list[int], prefetch: int) -> None:
-        """Some consumers have another limit from now on: also those that wait to be attached."""
-        self.set_prefetch(link, ids, prefetch)
-        missing = [id for id in ids if id not in link.consumers]
-        if missing:
-            self.core.moving.behind(link, partial(self.set_prefetch, link, missing, prefetch))
-        link.reply(request, None)
-
-    def set_prefetch(self, link: Link, ids: list[int], prefetch: int) -> None:
+    def set(self, what: str, link: Link, ids: list[int], value: int) -> None:
         for id in ids:
             consumer = link.consumers.get(id)
             if consumer is not None:
-                consumer.prefetch = prefetch
-                self.wake(consumer)
-
-    def set_active(self, link: Link, ids: list[int], active: bool) -> None:
-        for id in ids:
-            consumer = link.consumers.get(id)
-            if consumer is not None:
-                consumer.active = active
+                setattr(consumer, what, value)
                 self.wake(consumer)
 
     def gone(self, link: Link, id: int) -> None:

@@ -43,8 +43,7 @@ def change_prefetch(channel: Channel) -> Asking:
     """What is said of consumers that are started from now on holds for those that are there."""
     for consumer in channel.consumers.values():
         consumer.prefetch = channel.prefetch
-    for shard in {consumer.shard for consumer in channel.consumers.values()} - {channel.core.moves.nowhere}:
-        ids = [consumer.id for consumer in channel.consumers.values() if consumer.shard == shard]
+    for shard, ids in channel.consumers_by_shard().items():
         yield from ask_shard(shard, bus.PREFETCH, ids, channel.prefetch)
 
 

@@ -20,8 +20,7 @@ def flow(channel: Channel, arguments: dict[str, Any]) -> Handling:
         channel.obedience.answered()
         return
     channel.delivers = arguments["active"]
-    for shard in {consumer.shard for consumer in channel.consumers.values()} - {channel.core.moves.nowhere}:
-        ids = [consumer.id for consumer in channel.consumers.values() if consumer.shard == shard]
+    for shard, ids in channel.consumers_by_shard().items():
         yield from ask_shard(shard, bus.ACTIVE, ids, channel.delivers and not channel.connection.deliveries_withheld)
     channel.send("channel_flow_ok", active=channel.delivers)
 
