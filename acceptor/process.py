@@ -80,7 +80,7 @@ class Acceptor:
         self.refusals = logs.FewLines(log)
         self.lingering = 0
         self.hang_ups = HangUps()
-        self.idle_memory = IdleMemory()
+        self.idle_memory = IdleMemory(node.settings.memory.process_limit)
         self.emptied = asyncio.Event()
         self.ending = False
         self.all_safe = asyncio.Event()

@@ -11,8 +11,9 @@ from penstock.gauges import Gauges
 from penstock.node import Role
 from penstock.process import give_back_buffers
 
-# What is less need not go back.
+# What is less need not go back, octets; in small nodes a 32nd part of the node's limit.
 LEAST = 128 << 20
+SHARE = 32
 # After so many looks what was idle all the time goes back: sooner, and the next burst would fault every page in again.
 LOOKS = 10
 
@@ -38,10 +39,12 @@ def own_memory(gauges: Gauges) -> int:
 class IdleMemory:
     """What this process has beyond what it holds: freed, and kept for what may come (`process.keep_buffers`).
 
-    `least` is how much that was of late; `stays` is how much of it could not be given back, or never was idle.
+    `much` is how much need not go back, `least` how much was idle of late; `stays` is how much of it could not be given
+    back, or never was idle. Octets; `limit` is the memory of all processes of the node.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self.much = min(LEAST, limit // SHARE)
         self.stays = 0
         self.least = 0
         self.looks = 0
@@ -55,9 +58,9 @@ class IdleMemory:
         self.least = min(self.least, idle) if self.looks else idle
         self.looks += 1
         if scarce:
-            self._give_back(held, idle > self.stays + LEAST)
+            self._give_back(held, idle > self.stays + self.much)
         elif self.looks == LOOKS:
-            self._give_back(held, self.least > self.stays + max(LEAST, held))
+            self._give_back(held, self.least > self.stays + max(self.much, held))
 
     def _give_back(self, held: int, much: bool) -> None:
         self.looks = 0

@@ -1,9 +1,10 @@
 """What of a shard's contents is in memory: the heads of its queues, and the rest as long as there is room.
 
-From half of the shard's memory on, contents go: from the ends of the heaviest queues first, then what consumers have in
-hand. If the shard would hold its producers all the same, even the heads go: whatever consumers wait for before they go
-on, it must not be room that they themselves take up. What a consumer will want soon is read ahead of it. Of a queue
-with a window what is beyond that goes, whatever room there is.
+From half of the shard's memory on, or from a quarter where the memory of the node's processes is scarce, contents go:
+from the ends of the heaviest queues first, then what consumers have in hand. If the shard would hold its producers all
+the same, even the heads go: whatever consumers wait for before they go on, it must not be room that they themselves
+take up. What a consumer will want soon is read ahead of it. Of a queue with a window what is beyond that goes, whatever
+room there is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.batch_cy import Batch
 from shard.queue_cy import NEVER
 from shard.queues import QueueState
+from shard.room import PROCESSES
 from shard.segment_cy import Segment
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 # Percent of the shard's memory above which contents go, and how many are to be left.
 ABOVE, LEFT = 50, 40
+# Where the memory of the node's processes is scarce both are so many times less.
+SCARCE = 2
 # Octets that stay at the head of a queue with consumers, at most; twice as many are read ahead.
 HEAD = 512 * 1024
 # At most so many octets are spilled with one commit.
@@ -57,7 +61,9 @@ class Paging:
         core = self.core
         if self.beyond and core.journal is not None and not core.commits.under_way:
             self.page_out_beyond()
-        if core.weight <= (self.left if self.begun else self.above):
+        part = SCARCE if core.gate.room.is_scarce(PROCESSES) else 1
+        left = self.left // part
+        if core.weight <= (left if self.begun else self.above // part):
             self.begun = False
             self.wake = NEVER
             return
@@ -65,11 +71,11 @@ class Paging:
         if core.journal is None or core.commits.under_way or (self.wake != NEVER and core.now < self.wake):
             return
         self.share_heads()
-        before = min(core.weight - self.left, SLICE)
+        before = min(core.weight - left, SLICE)
         queues = sorted(core.queues.values(), key=lambda queue: queue.weighed, reverse=True)
         excess = before
         for front, head in (False, self.head), (True, self.head), (False, 0), (True, 0):
-            if head or self.left + excess > self.resume:
+            if head or left + excess > self.resume:
                 excess = self.page_out_of(queues, front, excess, head)
         self.wake = core.now + REST if excess == before and not core.journal else NEVER
 

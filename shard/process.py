@@ -90,7 +90,7 @@ class Shard:
         self.ending = False
         self.commit_us = Lately()
         self.lag = LoopLag(loop)
-        self.idle_memory = IdleMemory()
+        self.idle_memory = IdleMemory(node.settings.memory.process_limit)
         # Of a first life those that serve already: they have not met a shard that is added to their node.
         awaited = LIVING if incarnation > 1 else (READY,)
         places = [(place, self.gauges.process_read("acceptor", place)) for place in range(node.acceptors)]

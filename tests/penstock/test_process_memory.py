@@ -24,7 +24,7 @@ PROGRAM = """
         used.append((private_memory(os.getpid()) >> 20) - before)
 
     process.keep_buffers()
-    idle, used, before = IdleMemory(), [], 0
+    idle, used, before = IdleMemory(8 << 30), [], 0
     look(0)
     before = used.pop()
     blocks = [bytes([i % 256]) * 100_000 for i in range(4 * 1048)]

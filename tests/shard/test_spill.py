@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from shard.paging import HEAD, PIECE
+from shard.room import PROCESSES
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish, recount
 
@@ -148,3 +149,19 @@ def test_what_was_delivered_of_it_comes_as_redelivered_in_a_later_life(durable: 
         again = [event for event in publisher.events[1] if event.body in seen]
         assert len(again) > 200, "they are there still"
         assert all(event.redelivered for event in again)
+
+
+def test_where_memory_of_the_processes_is_scarce_contents_go_sooner() -> None:
+    with Node(stores=True, memory_limit=4_000_000) as node:
+        node.declare("q")
+        fill(open_channel(node), "q", 1500)
+        assert node.state("q").contents.paged == 0
+        limits = node.shard(0).gate.room.limits[PROCESSES]
+        node.shard(0).gate.processes_hold(limits.resume_bytes + 1, node.shard(0).now)
+        node.settle()
+        assert node.shard(0).weight <= 1_000_000
+        paged = node.state("q").contents.paged
+        assert paged > 500
+        node.shard(0).gate.processes_hold(0, node.shard(0).now)
+        fill(open_channel(node), "q", 300)
+        assert node.state("q").contents.paged == paged
