@@ -245,7 +245,7 @@ class Connection:
         """Have a login decided on; what the client has sent ahead waits until it is."""
         self.held = []
         decided = partial(self.login_decided, mechanism, user, self.core.now)
-        self.core.logins.check(user, password, self.peer_host, self.core.now, decided)
+        self.core.logins.check(user, password, self.peer_host, decided)
         if self.held is not None:
             self.pause_reading(LOGIN)
 

@@ -85,7 +85,7 @@ class AcceptorCore:
             for link in self.links:
                 link.begin_counting()
         self.permissions = Permissions(self.topology)
-        self.logins = Logins(self.topology, settings.amqp.loopback_users)
+        self.logins = Logins(self.topology, settings.amqp.loopback_users, self.clock)
         self.weights = Weights(self.topology)
         self.gates = Gates(
             index, incarnation, self.topology, gauges, settings, self.links, self.clock, lambda: self.turns

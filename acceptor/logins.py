@@ -1,28 +1,41 @@
-"""Who may log in. Slow hashes are verified in the background, one at a time, and remembered for a while.
+"""Who may log in. Passwords are verified one at a time in the background: that takes tens of milliseconds by intent.
 
-A storm of reconnects costs one verification for each user and password; what is remembered is a keyed hash, so nothing
-of a password can be read from memory. Guessing is slowed by the connection, which refuses only after a while.
+So that nobody who guesses stands in the way of others:
+
+- A password that was right lately is known to all acceptors, and lets in at once (`acceptor.known_passwords`).
+- One that was wrong lately is known as well: a client that comes again and again with an old password costs nothing.
+- Of the others it is the turn of whose address and user had the fewest wrong ones.
+- Who was wrong too often is refused without being verified, for a time that doubles (`acceptor.guesses`).
+
+Neither the answer nor its time says whether there is such a user: a name that nobody has waits its turn as others do,
+and is wrong then. A refusal is told by the connection, after `REFUSAL_SECONDS` at the earliest.
 """
 
 from __future__ import annotations
 
-import os
+import heapq
+from collections import OrderedDict
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from acceptor.guesses import Guesser, Guesses, address_of
+from acceptor.known_passwords import KnownPasswords
 from penstock import passwords
+from penstock.durations import shown
+from penstock.logs import get_logger
 
 if TYPE_CHECKING:
     from router.topology import Topology
 
-REMEMBERED_SECONDS = 300.0
-"""How long a password that was right needs no verification; a changed one counts at once, the hash is in the key."""
+log = get_logger()
+
 WRONG_SECONDS = 30.0
-REMEMBERED_MAX = 10_000
-WAITING_MAX = 256
-"""Verifications under way; more would time out before their turn comes."""
+"""For so long a wrong password is known to be."""
+WRONG_MAX = 10_000
+WAITING_MAX = 1024
+"""Users and passwords that wait for their turn: more would time out before it comes."""
 
 Decided = Callable[[str], None]
 """Gets why the login is refused, for the log; empty if it is not."""
@@ -34,60 +47,138 @@ def at_once(work: Callable[[], bool], done: Callable[[bool], None]) -> None:
     done(work())
 
 
-class Logins:
-    """The logins of one acceptor. `background` is for the shell to set; times are seconds of its clock."""
+@dataclass(slots=True, order=True)
+class Login:
+    """A user and a password that wait for their turn, the smallest first; `decided` are all who wait for it."""
 
-    def __init__(self, topology: Topology, loopback_users: Collection[str]) -> None:
+    wrong: int
+    wrong_about: int
+    number: int
+    name: str = field(compare=False)
+    password: str = field(compare=False)
+    stored: str = field(compare=False)
+    address: str = field(compare=False)
+    digest: bytes = field(compare=False)
+    guesser: Guesser = field(compare=False)
+    decided: list[Decided] = field(compare=False)
+
+
+class Logins:
+    """The logins of one acceptor. `background` and `known` are for the shell to set; `clock` gives seconds."""
+
+    def __init__(self, topology: Topology, loopback_users: Collection[str], clock: Callable[[], float]) -> None:
         self.background: Background = at_once
+        self.known = KnownPasswords.of_process()
+        self.refused = 0
         self._users = topology.users
         self._loopback_users = loopback_users
-        self._key = os.urandom(32)
-        self._remembered: dict[bytes, tuple[bool, float]] = {}
-        self._waiting: dict[bytes, list[Decided]] = {}
+        self._clock = clock
+        self._guesses = Guesses()
+        self._wrong: OrderedDict[bytes, float] = OrderedDict()
+        self._waiting: dict[bytes, Login] = {}
+        self._turns: list[Login] = []
+        self._number = 0
+        self._verifying = False
 
-    def check(self, name: str, password: str, host: str, now: float, decided: Decided) -> None:
+    def check(self, name: str, password: str, host: str, decided: Decided) -> None:
         """Decide on a login from that host, now or later."""
-        user = self._users.user(name)
-        if user is None:
-            decided("there is no such user")
-            return
         if name in self._loopback_users and not is_loopback(host):
-            decided("this user may log in from this machine only")
+            self._refuse([decided], "this user may log in from this machine only")
             return
-        verify = partial(passwords.verify, user.password_hash, password)
-        if not passwords.is_slow(user.password_hash):
-            decided(_reason(verify()))
-            return
-        digest = self._digest(name, user.password_hash, password)
-        remembered = self._remembered.get(digest)
-        if remembered is not None and remembered[1] > now:
-            decided(_reason(remembered[0]))
+        stored = self._stored(name)
+        digest = self.known.digest(name, stored, password)
+        if self.known.has(digest):
+            decided("")
+        elif self._wrong.get(digest, 0.0) > self._clock():
+            self._refuse([decided], self._why_wrong(name))
         elif digest in self._waiting:
-            self._waiting[digest].append(decided)
-        elif len(self._waiting) >= WAITING_MAX:
-            decided("too many logins at once")
+            self._waiting[digest].decided.append(decided)
         else:
-            self._waiting[digest] = [decided]
-            self.background(verify, partial(self._verified, digest, now))
+            self._try(name, password, stored, address_of(host), digest, decided)
 
-    def _verified(self, digest: bytes, now: float, right: bool) -> None:
-        if len(self._remembered) >= REMEMBERED_MAX:
-            self._remembered.clear()
-        self._remembered[digest] = right, now + (REMEMBERED_SECONDS if right else WRONG_SECONDS)
-        for decided in self._waiting.pop(digest):
-            decided(_reason(right))
+    def told(self) -> list[dict[str, Any]]:
+        """Of whom no password is verified for now (`acceptor.told`)."""
+        return self._guesses.told(self._clock())
 
-    def _digest(self, *parts: str) -> bytes:
-        digest = blake2b(key=self._key, digest_size=32)
-        for part in parts:
-            octets = part.encode("utf-8", "surrogateescape")
-            digest.update(len(octets).to_bytes(4, "big") + octets)
-        return digest.digest()
+    def _try(
+        self, name: str, password: str, stored: str, address: str, digest: bytes, decided: Decided
+    ) -> None:  # fmt: skip
+        now = self._clock()
+        guesser, about = self._guesses.of(address, name, now), self._guesses.of_user(name, now)
+        if not guesser.may_try(now):
+            left = max(guesser.until - now, 0.0)
+            self._refuse([decided], f"{guesser.wrong} wrong passwords, no other one for {shown(left)}")
+            return
+        self._number += 1
+        guesser.under_way += 1
+        login = Login(
+            guesser.wrong, about.wrong, self._number, name, password, stored, address, digest, guesser, [decided]
+        )  # fmt: skip
+        self._waiting[digest] = login
+        heapq.heappush(self._turns, login)
+        if len(self._turns) > WAITING_MAX:
+            self._drop_last()
+        self._next()
+
+    def _drop_last(self) -> None:
+        """More wait than can have a turn in time: not those who come last, those who were wrong most often go."""
+        last = max(self._turns)
+        self._turns.remove(last)
+        heapq.heapify(self._turns)
+        self._ends(last)
+        self._refuse(last.decided, "too many logins at once")
+
+    def _next(self) -> None:
+        while self._turns and not self._verifying:
+            login = heapq.heappop(self._turns)
+            verify = partial(passwords.verify, login.stored, login.password)
+            if passwords.is_slow(login.stored):
+                self._verifying = True
+                self.background(verify, partial(self._verified, login))
+            else:
+                self._decide(login, verify())
+
+    def _verified(self, login: Login, right: bool) -> None:
+        self._verifying = False
+        self._decide(login, right)
+        self._next()
+
+    def _decide(self, login: Login, right: bool) -> None:
+        now = self._clock()
+        self._ends(login)
+        if right and login.stored == self._stored(login.name):
+            self.known.add(login.digest)
+            self._guesses.was_right(login.address, login.name, now)
+            for decided in login.decided:
+                decided("")
+            return
+        self._wrong[login.digest] = now + WRONG_SECONDS
+        if len(self._wrong) > WRONG_MAX:
+            self._wrong.popitem(last=False)
+        if seconds := self._guesses.was_wrong(login.address, login.name, now):
+            log.warning(
+                "passwords are guessed", user=login.name, address=login.address, wrong=login.guesser.wrong,
+                refused_for=shown(seconds),
+            )  # fmt: skip
+        self._refuse(login.decided, self._why_wrong(login.name))
+
+    def _ends(self, login: Login) -> None:
+        del self._waiting[login.digest]
+        login.guesser.under_way -= 1
+
+    def _refuse(self, asking: list[Decided], reason: str) -> None:
+        self.refused += len(asking)
+        for decided in asking:
+            decided(reason)
+
+    def _stored(self, name: str) -> str:
+        """The hash of a user's password; none of who is not there."""
+        user = self._users.user(name)
+        return passwords.NONE if user is None else user.password_hash
+
+    def _why_wrong(self, name: str) -> str:
+        return "there is no such user" if self._users.user(name) is None else "the password is wrong"
 
 
 def is_loopback(host: str) -> bool:
     return host == "::1" or host.startswith(("127.", "::ffff:127."))
-
-
-def _reason(right: bool) -> str:
-    return "" if right else "the password is wrong"

@@ -21,6 +21,7 @@ from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from acceptor.hang_ups import HangUps
 from acceptor.kept_accounts import KeptAccounts
+from acceptor.known_passwords import KnownPasswords
 from acceptor.open_holds import OpenHolds
 from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
@@ -71,6 +72,7 @@ class Acceptor:
             self.core.record = self.telemetry.put
         self.verifier = ThreadPoolExecutor(1, "verifier")
         self.core.logins.background = self.in_background
+        self.core.logins.known = KnownPasswords.open(node.known_passwords)
         self.core.arena = self.make_arena()
         flow = node.settings.flow
         self.core.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)

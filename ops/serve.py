@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from acceptor import known_passwords
 from ops.claim import Pointer, claimed
 from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError
@@ -90,6 +91,7 @@ def _introduce(node: Node) -> None:
     """Leave word: for the children in the runtime directory, for others in the data directory."""
     try:
         process.record_parent(node.runtime)
+        known_passwords.create(node.known_passwords)
         node.store()
         Pointer(os.getpid(), node.runtime, node.gauges).store(node.settings.data)
     except OSError as error:

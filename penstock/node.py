@@ -69,6 +69,11 @@ class Node:
         return self.runtime / f"{role}-{index}.{incarnation}.c"
 
     @property
+    def known_passwords(self) -> Path:
+        """Memory of the acceptors: what passwords were right."""
+        return self.runtime / "passwords"
+
+    @property
     def process_events(self) -> str:
         """PUB socket of the supervisor: processes that started or died."""
         return f"ipc://{self.runtime}/supervisor.events"

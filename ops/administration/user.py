@@ -10,9 +10,11 @@ import typer
 
 from ops.administration.definitions import accounts_of
 from ops.administration.node import AsJson, ask, show
+from ops.administration.processes import Processes
 from ops.errors import CommandError
 from ops.naming import Data
 from penstock import passwords
+from penstock.durations import shown
 
 app = typer.Typer(help="Users of a running node, their passwords and tags.", no_args_is_help=True)
 
@@ -72,6 +74,13 @@ def delete(name: Name, data: Data = None) -> None:
 def list_(data: Data = None, as_json: AsJson = False) -> None:
     """List the users."""
     show(ask(data, "user_list"), ("name", "tags", "password", "vhosts"), as_json)
+
+
+@app.command()
+def guesses(data: Data = None, as_json: AsJson = False) -> None:
+    """List the addresses and users of which no password is verified for now, since too many were wrong."""
+    found = sorted(Processes(data).ask_acceptors("logins"), key=lambda each: -each["wrong"])
+    show([{**each, "for": shown(each["seconds"])} for each in found], ("user", "address", "wrong", "for"), as_json)
 
 
 @app.command("import")
