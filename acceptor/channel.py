@@ -80,7 +80,7 @@ class Channel:
         self.reply_consumer: ReplyConsumer | None = None
         self.getters: dict[int, int] = {}
         self.shards: set[int] = set()
-        self.prefetch = 0
+        self.prefetch = connection.core.settings.amqp.prefetch_max
         self.shared_prefetch = SharedPrefetch(self)
         self.delivers = True
         self.last_queue = ""
@@ -430,12 +430,15 @@ class Channel:
             self.core.dirty[self.connection] = None
 
     def time_out(self, milliseconds: int) -> None:
-        """The client did not acknowledge in time; no method of its own is to blame."""
-        self.method = None
-        text = (
+        """The client did not acknowledge in time."""
+        self.end_by(
             f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {milliseconds} ms. "
             "This timeout value can be configured, see consumers doc guide to learn more"
         )
+
+    def end_by(self, text: str) -> None:
+        """Close it with 406; no method of its own is to blame."""
+        self.method = None
         self.fail(amqp_error(406, text))
 
     # Out

@@ -309,6 +309,7 @@ class Connection:
                 f"number of channels opened ({self.channel_max}) has reached the negotiated channel_max "
                 f"({self.channel_max})",
             )
+        self.core.headcount.open_channel(self)
         self.channels[number] = Channel(self, number)
         self.core.open_channels += 1
         self.send(number, "channel_open_ok")
@@ -316,6 +317,7 @@ class Connection:
     def forget_channel(self, channel: Channel) -> None:
         if self.channels.pop(channel.number, None) is not None:
             self.core.open_channels -= 1
+            self.core.headcount.channels_are_gone(self, 1)
 
     # Octets out
 
@@ -457,6 +459,7 @@ class Connection:
             if not channel.closing:
                 channel.end(keep_parked=keep_parked)
         self.core.open_channels -= len(self.channels)
+        self.core.headcount.channels_are_gone(self, len(self.channels))
         self.channels.clear()
 
     def finish(self) -> None:

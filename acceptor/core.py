@@ -21,6 +21,7 @@ from acceptor.escalation import Escalations
 from acceptor.event_log import EventLog
 from acceptor.fair import Weights
 from acceptor.gates import Gates
+from acceptor.headcount import Headcount
 from acceptor.last_resort import LastResort
 from acceptor.logins import Logins
 from acceptor.metered_events import facts as metered_facts
@@ -48,6 +49,7 @@ from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.telemetry.rows import Put, nowhere
+from router.resource_limits import Holder
 from router.topology import Queue, Topology
 
 log = get_logger()
@@ -86,6 +88,7 @@ class AcceptorCore:
                 link.begin_counting()
         self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users, self.clock)
+        self.headcount = Headcount(self.topology, settings.resolved_limits)
         self.weights = Weights(self.topology)
         self.gates = Gates(
             index, incarnation, self.topology, gauges, settings, self.links, self.clock, lambda: self.turns
@@ -112,7 +115,7 @@ class AcceptorCore:
         self.open_channels = 0
         self.delivery = Delivery(self)
         self.early = EarlyNotice(self, settings.flow.early_rate)
-        self.patience = Patience(self, settings.amqp.consumer_timeout)
+        self.patience = Patience(self, settings.amqp.consumer_timeout, settings.amqp.transaction_timeout)
         self.replies = Replies(self)
         self.dirty: dict[Connection, None] = {}
         self.confirming: dict[Channel, None] = {}
@@ -140,6 +143,7 @@ class AcceptorCore:
 
     def forget_connection(self, connection: Connection) -> None:
         self.connections.pop(connection.id, None)
+        self.headcount.connection_is_gone(connection)
         self.delivery.forget_connection(connection)
         self.outputs.lost(connection)
         self.unfinished.forget(connection)
@@ -294,6 +298,8 @@ class AcceptorCore:
             self.gates.lift(change[1])
         elif change[0] == "vhost_gone":
             self.expel(lambda connection: connection.vhost == change[1], f"vhost '{change[1]}' is deleted")
+        elif change[0] == "limits":
+            self.headcount.limits_change(Holder(*change[1:3]))
         elif change[0] == "user_gone":
             self.expel(lambda connection: connection.user == change[1], f"user '{change[1]}' is deleted")
 

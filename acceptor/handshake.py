@@ -140,6 +140,7 @@ def open_(connection: Connection, arguments: dict[str, Any]) -> None:
             f"connection refused for user '{connection.user}' from {connection.peer_host}: held off for another "
             f"{shown(left)}, {held_off.reason}",
         )
+    connection.core.headcount.open_connection(connection, vhost)
     connection.vhost = vhost
     connection.access = connection.core.permissions.access(connection.user, vhost)
     connection.send(0, "connection_open_ok")

@@ -1,4 +1,6 @@
-"""How long a client may keep what it was delivered without acknowledging it (RabbitMQ's consumer timeout)."""
+"""How long a client may keep what it was delivered without acknowledging it (RabbitMQ's consumer timeout), and a
+transaction open.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ LOOKS = 4
 class Patience:
     """Looks at the channels of an acceptor from time to time. Times are seconds, those of queues milliseconds."""
 
-    def __init__(self, core: AcceptorCore, timeout: float) -> None:
+    def __init__(self, core: AcceptorCore, timeout: float, transaction_timeout: float) -> None:
         self.core = core
         self.timeout = timeout
-        self.interval = min(INTERVAL, timeout / LOOKS) if timeout else INTERVAL
+        self.transaction_timeout = transaction_timeout
+        self.interval = min([INTERVAL, *(each / LOOKS for each in (timeout, transaction_timeout) if each)])
         self.next_look = 0.0
 
     def tick(self, now: float) -> None:
@@ -33,6 +36,7 @@ class Patience:
             for channel in list(connection.channels.values()):
                 if channel.unacked.total:
                     self.look_at(channel, now)
+                self.look_at_transaction(channel, now)
 
     def look_at(self, channel: Channel, now: float) -> None:
         limits = {consumer.id: self.limit(consumer.queue.queue_id) for consumer in channel.consumers.values()}
@@ -45,6 +49,11 @@ class Patience:
             if limit and since < now - limit:
                 channel.time_out(round(limit * 1000))
                 return
+
+    def look_at_transaction(self, channel: Channel, now: float) -> None:
+        transaction, most = channel.transaction, self.transaction_timeout
+        if most and transaction is not None and transaction.since is not None and now - transaction.since > most:
+            channel.end_by(f"transaction is open for longer than {most:g} s (amqp.transaction_timeout)")
 
     def limit(self, queue_id: int) -> float:
         """How long deliveries from a queue may be kept, 0 for ever."""

@@ -25,6 +25,7 @@ from acceptor.known_passwords import KnownPasswords
 from acceptor.open_holds import OpenHolds
 from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
+from acceptor.shared_counts import SharedCounts
 from acceptor.spool import Spool
 from penstock import bus, logs, process
 from penstock.arena import Arena, Borrower
@@ -72,6 +73,7 @@ class Acceptor:
             self.core.record = self.telemetry.put
         self.verifier = ThreadPoolExecutor(1, "verifier")
         self.core.logins.background = self.in_background
+        self.core.headcount.shared = SharedCounts.open(node.shared_counts, node.acceptors, index)
         self.core.logins.known = KnownPasswords.open(node.known_passwords)
         self.core.arena = self.make_arena()
         flow = node.settings.flow

@@ -10,6 +10,7 @@
     unread                  [{connection, peer, client, user, vhost, unread_seconds, reason, bytes}]: who is not read
                             for what it makes the broker keep (`acceptor.unread`)
     logins                  [{user, address, wrong (passwords), seconds}]: of whom no password is verified for so long
+    headcount               [{whose, name, limit, used}]: connections and channels (`acceptor.headcount`)
     ledger                  as in `acceptor.ledger`
     publishes               as in `acceptor.counting`, of all sessions since somebody began to ask
     consumers   ids         [{id, connection, peer, client, user, vhost, channel, tag, party}], of those that are there
@@ -55,6 +56,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
         "held": (lambda: held(core), {}),
         "unread": (core.unread.told, {}),
         "logins": (core.logins.told, {}),
+        "headcount": (core.headcount.told, {}),
         "entangled": (lambda: entangled(core), {}),
         "ledger": (lambda: core.throttle.ledger.told(core.now), {}),
         "publishes": (lambda: core.routes.count(core.now), {}),

@@ -42,6 +42,7 @@ class Transaction:
         self.connection = channel.connection
         self.runs: list[ParkedRun] = []
         self.octets = 0
+        self.since: float | None = None
         # By shard, and last those of queues that move.
         self.settlements = [Settlements() for _ in (*core.links, core.moves)]
         self.journal = bytearray()
@@ -49,6 +50,7 @@ class Transaction:
 
     def publish(self, run: ParkedRun) -> None:
         """Keep publishes until the commit; nothing is left in `run`. AMQPError where there is no more room for them."""
+        self.begin()
         limit, connection, accounts = self.core.settings.amqp.transaction_bytes, self.connection, self.core.accounts
         if connection.uncommitted + run.octets > limit:
             raise amqp_error(406, f"transactions without commit hold more than {limit} bytes (amqp.transaction_bytes)")
@@ -63,6 +65,10 @@ class Transaction:
         self.runs.append(kept)
         run.count = 0
 
+    def begin(self) -> None:
+        if self.since is None:
+            self.since = self.core.now
+
     def charge(self, octets: int) -> None:
         self.octets += octets
         self.connection.uncommitted += octets
@@ -70,6 +76,7 @@ class Transaction:
 
     def settle(self, channel: Channel, run: SettleRun) -> int:
         """Keep settlements until the commit; the first tag that is unknown, or -1."""
+        self.begin()
         before = channel.unacked.consumed
         unknown: int = channel.unacked.settle_noted(run.rows, run.count, self.settlements, self.journal)
         settled = before - channel.unacked.consumed

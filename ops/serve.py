@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from acceptor import known_passwords
+from acceptor import known_passwords, shared_counts
 from ops.claim import Pointer, claimed
 from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError
@@ -92,6 +92,7 @@ def _introduce(node: Node) -> None:
     try:
         process.record_parent(node.runtime)
         known_passwords.create(node.known_passwords)
+        shared_counts.create(node.shared_counts, node.acceptors)
         node.store()
         Pointer(os.getpid(), node.runtime, node.gauges).store(node.settings.data)
     except OSError as error:

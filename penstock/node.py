@@ -74,6 +74,11 @@ class Node:
         return self.runtime / "passwords"
 
     @property
+    def shared_counts(self) -> Path:
+        """Memory of the acceptors: how many connections and channels there are."""
+        return self.runtime / "counts"
+
+    @property
     def process_events(self) -> str:
         """PUB socket of the supervisor: processes that started or died."""
         return f"ipc://{self.runtime}/supervisor.events"

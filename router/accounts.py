@@ -8,8 +8,8 @@ from typing import Any
 from penstock import passwords
 from penstock.control import Refusal
 from penstock.patterns import PatternError, pattern
-from router import vhosts
-from router.administration import Administration, check_name, check_vhost
+from router import limit_commands, vhosts
+from router.administration import Administration, check_name, check_user, check_vhost
 from router.ledger import Ledger
 from router.users import TAGS, Permission, TopicPermission, User
 
@@ -59,6 +59,7 @@ def user_delete(administration: Administration, name: str) -> None:
         ledger.record(["topic_permission_gone", name, topic.vhost, topic.exchange], durable=True)
     for permission in users.permissions(user=name):
         ledger.record(["permission_gone", name, permission.vhost], durable=True)
+    limit_commands.forget(ledger, "user", name)
     ledger.record(["user_gone", name], durable=True)
 
 
@@ -205,9 +206,9 @@ def _record(ledger: Ledger, record: User | Permission | TopicPermission) -> None
 
 
 def _user(ledger: Ledger, name: str) -> User:
+    check_user(ledger, name)
     user = ledger.topology.users.user(name)
-    if user is None:
-        raise Refusal("not_found", f"there is no user '{name}'")
+    assert user is not None
     return user
 
 

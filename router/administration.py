@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.control import Refusal
+from penstock.settings.limits import LimitSettings
 from penstock.watermarks import FlowDefaults
 from router.ledger import Ledger
 from router.rebalancing import Rebalancing
@@ -19,12 +20,13 @@ NAME_OCTETS_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Administration:
-    """What commands are carried out on. Without `moves` no queue can be moved."""
+    """What commands are carried out on. Without `moves` no queue can be moved. `limits` are the node's defaults."""
 
     ledger: Ledger
     defaults: FlowDefaults
     rebalancing: Rebalancing = field(default_factory=Rebalancing)
     moves: Moves | None = None
+    limits: LimitSettings = field(default_factory=LimitSettings)
 
 
 def check_name(kind: str, name: str) -> None:
@@ -41,3 +43,8 @@ def check_name(kind: str, name: str) -> None:
 def check_vhost(ledger: Ledger, name: str) -> None:
     if not ledger.topology.has_vhost(name):
         raise Refusal("not_found", f"there is no vhost '{name}'")
+
+
+def check_user(ledger: Ledger, name: str) -> None:
+    if ledger.topology.users.user(name) is None:
+        raise Refusal("not_found", f"there is no user '{name}'")

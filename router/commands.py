@@ -18,9 +18,9 @@
                              topic_permissions
 
 The commands about policies are in `router.policy_commands`, those about flow control in `router.flow_commands` and
-`router.stop_commands`, those about where queues live in `router.move_commands`, those about shards in
-`router.shard_commands`, those about who applies a plan in `router.rebalancing`; `acceptors_restart` is the
-supervisor's to carry out, and passed on by `router.process`.
+`router.stop_commands`, those about how many of everything there may be in `router.limit_commands`, those about where
+queues live in `router.move_commands`, those about shards in `router.shard_commands`, those about who applies a plan in
+`router.rebalancing`; `acceptors_restart` is the supervisor's to carry out, and passed on by `router.process`.
 
 A password hash is as `penstock.passwords` has it: the password itself stays with who sets it. A refusal says why, in
 words for a person.
@@ -37,6 +37,7 @@ from router import (
     accounts,
     flow_commands,
     hold_offs,
+    limit_commands,
     move_commands,
     policy_commands,
     rebalancing,
@@ -99,6 +100,7 @@ COMMANDS: dict[str, Command] = {
     **flow_commands.COMMANDS,
     **stop_commands.COMMANDS,
     **hold_offs.COMMANDS,
+    **limit_commands.COMMANDS,
     **rebalancing.COMMANDS,
     **move_commands.COMMANDS,
     **shard_commands.COMMANDS,

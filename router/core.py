@@ -64,7 +64,9 @@ class RouterCore:
         self._answers: list[tuple[bytes, Any, Outcome | None]] = []
         self._commanded: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
-        self._administration = Administration(authority.ledger, authority.defaults, moves=authority.moves)
+        self._administration = Administration(
+            authority.ledger, authority.defaults, moves=authority.moves, limits=authority.bounds.limits
+        )
         for vhost in authority.topology.vhosts():
             vhosts.add(authority.ledger, vhost)  # what a newer penstock predeclares is made in older vhosts too
 

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from penstock.amqp.errors import amqp_error
 from penstock.bus import pack
+from penstock.settings.limits import LimitSettings
 from router.records import Binding, Change, Exchange, Queue
+from router.resource_limits import Counted, Holder, Scope
 from router.topology import Topology
 
 RECORD = 3 * 1024
@@ -25,31 +27,39 @@ PROCESS_SHARE = 4
 
 class Bounds(NamedTuple):
     """The octets of arguments that one declaration may have, that all declarations may take (0: no limit), and those of
-    one user (0: no other limit).
+    one user (0: no other limit); and how many a vhost and a user may have where no command says so.
     """
 
     arguments: int = 16 * 1024
     topology: int = 0
     of_user: int = 0
+    limits: LimitSettings = LimitSettings()
 
 
 class Taken:
-    """What the topology takes, octets: `made` by whom, and in all. What no user has made is that of None."""
+    """What the topology takes, octets: `made` by whom, and in all. What no user has made is that of None. `numbers` is
+    how many there are, of a vhost and of a user.
+    """
 
     def __init__(self, topology: Topology) -> None:
         self.made: Counter[str | None] = Counter()
         self.octets = 0
+        self.numbers: Counter[tuple[Holder, Counted]] = Counter()
         for kind, *fields in topology.changes():
             if kind in _MADE:
-                record = _MADE[kind](*fields)
-                self.count(record.maker, octets_of(record))
+                self.count(_MADE[kind](*fields), 1)
 
-    def count(self, maker: str | None, octets: int) -> None:
-        """So much more is taken by what somebody has made, or less."""
+    def count(self, record: Exchange | Queue | Binding, number: int) -> None:
+        """There is one more (1) or one less (-1)."""
+        octets, maker = number * octets_of(record), record.maker
         self.octets += octets
         self.made[maker] += octets
         if not self.made[maker]:
             del self.made[maker]
+        for holder in holders(record):
+            self.numbers[holder, COUNTED[type(record)]] += number
+            if not self.numbers[holder, COUNTED[type(record)]]:
+                del self.numbers[holder, COUNTED[type(record)]]
 
     def follow(self, topology: Topology, change: Change) -> None:
         """A change is about to be made."""
@@ -65,10 +75,9 @@ class Taken:
         else:
             known = topology.exchange(*fields[:2])
         if known is not None:
-            self.count(known.maker, -octets_of(known))
+            self.count(known, -1)
         if not gone:
-            record = _MADE[made](*fields)
-            self.count(record.maker, octets_of(record))
+            self.count(_MADE[made](*fields), 1)
 
 
 def topology_limit(setting: int, process_limit: int, copies: int) -> int:
@@ -85,13 +94,24 @@ def octets_of(record: Exchange | Queue | Binding) -> int:
     return RECORD + sum(map(len, words)) + len(pack(dict(record.arguments)))
 
 
+def holders(record: Exchange | Queue | Binding) -> list[Holder]:
+    """Whose it is: its vhost's, and its maker's."""
+    of_vhost = Holder("vhost", record.vhost)
+    return [of_vhost] if record.maker is None else [of_vhost, Holder("user", record.maker)]
+
+
+PLACE: dict[Scope, str] = {"vhost": "in", "user": "of"}
+COUNTED: dict[type[Exchange | Queue | Binding], Counted] = {
+    Exchange: Counted.EXCHANGES, Queue: Counted.QUEUES, Binding: Counted.BINDINGS,
+}  # fmt: skip
 _MADE: dict[str, Callable[..., Exchange | Queue | Binding]] = {
     "exchange": Exchange, "queue": Queue, "binding": Binding,
 }  # fmt: skip
 
 
-def check(record: Exchange | Queue | Binding, taken: Taken, bounds: Bounds) -> None:
+def check(record: Exchange | Queue | Binding, taken: Taken, topology: Topology, bounds: Bounds) -> None:
     """406 unless something new may be declared, with so much taken already."""
+    _check_number(record, taken, topology, bounds.limits)
     octets = len(pack(dict(record.arguments)))
     if octets > bounds.arguments:
         raise amqp_error(
@@ -111,3 +131,24 @@ def check(record: Exchange | Queue | Binding, taken: Taken, bounds: Bounds) -> N
             f"cannot declare {record}: queues, exchanges and bindings of user '{record.maker}' take {own} bytes, of "
             f"{bounds.of_user} (user_topology_percent)",
         )
+
+
+def _check_number(
+    record: Exchange | Queue | Binding, taken: Taken, topology: Topology, defaults: LimitSettings
+) -> None:
+    """406 if its vhost or its maker may not have one more; RabbitMQ's words."""
+    counted = COUNTED[type(record)]
+    for holder in holders(record):
+        limit = topology.limits.limit(holder, counted, defaults)
+        if limit is not None and taken.numbers[holder, counted] >= limit:
+            what = f"{_word(counted)} limit {PLACE[holder.scope]} {holder}"
+            raise amqp_error(406, f"cannot declare {_named(record)}: {what} ({limit}) is reached")
+
+
+def _named(record: Exchange | Queue | Binding) -> str:
+    """As RabbitMQ says it."""
+    return str(record) if isinstance(record, Binding) else f"{_word(COUNTED[type(record)])} '{record.name}'"
+
+
+def _word(counted: Counted) -> str:
+    return counted.name.lower().removesuffix("s")

@@ -191,8 +191,9 @@ def open_core(node: Node, store: Store, gauges: Gauges) -> RouterCore:
         settings.max_topology_bytes, settings.memory.process_limit, 1 + settings.acceptors + settings.shards
     )
     bounds = extent.Bounds(
-        settings.amqp.max_arguments_bytes, limit, max(limit * settings.user_topology_percent // 100, 1)
-    )
+        settings.amqp.max_arguments_bytes, limit, max(limit * settings.user_topology_percent // 100, 1),
+        settings.resolved_limits,
+    )  # fmt: skip
     core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key, bounds), store)
     if not stored.seeded:
         core.seed()

@@ -109,6 +109,10 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE exchanges ADD COLUMN maker;
     ALTER TABLE queues ADD COLUMN maker;
     """,
+    # 12. Limits of vhosts and users, msgpack.
+    """
+    CREATE TABLE limits (scope TEXT, name, limits BLOB, PRIMARY KEY (scope, name)) WITHOUT ROWID;
+    """,
 )
 
 
@@ -219,15 +223,20 @@ class Store:
             ends = _name(vhost), _name(source), kind, _name(destination)
             yield ["binding", *ends, _name(key), unpack(arguments), _name_or_none(maker)]
         yield from self._placement_changes()
+        yield from self._user_changes()
+        for number, *names, since, until in self._execute("SELECT * FROM stops"):
+            yield ["stop", number, *map(_name_or_none, names), since, until]
+        for user, host, times, since, until, forget_at, reason in self._execute("SELECT * FROM hold_offs"):
+            yield ["hold_off", _name(user), _name(host), times, since, until, forget_at, _name(reason)]
+
+    def _user_changes(self) -> Iterator[Change]:
         for name, password_hash, tags in self._execute("SELECT * FROM users"):
             yield ["user", _name(name), password_hash, unpack(tags)]
         for kind in ("permission", "topic_permission"):
             for row in self._execute(f"SELECT * FROM {kind}s"):
                 yield [kind, *map(_name, row)]
-        for number, *names, since, until in self._execute("SELECT * FROM stops"):
-            yield ["stop", number, *map(_name_or_none, names), since, until]
-        for user, host, times, since, until, forget_at, reason in self._execute("SELECT * FROM hold_offs"):
-            yield ["hold_off", _name(user), _name(host), times, since, until, forget_at, _name(reason)]
+        for scope, name, limits in self._execute("SELECT * FROM limits"):
+            yield ["limits", scope, _name(name), unpack(limits)]
 
     def _placement_changes(self) -> Iterator[Change]:
         for vhost, queue, shard in self._execute("SELECT * FROM placements"):
@@ -437,6 +446,13 @@ def _topic_permission_gone(execute: Execute, _durable: bool, *key: str) -> None:
     execute("DELETE FROM topic_permissions WHERE user = ? AND vhost = ? AND exchange = ?", tuple(map(_stored, key)))
 
 
+def _limits(execute: Execute, _durable: bool, scope: str, name: str, limits: dict[str, int]) -> None:
+    if limits:
+        execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?)", (scope, _stored(name), pack(limits)))
+    else:
+        execute("DELETE FROM limits WHERE scope = ? AND name = ?", (scope, _stored(name)))
+
+
 def _stop(execute: Execute, _durable: bool, number: int, *facts: Any) -> None:
     *names, since, until = facts
     values = (number, *map(_stored_or_none, names), since, until)
@@ -484,4 +500,5 @@ _WRITERS: dict[str, Callable[..., None]] = {
     "permission_gone": _permission_gone,
     "topic_permission": _topic_permission,
     "topic_permission_gone": _topic_permission_gone,
+    "limits": _limits,
 }

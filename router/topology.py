@@ -33,6 +33,7 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["stop_gone", number]
     ["hold_off", user, host, times, since, until, forget_at, reason]        new, or another one of the same
     ["hold_off_gone", user, host]
+    ["limits", "vhost" | "user", name, {limit: number}]                     all that were set for it; none if empty
 
 An exchange or a queue that is there already is the same one: its place or the policies that govern it have changed.
 Bindings go before what they bind. The binding of every queue to the default exchange is implied, not stored.
@@ -59,6 +60,7 @@ from router.records import (
     Queue,
     Stop,
 )
+from router.resource_limits import ResourceLimits
 from router.users import Users
 
 __all__ = ["Binding", "Change", "Exchange", "HoldOff", "Move", "Policy", "Queue", "Stop", "Topology"]
@@ -100,6 +102,7 @@ class Topology:
         """From a snapshot. ValueError or KeyError if the changes do not make a topology."""
         self.version = version
         self.users = Users()
+        self.limits = ResourceLimits()
         self.reset()
         self._kinds: dict[str, Callable[..., None]] = {
             "vhost": self._vhost,
@@ -123,6 +126,7 @@ class Topology:
             "hold_off": self._hold_off,
             "hold_off_gone": self._hold_off_gone,
             **self.users.kinds,
+            **self.limits.kinds,
         }
         for change in changes:
             self.apply(change)
@@ -132,6 +136,7 @@ class Topology:
     def reset(self) -> None:
         """Be empty, for another snapshot."""
         self.users.reset()
+        self.limits.reset()
         self.placements: dict[tuple[str, str], int] = {}
         self.placement_version = 0
         self.shards: dict[int, str] = {}
@@ -276,6 +281,7 @@ class Topology:
             yield ["placement_version", self.placement_version]
         yield from (move.change() for move in self.moves.values())
         yield from self.users.changes()
+        yield from self.limits.changes()
         yield from (stop.change() for stop in self.stops.values())
         yield from (found.change() for found in self.hold_offs.values())
 

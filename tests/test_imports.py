@@ -23,6 +23,7 @@ PURE_PARTS = {
     "policy_keys",
     "rates",
     "records",
+    "resource_limits",
     "shared_limits",
     "topology",
     "users",

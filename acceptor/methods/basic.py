@@ -33,7 +33,8 @@ def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if arguments["global_"]:
         yield from channel.shared_prefetch.change(arguments["prefetch_count"])
     else:
-        channel.prefetch = arguments["prefetch_count"]
+        count, most = arguments["prefetch_count"], channel.core.settings.amqp.prefetch_max
+        channel.prefetch = min(count or most, most) if most else count
         if channel.connection.traits.qos_of_running:
             yield from change_prefetch(channel)
     channel.send("basic_qos_ok")

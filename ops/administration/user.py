@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ops.administration import limits
 from ops.administration.definitions import accounts_of
 from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Processes
@@ -81,6 +82,32 @@ def guesses(data: Data = None, as_json: AsJson = False) -> None:
     """List the addresses and users of which no password is verified for now, since too many were wrong."""
     found = sorted(Processes(data).ask_acceptors("logins"), key=lambda each: -each["wrong"])
     show([{**each, "for": shown(each["seconds"])} for each in found], ("user", "address", "wrong", "for"), as_json)
+
+
+@app.command("set-limits")
+def set_limits(
+    name: Name,
+    limits_: limits.Limits,
+    data: Data = None,
+) -> None:
+    """Say how many of everything a user may have; limits that are not named stay."""
+    limits.set_limits(data, "user", name, limits_)
+
+
+@app.command("clear-limits")
+def clear_limits(
+    name: Name,
+    limit: limits.Limit = "all",
+    data: Data = None,
+) -> None:
+    """Have the defaults of the settings count again."""
+    limits.clear_limits(data, "user", name, limit)
+
+
+@app.command("list-limits")
+def list_limits(near: limits.Near = False, data: Data = None, as_json: AsJson = False) -> None:
+    """List the limits of all users, and how much of them is used."""
+    limits.list_limits(data, "user", near, as_json)
 
 
 @app.command("import")

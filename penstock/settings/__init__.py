@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from penstock.settings.limits import LimitSettings
 from penstock.settings.machine import default_data, free_disk, stored_bytes
 from penstock.settings.sections import (
     STORE_SHARE,
@@ -27,6 +28,10 @@ from penstock.settings.sections import (
 from penstock.settings.values import MEMORY_SHARE, MIB, Bytes, Directory, LogLevel, MemoryLimit, ProcessCount
 
 __all__ = ["Settings"]
+
+
+USER_QUEUES_PERCENT = 90
+"""Of max_queues, for a user that has no limit of its own."""
 
 
 class Settings(BaseModel):
@@ -84,6 +89,7 @@ class Settings(BaseModel):
         description="shared memory of an acceptor for large contents on their way, in bytes; at 0 they are copied",
     )
     amqp: AmqpSettings = AmqpSettings()
+    limits: LimitSettings = LimitSettings()
     flow: FlowSettings = FlowSettings()
     memory: MemorySettings = MemorySettings()
     store: StoreSettings = StoreSettings()
@@ -96,6 +102,13 @@ class Settings(BaseModel):
             limit = int((free_disk(self.data) + stored_bytes(self.data)) * STORE_SHARE)
             self.__dict__["store"] = self.store.model_copy(update={"limit": limit})
         return self
+
+    @property
+    def resolved_limits(self) -> LimitSettings:
+        """The limits with what is left for others where a user has none of its own."""
+        if self.limits.user_queues >= 0:
+            return self.limits
+        return self.limits.model_copy(update={"user_queues": self.max_queues * USER_QUEUES_PERCENT // 100})
 
     @property
     def telemetry_directory(self) -> Path:

@@ -68,6 +68,19 @@ class AmqpSettings(BaseModel):
     consumers_per_channel: int = Field(
         default=0, ge=0, description="most consumers that a channel may have at a time; 0 is no limit"
     )
+    prefetch_max: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="most deliveries that a consumer may have without acknowledging them: a larger prefetch, or none, "
+        "counts as that; 0 is no limit",
+    )
+    transaction_timeout: float = Field(
+        default=3600.0,
+        ge=0,
+        description="time a transaction may stay open from its first publish or settlement, in seconds; then its "
+        "channel is closed; 0 is no limit",
+    )
     transaction_bytes: Bytes = Field(
         default=64 * MIB,
         ge=0,

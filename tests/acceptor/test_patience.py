@@ -116,3 +116,25 @@ def test_the_time_of_the_node(timeout: float) -> None:
         client = consuming(node, "q")
         wait(node, 12)
         assert client.names(1) == (["channel.close"] if timeout else [])
+
+
+@pytest.mark.parametrize("what", ["publish", "ack"])
+def test_a_transaction_that_stays_open_ends(what: str) -> None:
+    with Node(amqp={"transaction_timeout": 10.0}) as node:
+        client = consuming(node, "q")
+        client.call("tx.select", 1)
+        wait(node, 60)
+        if what == "publish":
+            client.publish(1, b"", routing_key="q")
+        else:
+            client.send("basic.ack", 1, delivery_tag=1)
+        node.settle()
+        wait(node, 8)
+        assert client.names(1) == []
+        client.call("tx.commit", 1)
+        client.publish(1, b"", routing_key="q")
+        node.settle()
+        wait(node, 20)
+        closed = client.take("channel.close", 1)
+        text = "PRECONDITION_FAILED - transaction is open for longer than 10 s (amqp.transaction_timeout)"
+        assert (closed.code, closed.text) == (406, text)

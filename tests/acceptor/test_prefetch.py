@@ -332,3 +332,18 @@ def test_a_limit_without_global_and_consumers_that_run(product: str, running: bo
         client.call("basic.consume", 1, queue=queue, consumer_tag="second")
         node.settle()
         assert client.names(1).count("basic.deliver") == (6 if running else 4)
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(None, 3), (0, 3), (2, 2), (10, 3)])
+def test_the_node_has_a_limit_for_each_consumer(asked: int | None, sent: int) -> None:
+    with Node(amqp={"prefetch_max": 3}) as node:
+        node.declare("q")
+        client = node.connect()
+        client.call("channel.open", 1)
+        if asked is not None:
+            client.call("basic.qos", 1, prefetch_count=asked)
+        client.call("basic.consume", 1, queue="q")
+        for _ in range(5):
+            client.publish(1, b"", routing_key="q")
+        node.settle()
+        assert len(deliveries(client)) == sent

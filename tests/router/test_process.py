@@ -40,7 +40,7 @@ class Running:
     def __init__(self, runtime: Path, data: Path) -> None:
         self.incarnation = 0
         epoch = time.time_ns() // 1000
-        settings = Settings(acceptors=2, shards=2, data=data, max_queues=50)
+        settings = Settings(acceptors=2, shards=2, data=data, max_queues=50, limits={"user_queues": 50})
         self.gauges_path = Path("/dev/shm") / f"penstock-test-{uuid4().hex}.gauges"
         self.gauges = Gauges.create(self.gauges_path, epoch=epoch, acceptors=2, shards=2, queues=50, pid=os.getpid())
         self.node = Node(epoch, runtime, self.gauges_path, "127.0.0.1", 0, settings)

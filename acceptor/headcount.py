@@ -1,0 +1,144 @@
+"""How many connections and channels there are, of the node, a vhost, a user and an address, and how many there may be.
+
+An acceptor counts its own. Where there is a limit it shares the number with the others (`acceptor.shared_counts`), so
+that a limit is that of the node. A connection counts from connection.open until its socket is gone; one that is refused
+counts nowhere. Codes and texts are RabbitMQ's where it has the limit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from acceptor.guesses import address_of
+from acceptor.shared_counts import SharedCounts
+from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.settings.limits import LimitSettings
+from router.resource_limits import Counted, Holder, Scope
+
+if TYPE_CHECKING:
+    from acceptor.connection import Connection
+    from router.topology import Topology
+
+ADMINISTRATORS = 8
+"""So many connections beyond the node's limit are kept for administrators."""
+
+Whose = Scope | Literal["node", "address"]
+
+
+class Kind(NamedTuple):
+    """Connections or channels of one."""
+
+    counted: Counted
+    whose: Whose
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.counted} {self.whose} {self.name}"
+
+
+OF_NODE = Kind(Counted.CONNECTIONS, "node")
+
+
+class Headcount:
+    """That of one acceptor. `shared` is for the shell to set."""
+
+    def __init__(self, topology: Topology, defaults: LimitSettings) -> None:
+        self.shared = SharedCounts.of_process()
+        self._topology = topology
+        self._defaults = defaults
+        self._own: Counter[Kind] = Counter()
+        self._shared: set[Kind] = set()
+        self._connections: dict[Connection, tuple[Kind, ...]] = {}
+
+    def open_connection(self, connection: Connection, vhost: str) -> None:
+        """Count one, or 530."""
+        kinds = (
+            OF_NODE, Kind(Counted.CONNECTIONS, "address", address_of(connection.peer_host)),
+            Kind(Counted.CONNECTIONS, "vhost", vhost), Kind(Counted.CONNECTIONS, "user", connection.user),
+        )  # fmt: skip
+        self._take(kinds, connection, vhost)
+        self._connections[connection] = kinds
+
+    def connection_is_gone(self, connection: Connection) -> None:
+        for kind in self._connections.pop(connection, ()):
+            self._give(kind, 1)
+
+    def open_channel(self, connection: Connection) -> None:
+        """Count one, or 530."""
+        self._take(_channels(connection), connection, connection.vhost)
+
+    def channels_are_gone(self, connection: Connection, number: int) -> None:
+        for kind in _channels(connection) if number else ():
+            self._give(kind, number)
+
+    def limits_change(self, holder: Holder) -> None:
+        """There are others for a vhost or a user: what was not shared may have to be."""
+        for kind in [kind for kind in self._own if (kind.whose, kind.name) == holder]:
+            if self._limit(kind) is not None:
+                self._share(kind)
+
+    def told(self) -> list[dict[str, Any]]:
+        """What this acceptor has (`acceptor.told`)."""
+        return [
+            {"whose": kind.whose, "name": kind.name, "limit": kind.counted.value, "used": number}
+            for kind, number in self._own.items()
+        ]
+
+    def _take(self, kinds: tuple[Kind, ...], connection: Connection, vhost: str) -> None:
+        for number, kind in enumerate(kinds):
+            limit = self._limit(kind)
+            if limit is not None:
+                self._shared.add(kind)
+                most = limit + self._kept_slots(kind, connection.user)
+                if not self.shared.take(kind.key, self._own[kind], most):
+                    for taken in kinds[:number]:
+                        self._give(taken, 1)
+                    raise _refusal(kind, limit, connection.user, vhost)
+            self._own[kind] += 1
+
+    def _give(self, kind: Kind, number: int) -> None:
+        self._own[kind] -= number
+        if kind in self._shared:
+            self._share(kind)
+        if not self._own[kind]:
+            del self._own[kind]
+            self._shared.discard(kind)
+
+    def _share(self, kind: Kind) -> None:
+        """From now on, until there is none of it, whatever becomes of its limit."""
+        self._shared.add(kind)
+        self.shared.put(kind.key, self._own[kind])
+
+    def _kept_slots(self, kind: Kind, user: str) -> int:
+        kept = kind == OF_NODE and self._topology.users.has_tag(user, "administrator")
+        return ADMINISTRATORS if kept else 0
+
+    def _limit(self, kind: Kind) -> int | None:
+        """How many there may be; None is no limit."""
+        if kind.whose == "vhost" or kind.whose == "user":
+            return self._topology.limits.limit(Holder(kind.whose, kind.name), kind.counted, self._defaults)
+        name = kind.counted.name.lower() if kind.whose == "node" else "address_connections"
+        number: int = getattr(self._defaults, name)
+        return None if number < 0 else number
+
+
+def _channels(connection: Connection) -> tuple[Kind, ...]:
+    return Kind(Counted.CHANNELS, "node"), Kind(Counted.CHANNELS, "user", connection.user)
+
+
+def _refusal(kind: Kind, limit: int, user: str, vhost: str) -> AMQPError:
+    match kind.counted, kind.whose:
+        case Counted.CONNECTIONS, "node":
+            text = f"connection refused: node connection limit ({limit}) is reached"
+        case Counted.CONNECTIONS, "address":
+            text = f"connection refused from {kind.name}: connection limit of an address ({limit}) is reached"
+        case Counted.CONNECTIONS, "vhost":
+            text = f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
+        case Counted.CONNECTIONS, _:
+            text = f"connection refused for user '{user}': user connection limit ({limit}) is reached"
+        case _:
+            where, limit_of = ("on the node", "") if kind.whose == "node" else (f"for user '{user}'", "user ")
+            text = f"number of channels opened {where} has reached the maximum allowed {limit_of}limit of ({limit})"
+    return amqp_error(530, text)

@@ -1,0 +1,60 @@
+"""`penstock vhost set-limits`, `penstock user list-limits` and so on: how many of everything there may be."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ops.administration.node import ask, show
+from ops.administration.processes import Processes
+from ops.errors import CommandError
+from router.resource_limits import Scope
+
+Limits = Annotated[
+    str,
+    typer.Argument(
+        metavar="LIMITS",
+        help='JSON, as {"max-connections": 256, "max-queues": 1024}; -1 is no limit',
+        show_default=False,
+    ),
+]
+Limit = Annotated[str, typer.Argument(metavar="LIMIT", help="max-connections and so on, or all")]
+Near = Annotated[bool, typer.Option("--near", help="only those of which nine tenths or more are used")]
+NEAR_PERCENT = 90
+COLUMNS = ("name", "limit", "number", "used", "set")
+
+
+def set_limits(data: Path | None, scope: Scope, name: str, definition: str) -> None:
+    """As rabbitmqctl takes them: {"max-connections": 10}. CommandError if that is not what it is."""
+    try:
+        limits = json.loads(definition)
+    except ValueError as error:
+        raise CommandError(f"limits are JSON, as '{{\"max-connections\": 10}}': {error}") from None
+    if not isinstance(limits, dict):
+        raise CommandError("limits are a JSON object, as '{\"max-connections\": 10}'")
+    ask(data, "limits_set", scope=scope, name=name, limits=limits)
+    print(f"limits of {scope} '{name}' set")
+
+
+def clear_limits(data: Path | None, scope: Scope, name: str, limit: str) -> None:
+    ask(data, "limits_clear", scope=scope, name=name, limit=None if limit == "all" else limit)
+    print(f"limits of {scope} '{name}' cleared")
+
+
+def list_limits(data: Path | None, scope: Scope, near: bool, as_json: bool) -> None:
+    """With how many there are: the router knows of what is declared, acceptors of connections and channels."""
+    used: Counter[tuple[str, str, str]] = Counter()
+    for each in Processes(data).ask_acceptors("headcount"):
+        used[each["whose"], each["name"], each["limit"]] += each["used"]
+    rows = [
+        _row(row, used[scope, row["name"], row["limit"]]) for row in ask(data, "limits_list", scope=scope)
+    ]  # fmt: skip
+    show([row for row in rows if not near or 100 * row["used"] >= NEAR_PERCENT * row["number"]], COLUMNS, as_json)
+
+
+def _row(row: dict[str, Any], counted: int) -> dict[str, Any]:
+    return {**row, "used": counted if row["used"] is None else row["used"], "set": "yes" if row["set"] else "no"}

@@ -1,0 +1,32 @@
+"""The section `limits` of the settings: how many of everything a node, a vhost and a user may have."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+def _limit(description: str) -> int:
+    """A limit as RabbitMQ has them."""
+    found: int = Field(default=-1, ge=-1, description=f"{description}; -1 is no limit")
+    return found
+
+
+class LimitSettings(BaseModel):
+    """Of one vhost or user a command may say something else (`penstock vhost set-limits`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    connections: int = _limit("open connections of the node; administrators may have 8 more")
+    channels: int = _limit("open channels of the node")
+    address_connections: int = _limit("open connections from one address, or one IPv6 network of 64 bits")
+    vhost_connections: int = _limit("open connections of a vhost")
+    vhost_queues: int = _limit("queues of a vhost")
+    vhost_exchanges: int = _limit("exchanges of a vhost, the predeclared ones among them")
+    vhost_bindings: int = _limit("bindings in a vhost")
+    user_connections: int = _limit("open connections of a user")
+    user_channels: int = _limit("open channels of a user")
+    user_queues: int = Field(
+        default=-1, ge=-1, description="queues that a user has declared; -1 is nine tenths of max_queues"
+    )
+    user_exchanges: int = _limit("exchanges that a user has declared")
+    user_bindings: int = _limit("bindings that a user has made")
