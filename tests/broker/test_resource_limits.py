@@ -110,6 +110,7 @@ def test_a_limit_is_kept_over_the_death_of_an_acceptor(account: Account, connect
     account.open(connect), account.open(connect)
     for index in range(2):
         broker.wait_replaced("acceptor", broker.kill("acceptor", index))
+        broker.connect().close()
     account.open(connect), account.open(connect)
     assert account.refusal(connect) is not None
 
