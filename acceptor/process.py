@@ -36,6 +36,7 @@ from penstock.flow_records import FlowRecords
 from penstock.gauges import Gauges
 from penstock.node import Node
 from penstock.process_memory import IdleMemory
+from penstock.pulse import Pulse, Work
 from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.shard_dialers import ShardDialers, started
@@ -64,6 +65,7 @@ class Acceptor:
         self.index = index
         self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges)
+        self.pulse = Pulse(self.gauges, "acceptor", index, incarnation)
         self.core = AcceptorCore(index, incarnation, self.gauges, node.settings, f"penstock@{socket.gethostname()}")
         self.core.now = loop.time()
         self.core.began = time.time() - loop.time()
@@ -188,8 +190,9 @@ class Acceptor:
 
     def load(self, version: int, changes: list[Any]) -> None:
         first = not self.core.loaded
-        self.core.load(version, changes)
-        self.caught_up()
+        with self.pulse.during(Work.LOADING):
+            self.core.load(version, changes)
+            self.caught_up()
         if first:
             self.loop.create_task(self.listen())
 
@@ -403,6 +406,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     logs.configure(node.settings, "acceptor", index)
     acceptor = Acceptor(loop, node, index, incarnation)
     process.freeze()
+    acceptor.pulse.start(loop)
     log.info("acceptor started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
     await acceptor.close()

@@ -19,6 +19,7 @@ from penstock.clock import now_us
 from penstock.endpoint import subscribe
 from penstock.gauges import Gauges
 from penstock.node import Node
+from penstock.pulse import Pulse, Work
 from penstock.router_client import RouterClient
 from penstock.telemetry.rows import nowhere
 from penstock.telemetry.sweep import sweep
@@ -41,6 +42,7 @@ class Console:
         self.index = index
         self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges, writable=False)
+        self.pulse = Pulse(Gauges.open(node.gauges), "console", index, incarnation)
         self.homes = Homes()
         self.writer = Writer.of(node, "console", index, incarnation)
         self.recorder = Recorder(
@@ -61,7 +63,8 @@ class Console:
     # The other processes
 
     def load(self, version: int, changes: list[Any]) -> None:
-        self.homes.load(changes)
+        with self.pulse.during(Work.LOADING):
+            self.homes.load(changes)
         if self.next_look is None:
             process.report_ready(self.context, self.node, "console", self.index, self.incarnation)
             self.look_again()
@@ -144,6 +147,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     logs.configure(node.settings, "console", index)
     console = Console(loop, node, index, incarnation)
     process.freeze()
+    console.pulse.start(loop)
     log.info("console started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
     console.close()

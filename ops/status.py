@@ -24,9 +24,10 @@ from ops.overshoot import overshoot
 from ops.port import show as show_address
 from ops.rates import rates
 from penstock.durations import shown
-from penstock.gauges import STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
+from penstock.gauges import READY, STARTING, STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
 from penstock.node import Node, Role
 from penstock.process_memory import own_memory
+from penstock.pulse import SILENT_SECONDS, silence
 
 CPU_SECONDS = 0.2
 """How long processes are watched to say what they use of a core."""
@@ -147,12 +148,22 @@ def _process(gauges: Gauges, place: Process, now: float) -> Facts:
         "pid": place.pid,
         "incarnation": place.incarnation,
         "state": STATE_NAMES[place.state],
+        **_silence(gauges, place, now),
         "restarts": place.restarts,
         "uptime": round(max(0.0, now - place.started_us / 1e6), 3) if place.pid else 0.0,
         "cpu_percent": 0.0,
         "rss": 0,
         **counters,
     }
+
+
+def _silence(gauges: Gauges, place: Process, now: float) -> Facts:
+    """For how long a living process has given no sign of life, and what it was at when it gave the last."""
+    if place.state not in (STARTING, READY):
+        return {"silent": 0.0, "work": None}
+    started = time.monotonic() - (now - place.started_us / 1e6)
+    seconds, work = silence(gauges, place.role, place.index, place.incarnation, started, time.monotonic())
+    return {"silent": round(seconds, 3), "work": work.name.lower()}
 
 
 def _observe(processes: list[Facts]) -> list[Facts]:
@@ -217,13 +228,22 @@ def _process_table(processes: list[Facts]) -> Table:
         table.add_row(
             f"{facts['role']} {facts['index']}",
             str(facts["pid"] or "-"),
-            facts["state"] + (", saturated" if facts.get("saturated") else ""),
+            _state(facts),
             *(f"{facts['incarnation']}", f"{facts['uptime']:.0f}", f"{facts['cpu_percent']:.0f}", _size(facts["rss"])),
             *(f"{facts[name]:,}" for name in ("connections", "channels", "held_sessions")),
             *(_size(facts["parked_bytes"]), f"{facts['paused_connections']:,}"),
             f"{facts['ignoring_flow']:,}",
         )
     return table
+
+
+def _state(facts: Facts) -> str:
+    text: str = facts["state"]
+    if facts.get("saturated"):
+        text += ", saturated"
+    if facts["silent"] >= SILENT_SECONDS:
+        text += f", [red]silent for {shown(facts['silent'])} ({facts['work']})[/red]"
+    return text
 
 
 def _queue_table(queues: list[Facts]) -> Table:

@@ -17,12 +17,14 @@ import zmq
 from ops.child import Child, State, how_it_ended
 from ops.errors import StartError
 from ops.forkserver import ForkServer
+from ops.hangs import HangWatch
 from ops.renewal import Renewal
 from ops.signals import Signals
 from penstock.bus import pack, unpack
 from penstock.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
 from penstock.logs import get_logger
 from penstock.node import Node, Role
+from penstock.pulse import BEAT_SECONDS, Pulse
 
 START_SECONDS = 60.0
 START_DEATHS = 3
@@ -59,6 +61,8 @@ class Supervisor:
             *(Child("acceptor", index) for index in range(node.acceptors)),
             *([Child("console", 0)] if node.settings.telemetry.enabled else []),
         ]
+        self._pulse = Pulse(gauges, "supervisor", 0, 1)
+        self._hangs = HangWatch(gauges, node.settings.watchdog, node.runtime)
         self._renewal = Renewal(next(patience for roles, patience in STOP_ORDER if "acceptor" in roles))
 
     def __enter__(self) -> Self:
@@ -79,6 +83,7 @@ class Supervisor:
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Start all, call `on_ready` when all are ready, and watch until asked to stop. StartError if one will not."""
+        self._pulse.serve()
         deadline = time.monotonic() + START_SECONDS
         while not self._signals.stop:
             now = time.monotonic()
@@ -87,13 +92,15 @@ class Supervisor:
                 self._spawn_due(now)
                 self._renew(now)
             self._end_leaving(now)
+            self._hangs.look(self._processes(), now)
             self._turn(self._next_due(now, deadline))
             if not self._serving:
                 self._check_start(deadline, on_ready)
 
     def _turn(self, seconds: float) -> None:
-        """Wait for something to happen, `seconds` at most, and take it in."""
-        readable = dict(self._poller.poll(max(0, math.ceil(seconds * 1000))))
+        """Wait for something to happen, `seconds` at most and no longer than until the next beat, and take it in."""
+        self._pulse.beat()
+        readable = dict(self._poller.poll(max(0, math.ceil(min(seconds, BEAT_SECONDS) * 1000))))
         if self._forks.fileno in readable:
             self._forks.hear()
         if self._signals.fileno() in readable:
@@ -182,8 +189,7 @@ class Supervisor:
         self._reap_template(now)
 
     def _reap_template(self, now: float) -> None:
-        places = (*self._children, self._renewal.successor)
-        status = self._forks.reap(frozenset(place.pid for place in places if place is not None), now)
+        status = self._forks.reap(frozenset(place.pid for place in self._processes()), now)
         if status is None:
             return
         self._poller.unregister(self._forks.fileno)
@@ -221,7 +227,7 @@ class Supervisor:
         elif event in ("begin", "end"):
             self._change_shard(index, there=event == "begin")
         successor = self._renewal.successor
-        for child in self._children if successor is None else (*self._children, successor):
+        for child in self._processes():
             # The pid as well: the report may be read after its sender has died, and then there is none.
             facts = (child.role, child.index, child.incarnation, child.pid)
             if event == "ready" and facts == (role, index, incarnation, pid):
@@ -231,6 +237,11 @@ class Supervisor:
                 else:
                     self._show(child)
                 log.info("process ready", **_facts(child))
+
+    def _processes(self) -> list[Child]:
+        """All places, and the process that is to take one over."""
+        successor = self._renewal.successor
+        return self._children if successor is None else [*self._children, successor]
 
     def _change_shard(self, index: int, there: bool) -> None:
         """A shard is to be there, or to end for good."""

@@ -10,6 +10,7 @@ cdef enum:
     H_TOPOLOGY = 8, H_USERS, H_PLACES  # a cache line of their own: they change, their neighbours do not
 
     P_PID = 1, P_INCARNATION, P_STATE, P_STARTED, P_RESTARTS, P_WORDS
+    P_BEAT = 8  # a line further: of lives with an even incarnation, then of those with an odd one
 
     C_CONNECTIONS = 1, C_CHANNELS, C_HELD, C_PARKED, C_PAUSED, C_PUBLISHED, C_DELIVERED, C_CONFIRMED, C_TURNS
     C_IGNORING, C_WITHHOLD, C_PARK, C_PAUSE, C_REJECT, C_CLOSE_CHANNEL, C_CLOSE_CONNECTION, C_HOLD_OFF, C_REFUSED

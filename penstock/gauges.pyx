@@ -61,13 +61,15 @@ cdef extern from *:
     const unsigned char* empty_slot
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 12
+LAYOUT_VERSION = 13
 """Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
 penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
 a node makes its file anew at every start."""
 
 # Below the incarnation of an acceptor, in the word that says what is safe.
 cdef int TURN_BITS = 40
+# Below the time of a beat, in its word: what the process is at.
+cdef int WORK_BITS = 3
 # In nanoseconds, as buckets count.
 cdef uint64_t SECOND = 1_000_000_000
 
@@ -110,7 +112,7 @@ LAYOUT = {
         queues=H_QUEUES, topology_version=H_TOPOLOGY, users_changed=H_USERS, places=H_PLACES),
     "process": _offsets(
         sequence=SEQUENCE, pid=P_PID, incarnation=P_INCARNATION, state=P_STATE, started_us=P_STARTED,
-        restarts=P_RESTARTS),
+        restarts=P_RESTARTS, beat=P_BEAT),
     "counters": _offsets(
         sequence=SEQUENCE, connections=C_CONNECTIONS, channels=C_CHANNELS, held_sessions=C_HELD, parked_bytes=C_PARKED,
         paused_connections=C_PAUSED, published=C_PUBLISHED, delivered=C_DELIVERED, confirmed=C_CONFIRMED,
@@ -222,6 +224,19 @@ cdef class Gauges:
         cdef bint whole = snapshot(self, to_read(self) + process_at(self, role, index), P_WORDS, copy, NULL, 0, NULL)
         return Process(role, index, copy[P_PID], copy[P_INCARNATION], copy[P_STATE], copy[P_STARTED],
                        copy[P_RESTARTS], not whole)
+
+    def beat(self, str role, Py_ssize_t index, uint64_t incarnation, uint64_t moment, int work):
+        """A life of a process itself: it lives, at a moment of the machine's monotonic clock (microseconds), and is at
+        work of that kind (0 to 7).
+        """
+        if not 0 <= work < 1 << WORK_BITS:
+            raise ValueError(f"no kind of work: {work}")
+        store_word(to_write(self) + process_at(self, role, index), P_BEAT + incarnation % 2, moment << WORK_BITS | work)
+
+    def last_beat(self, str role, Py_ssize_t index, uint64_t incarnation):
+        """(moment, work) of the last beat of a life, or of the last one but one before it; (0, 0) if there was none."""
+        cdef uint64_t word = load_word(to_read(self) + process_at(self, role, index), P_BEAT + incarnation % 2)
+        return word >> WORK_BITS, word & ((1 << WORK_BITS) - 1)
 
     def counters_write(self, str role, Py_ssize_t index, uint64_t connections, uint64_t channels,
                        uint64_t held_sessions, uint64_t parked_bytes, uint64_t paused_connections,

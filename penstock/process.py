@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import faulthandler
 import gc
 import os
 import resource
@@ -43,9 +44,18 @@ def record_parent(runtime: Path) -> None:
 
 
 def enter(runtime: Path, role: Role, index: int) -> None:
-    """First call of a child: take a name for `ps`, and end when the supervisor does. SystemExit if that is gone."""
+    """First call of a child: take a name for `ps`, and end when the supervisor does. SystemExit if that is gone.
+
+    At SIGUSR1 it writes down where its threads are (`stack_file`), whatever it is at.
+    """
     set_name(process_name(role, index))
     end_with_parent(runtime)
+    faulthandler.register(signal.SIGUSR1, stack_file(runtime, role, index).open("w"), all_threads=True)
+
+
+def stack_file(runtime: Path, role: Role, index: int) -> Path:
+    """Where a child says where its threads are, once it is asked."""
+    return runtime / f"{role}-{index}.stack"
 
 
 def end_with_parent(runtime: Path) -> None:

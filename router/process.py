@@ -21,6 +21,7 @@ from penstock.endpoint import Endpoint, open_socket, subscribe
 from penstock.failures import end_on_failure, report
 from penstock.gauges import DEAD, READY, UNSTARTED, Gauges
 from penstock.node import Node
+from penstock.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
 from router import extent
 from router.authority import Authority
@@ -48,6 +49,7 @@ class Router:
         self.loop = loop
         self.node = node
         self.gauges = Gauges.open(node.gauges)
+        self.pulse = Pulse(self.gauges, "router", index, incarnation)
         self.store = Store(node.settings.data / FILE_NAME, node.epoch)
         self.core = open_core(node, self.store, self.gauges)
         self.context: zmq.Context[Any] = zmq.Context()
@@ -149,7 +151,8 @@ class Router:
         if self.retrying:
             return
         try:
-            turn = self.core.finish_turn()
+            with self.pulse.during(Work.DISK):
+                turn = self.core.finish_turn()
         except StoreError as error:
             log.error("changes wait, they cannot be stored", problem=str(error), retry_in=RETRY_SECONDS)
             self.retrying = True
@@ -215,6 +218,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     topology = router.core.authority.topology
     log.info("router started", pid=os.getpid(), incarnation=incarnation, version=topology.version,
              queues=len(topology.queues()))  # fmt: skip
+    router.pulse.start(loop)
     await router.start()
     router.look_again()
     await stop.wait()

@@ -29,6 +29,7 @@ from penstock.gauges import READY, STARTING, Gauges
 from penstock.lately import Lately, LoopLag
 from penstock.node import Node
 from penstock.process_memory import IdleMemory, own_memory
+from penstock.pulse import Pulse, Work
 from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.shard_dialers import ShardDialers, started
@@ -70,12 +71,13 @@ class Shard:
         self.index = index
         self.incarnation = incarnation
         self.gauges = Gauges.open(node.gauges)
+        self.pulse = Pulse(self.gauges, "shard", index, incarnation)
         path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.settings.shards
         flush_ms = node.settings.store.flush_ms
         self.store = Store(path, limit, flush_ms == 0, node.epoch, index)
         self.flushes = Flushes(loop, flush_ms / 1000, self.sync)
         self.journal = Journal(self.store.read)
-        recovered = Recovered(self.store, self.journal, Progress().read_on)
+        recovered = Recovered(self.store, self.journal, Progress(self.pulse).read_on)
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
         self.core.commits.flushed_later = flush_ms > 0
         self.core.recover_links(self.store.links())
@@ -148,9 +150,10 @@ class Shard:
 
     def load(self, version: int, changes: list[Any]) -> None:
         self.core.now = now_us()
-        self.core.load(version, changes)
-        self.share_limits()
-        self.finish_turn()
+        with self.pulse.during(Work.LOADING):
+            self.core.load(version, changes)
+            self.share_limits()
+            self.finish_turn()
         if not self.ready:
             self.ready = True
             process.report_ready(self.context, self.node, "shard", self.index, self.incarnation)
@@ -389,15 +392,17 @@ class Shard:
 
 
 class Progress:
-    """A log line for each second that reading the store takes."""
+    """A sign of life and a log line for each second that reading the store takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, pulse: Pulse) -> None:
+        self.pulse = pulse
         self.began = self.told = time.monotonic()
 
     def read_on(self, messages: int) -> None:
         now = time.monotonic()
         if now - self.told >= 1:
             self.told = now
+            self.pulse.beat()
             log.info("store is being read", messages=messages, seconds=round(now - self.began, 1))
 
 
@@ -414,6 +419,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
         log.error("shard cannot start", problem=str(error))
         sys.exit(1)
     process.freeze()
+    shard.pulse.start(loop)
     await shard.control.start()
     log.info("shard started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()

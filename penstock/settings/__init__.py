@@ -24,6 +24,7 @@ from penstock.settings.sections import (
     RebalanceSettings,
     StoreSettings,
     TelemetrySettings,
+    WatchdogSettings,
 )
 from penstock.settings.values import MEMORY_SHARE, MIB, Bytes, Directory, LogLevel, MemoryLimit, ProcessCount
 
@@ -95,6 +96,7 @@ class Settings(BaseModel):
     store: StoreSettings = StoreSettings()
     rebalance: RebalanceSettings = RebalanceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    watchdog: WatchdogSettings = WatchdogSettings()
 
     @model_validator(mode="after")
     def _resolve_store_limit(self) -> Self:

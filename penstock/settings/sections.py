@@ -12,6 +12,8 @@ from penstock.watermarks import FlowDefaults
 STORE_SHARE = 0.8
 UNHURRIED_MS = 5000
 """With `store.durability = "none"` the disk follows after so many milliseconds."""
+WATCHDOG_LEAST = 2.0
+"""Some times as long as a process that is well is silent."""
 
 
 class _WithMarks(Protocol):
@@ -338,6 +340,30 @@ class StoreSettings(BaseModel):
         """Milliseconds between two flushes to the disk; 0 for one with each commit."""
         fixed = {"commit": 0, "none": UNHURRIED_MS}
         return fixed[self.durability] if self.durability in fixed else int(self.durability.removeprefix("interval="))
+
+
+class WatchdogSettings(BaseModel):
+    """When a process that gives no sign of life is replaced."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seconds: float = Field(
+        default=30.0,
+        ge=0,
+        description="how long a process may give no sign of life before it is killed and replaced, in seconds, at "
+        "least 2; 0 replaces none",
+    )
+    busy_seconds: float = Field(
+        default=600.0,
+        ge=0,
+        description="the same while it loads what is stored, or waits for the disk, in seconds; never less",
+    )
+
+    @model_validator(mode="after")
+    def _seconds_are_enough(self) -> WatchdogSettings:
+        if 0 < self.seconds < WATCHDOG_LEAST:
+            raise ValueError(f"seconds ({self.seconds:g}) is below {WATCHDOG_LEAST:g}")
+        return self
 
 
 class TelemetrySettings(BaseModel):

@@ -24,7 +24,9 @@ from ops.errors import StartError
 from ops.serve import serve
 from penstock import logs, process
 from penstock.bus import pack
+from penstock.gauges import Gauges
 from penstock.node import Node, Role
+from penstock.pulse import Pulse
 from penstock.settings import Settings
 
 COMMAND = [sys.executable, "-m", "tests.ops.stand_in"]
@@ -61,11 +63,19 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
             reports.send(pack(["ready", role, index, incarnation, os.getpid()]))
     if behaviour == "brief at first" and incarnation == 1:
         os._exit(0)
+    if behaviour == "spins at first" and incarnation == 1:
+        spin(Pulse(Gauges.open(node.gauges), role, index, incarnation))
     print("a child's standard output is not the node's", flush=True)
     while role == "acceptor":
         listener.accept()[0].close()
     while True:
         signal.pause()
+
+
+def spin(pulse: Pulse) -> NoReturn:
+    pulse.serve()
+    while True:
+        pass
 
 
 if __name__ == "__main__":

@@ -334,6 +334,16 @@ def _is_second_life(gauges: Gauges, index: int) -> bool:
     return (place.incarnation, place.state) == (2, READY)
 
 
+def test_a_child_that_goes_round_in_circles_is_replaced(start_node: StartNode) -> None:
+    node = start_node({"shard": "spins at first"}, shards=1, watchdog={"seconds": 2})
+    node.wait_ready()
+    with Gauges.open(node.node.gauges) as gauges:
+        wait_for(lambda: _is_second_life(gauges, 0), what="the second incarnation")
+    (told,) = logged(node.stop()[2], "process does not answer, it is killed")
+    assert (told["process"], told["work"], told["state"]) == ("shard 0", "serving", "running")
+    assert "in spin" in str(told["stack"])
+
+
 def test_reports_of_the_past_and_nonsense_are_not_believed(start_node: StartNode) -> None:
     node = start_node({"router": "garbled"}, acceptors=1, shards=1)
     node.wait_ready()

@@ -171,6 +171,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     gauges.queue_note_peak(50, 121, 122)
     gauges.queue_note_lent(50, 123, 2047)
     gauges.process_write("acceptor", 1, pid=5, incarnation=6, state=READY, started_us=7, restarts=8)
+    gauges.beat("acceptor", 1, 6, 9, 3)
     gauges.counters_write("acceptor", 1, *range(10, 29))
     gauges.measures_write("acceptor", 1, *range(30, 34))
     gauges.pair_add_sent(2, 1, 70)
@@ -181,7 +182,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     header |= {"queues": QUEUES, "topology_version": 4}
     assert {field: word(path, LAYOUT["header"][field]) for field in header} == header
     process = gauges.processes_at + (2 + SHARDS + 1) * PROCESS_SIZE
-    assert [word(path, process + at) for at in LAYOUT["process"].values()] == [2, 5, 6, READY, 7, 8]
+    assert [word(path, process + at) for at in LAYOUT["process"].values()] == [2, 5, 6, READY, 7, 8, (9 << 3) + 3]
     assert [word(path, process + COUNTERS_AT + at) for at in LAYOUT["counters"].values()] == [2, *range(10, 29)]
     assert [word(path, process + MEASURES_AT + at) for at in LAYOUT["measures"].values()] == [2, *range(30, 34)]
     assert word(path, gauges.sent_at + 2 * 64 + 8) == 70
@@ -245,7 +246,7 @@ def test_open_shares_what_was_created(gauges: Gauges, path: Path) -> None:
         (b"", "is not a gauges file"),
         (b"PENSTOCK", "is not a gauges file"),
         (b"NOTPENST" + bytes(200), "is not a gauges file"),
-        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 12"),
+        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 13"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 1), "has 56 octets, its header says"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 2**60, 2**60, 2**60), "no node has"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 0), "no node has"),

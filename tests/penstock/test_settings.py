@@ -216,3 +216,8 @@ def test_names_of_other_brokers(tmp_path: Path) -> None:
 def test_resume_above_stop_is_refused(section: str) -> None:
     text = complaint(f"{section}.stop_percent=50", f"{section}.resume_percent=60")
     assert text == f"{section}: resume_percent (60) is above stop_percent (50)"
+
+
+def test_a_watchdog_has_to_have_patience() -> None:
+    assert load_settings(assignments=["watchdog.seconds=0"]).watchdog.seconds == 0
+    assert "seconds (1) is below 2" in complaint("watchdog.seconds=1")

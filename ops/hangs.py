@@ -1,0 +1,131 @@
+"""Finds processes that hang, stopped or going round in circles, and kills them: then they are replaced as any other.
+
+    alive ──(silent too long)──▶ asked where it is ──(silent still)──▶ killed
+      ▲                               │
+      └──────────(it beats)───────────┘
+
+Silence is counted while the supervisor itself looks: where it stood still as well, for a machine that was suspended or
+a whole group of processes that was stopped, that time counts for nobody. A process in the hands of a debugger is left
+alone.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import psutil
+
+from ops.child import Child
+from penstock.gauges import Gauges
+from penstock.logs import get_logger
+from penstock.process import stack_file
+from penstock.pulse import Work
+from penstock.settings.sections import WatchdogSettings
+
+LOOK_SECONDS = 0.5
+LATE = 4
+"""A look later than so many times that was late itself: it counts for no more."""
+STACK_MOST = 8192
+"""Octets of where it is that are told."""
+
+log = get_logger()
+
+
+class Stage(Enum):
+    """What was done about a silent process."""
+
+    NOTHING = "nothing"
+    ASKED = "asked"
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class Silence:
+    """Of one process: its last beat (moment, work), and for how many seconds there has been no other."""
+
+    beat: tuple[int, Work]
+    seconds: float = 0.0
+    stage: Stage = Stage.NOTHING
+
+
+def kernel_state(pid: int) -> str:
+    """What the kernel says that a process does: "running", "disk-sleep", "stopped", "tracing-stop" …; "" if gone."""
+    with suppress(psutil.Error):
+        return str(psutil.Process(pid).status())
+    return ""
+
+
+class HangWatch:
+    """Looks after the processes of a node."""
+
+    def __init__(
+        self,
+        gauges: Gauges,
+        settings: WatchdogSettings,
+        runtime: Path,
+        state_of: Callable[[int], str] = kernel_state,
+    ) -> None:
+        self._gauges = gauges
+        self._seconds = settings.seconds
+        self._busy_seconds = max(settings.busy_seconds, settings.seconds)
+        self._runtime = runtime
+        self._state_of = state_of
+        self._silences: dict[int, Silence] = {}
+        self._looked = 0.0
+
+    def look(self, children: Iterable[Child], now: float) -> None:
+        """Count, and kill who is silent for too long: to be called every `LOOK_SECONDS` or more often."""
+        if not self._seconds or now < self._looked + LOOK_SECONDS:
+            return
+        passed = min(now - self._looked, LATE * LOOK_SECONDS)
+        self._looked = now
+        known, self._silences = self._silences, {}
+        for child in children:
+            if child.process is not None:
+                self._silences[child.pid] = silence = self._heard(child, known.get(child.pid), passed)
+                self._judge(child, silence)
+
+    def _heard(self, child: Child, known: Silence | None, passed: float) -> Silence:
+        moment, work = self._gauges.last_beat(child.role, child.index, child.incarnation)
+        beat = (moment, Work(work)) if moment / 1e6 >= child.started else (0, Work.STARTING)
+        if known is None or known.beat != beat:
+            return Silence(beat)
+        known.seconds += passed
+        return known
+
+    def _judge(self, child: Child, silence: Silence) -> None:
+        if silence.stage is Stage.DONE or silence.seconds < self._seconds:
+            return
+        state = self._state_of(child.pid)
+        work = silence.beat[1]
+        patient = (work.is_patient or state == psutil.STATUS_DISK_SLEEP) and state != psutil.STATUS_STOPPED
+        if silence.seconds < (self._busy_seconds if patient else self._seconds):
+            return
+        facts = {
+            "process": f"{child.role} {child.index}",
+            "pid": child.pid,
+            "silent_seconds": round(silence.seconds, 1),
+        }
+        facts |= {"work": work.name.lower(), "state": state}
+        if state == psutil.STATUS_TRACING_STOP:
+            silence.stage = Stage.DONE
+            log.warning("process does not answer, a debugger has it", **facts)
+        elif silence.stage is Stage.NOTHING:
+            silence.stage = Stage.ASKED
+            child.send(signal.SIGUSR1)
+        else:
+            silence.stage = Stage.DONE
+            log.error("process does not answer, it is killed", **facts, stack=self._stack(child))
+            child.send(signal.SIGKILL)
+
+    def _stack(self, child: Child) -> str:
+        """Where its threads are, if it could still say so: a stopped one cannot."""
+        try:
+            return stack_file(self._runtime, child.role, child.index).read_text(errors="replace")[-STACK_MOST:]
+        except OSError:
+            return ""

@@ -1,0 +1,160 @@
+"""Which silence is a hang, and what is done about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import psutil
+import pytest
+
+from ops.child import Child
+from ops.forkserver import Forked
+from ops.hangs import LATE, LOOK_SECONDS, HangWatch, kernel_state
+from penstock.gauges import Gauges
+from penstock.process import stack_file
+from penstock.pulse import Work
+from penstock.settings.sections import WatchdogSettings
+
+SECONDS, BUSY_SECONDS = 5.0, 60.0
+
+
+class Scene:
+    """One acceptor, and a supervisor that looks at it; `sent` is what signals it got."""
+
+    def __init__(self, directory: Path, seconds: float = SECONDS) -> None:
+        self.gauges = Gauges.create(directory / "g", epoch=1, acceptors=1, shards=1, queues=1, pid=os.getpid())
+        self.state = psutil.STATUS_SLEEPING
+        settings = WatchdogSettings(seconds=seconds, busy_seconds=BUSY_SECONDS)
+        self.watch = HangWatch(self.gauges, settings, directory, lambda _: self.state)
+        self.child = Child("acceptor", 0)
+        self.sent: list[signal.Signals] = []
+        self.now = 100.0
+        self.live()
+
+    def live(self) -> None:
+        """The next life begins."""
+        process = SimpleNamespace(pid=4_000_000 + self.child.incarnation, send_signal=self.sent.append)
+        self.child.process = cast(Forked, process)
+        self.child.incarnation += 1
+        self.child.started = self.now
+
+    def beat(self, work: Work = Work.SERVING) -> None:
+        self.gauges.beat("acceptor", 0, self.child.incarnation, int(self.now * 1e6), work)
+
+    def look(self, seconds: float) -> None:
+        """So many seconds pass in which the supervisor looks as it should."""
+        for _ in range(round(seconds / LOOK_SECONDS)):
+            self.now += LOOK_SECONDS
+            self.watch.look([self.child], self.now)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(tmp_path)
+    with scene.gauges:
+        yield scene
+
+
+def test_who_beats_is_left_alone(scene: Scene) -> None:
+    for _ in range(100):
+        scene.beat()
+        scene.look(SECONDS - 1)
+    assert scene.sent == []
+
+
+def test_who_is_silent_is_asked_where_it_is_and_killed_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    scene.beat()
+    scene.look(SECONDS)
+    assert scene.sent == []
+    scene.look(LOOK_SECONDS)
+    assert scene.sent == [signal.SIGUSR1]
+    stack_file(scene.gauges.path.parent, "acceptor", 0).write_text("in the middle of nowhere")
+    scene.look(LOOK_SECONDS)
+    scene.look(10 * SECONDS)
+    assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
+
+
+def test_who_beats_after_all_is_spared(scene: Scene) -> None:
+    scene.beat()
+    scene.look(SECONDS + LOOK_SECONDS)
+    for _ in range(3):
+        scene.beat()
+        scene.look(SECONDS - 1)
+    assert scene.sent == [signal.SIGUSR1]
+
+
+@pytest.mark.parametrize("work", [Work.LOADING, Work.DISK])
+def test_who_is_busy_has_more_time(scene: Scene, work: Work) -> None:
+    scene.beat(work)
+    scene.look(BUSY_SECONDS - 1)
+    assert scene.sent == []
+    scene.look(2)
+    assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
+
+
+def test_who_has_not_begun_to_beat_has_more_time(scene: Scene) -> None:
+    """What its predecessor said counts for nothing."""
+    scene.beat()
+    scene.live()
+    scene.beat()
+    scene.now += 1
+    scene.live()
+    scene.look(BUSY_SECONDS - 1)
+    assert scene.sent == []
+    scene.look(2)
+    assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
+
+
+def test_who_waits_for_the_disk_without_having_said_so_has_more_time(scene: Scene) -> None:
+    scene.beat()
+    scene.state = psutil.STATUS_DISK_SLEEP
+    scene.look(BUSY_SECONDS - 1)
+    assert scene.sent == []
+    scene.state = psutil.STATUS_SLEEPING
+    scene.look(1)
+    assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
+
+
+def test_who_was_stopped_while_it_loaded_does_not(scene: Scene) -> None:
+    scene.beat(Work.LOADING)
+    scene.state = psutil.STATUS_STOPPED
+    scene.look(SECONDS + 1)
+    assert scene.sent == [signal.SIGUSR1, signal.SIGKILL]
+
+
+def test_who_is_debugged_is_left_alone(scene: Scene) -> None:
+    scene.beat()
+    scene.state = psutil.STATUS_TRACING_STOP
+    scene.look(BUSY_SECONDS * 2)
+    assert scene.sent == []
+
+
+def test_time_in_which_the_supervisor_stood_still_does_not_count(scene: Scene) -> None:
+    """A machine that was suspended, a container that was paused: everybody is late, nobody hangs."""
+    scene.beat()
+    scene.look(1)
+    scene.now += 3600
+    scene.look(LOOK_SECONDS)
+    assert scene.sent == []
+    scene.beat()
+    scene.look(SECONDS - 1)
+    assert scene.sent == []
+    assert LATE * LOOK_SECONDS < SECONDS
+
+
+def test_nobody_is_killed_where_that_is_switched_off(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, seconds=0)
+    with scene.gauges:
+        scene.beat()
+        scene.look(BUSY_SECONDS * 2)
+    assert scene.sent == []
+
+
+def test_what_the_kernel_says() -> None:
+    assert kernel_state(os.getpid()) == psutil.STATUS_RUNNING
+    assert kernel_state(2**22 + 1) == ""
