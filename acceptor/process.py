@@ -22,6 +22,7 @@ from acceptor.core import AcceptorCore
 from acceptor.hang_ups import HangUps
 from acceptor.kept_accounts import KeptAccounts
 from acceptor.known_passwords import KnownPasswords
+from acceptor.listener import Listener, Neighbours
 from acceptor.open_holds import OpenHolds
 from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
@@ -59,7 +60,9 @@ LINGER_MS = 500
 class Acceptor:
     """One life of one acceptor."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int, listener: int
+    ) -> None:
         self.loop = loop
         self.node = node
         self.index = index
@@ -104,7 +107,8 @@ class Acceptor:
             self.connect_shard(shard, life)
         self.questions = told.questions(self.core)
         self.control = ControlServer(node.control_of("acceptor", index, incarnation), self.on_question)
-        self.server: asyncio.Server | None = None
+        self.neighbours = Neighbours(self.gauges, index)
+        self.listener = Listener(loop, listener, lambda: ClientProtocol(self), self.has_more_clients)
         self.flow_records = FlowRecords(node.settings.data, "acceptor", index)
         self.open_holds = OpenHolds(node.settings.data, index)
         self.flow_records.write([], self.open_holds.left(), [])
@@ -117,7 +121,7 @@ class Acceptor:
         self.metering = False
         self.rechecks = Chores(
             loop, node.settings.flow.recheck_seconds, self.notice_hang_ups, *self.core.rechecks(), self.caught_up,
-            self.finish_turn,
+            self.neighbours.look, self.finish_turn,
         )  # fmt: skip
         self.ticks = Chores(
             loop, TICK_SECONDS, self.set_clock, *self.core.ticks(), self.look_again, self.look_at_memory,
@@ -337,6 +341,9 @@ class Acceptor:
 
     # Clients
 
+    def has_more_clients(self) -> bool:
+        return self.neighbours.have_fewer_than(len(self.protocols))
+
     def may_connect(self, peer: str) -> bool:
         """Whether there is a file left for one more client; what the process itself opens has to find one."""
         if len(self.protocols) < self.connections_most:
@@ -348,25 +355,16 @@ class Acceptor:
         return False
 
     async def listen(self) -> None:
-        family = socket.AF_INET6 if ":" in self.node.host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if self.node.settings.amqp.receive_buffer:
-            # Accepted sockets inherit it; set later it would not shrink a window that was offered.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.node.settings.amqp.receive_buffer)
-        listener.bind((self.node.host, self.node.port))
-        self.server = await self.loop.create_server(lambda: ClientProtocol(self), sock=listener, backlog=1024)
+        self.listener.start(self.node.settings.amqp.receive_buffer)
         await self.control.start()
         process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)
 
     async def close(self) -> None:
         """Confirm what is under way, tell the clients, give them a moment to answer, and go."""
         ends = self.loop.time() + END_SECONDS
+        self.listener.close()
         for _ in range(2):
-            await asyncio.sleep(0)  # who has connected is accepted: a closed listener would reset them
-        if self.server is not None:
-            self.server.close()
+            await asyncio.sleep(0)  # who was taken is met
         await self.control.close()
         self.verifier.shutdown(wait=True, cancel_futures=True)
         for protocol in self.protocols.values():
@@ -398,13 +396,13 @@ class Acceptor:
         return any(link.up and (link.sent or link.turn) for link in self.core.links)
 
 
-async def serve(runtime: Path, index: int, incarnation: int) -> None:
+async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
     node = Node.load(runtime)
     logs.configure(node.settings, "acceptor", index)
-    acceptor = Acceptor(loop, node, index, incarnation)
+    acceptor = Acceptor(loop, node, index, incarnation, listener)
     process.freeze()
     acceptor.pulse.start(loop)
     log.info("acceptor started", pid=os.getpid(), incarnation=incarnation)
@@ -412,7 +410,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     await acceptor.close()
 
 
-def main(runtime: Path, index: int, incarnation: int) -> None:
+def main(runtime: Path, index: int, incarnation: int, listener: int) -> None:
     process.enter(runtime, "acceptor", index)
     process.keep_buffers()
-    uvloop.run(serve(runtime, index, incarnation))
+    uvloop.run(serve(runtime, index, incarnation, listener))

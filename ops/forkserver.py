@@ -49,8 +49,10 @@ class ForkServer:
     died. `fileno` is readable when its first word has come, or it has gone.
     """
 
-    def __init__(self, command: Sequence[str], runtime: Path) -> None:
+    def __init__(self, command: Sequence[str], runtime: Path, listener: int) -> None:
+        """`listener` is the descriptor of what acceptors listen on: they alone inherit it."""
         self._command = command
+        self._listener = listener
         self._runtime = runtime
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
@@ -89,7 +91,8 @@ class ForkServer:
         """A process of a role. OSError if there can be none; a template that does not answer is killed."""
         self._socket.settimeout(ANSWER_SECONDS)
         try:
-            self._socket.send(pack([role, index, incarnation]))
+            inherited = [self._listener] if role == "acceptor" else []
+            socket.send_fds(self._socket, [pack([role, index, incarnation])], inherited)
             answer = self._socket.recv(ANSWER_MAX)
         except OSError:
             self._give_up()

@@ -1,4 +1,8 @@
-"""The port of the node: proved free, then kept from others while the acceptors come and go."""
+"""The port of the node: one socket, bound by the supervisor and inherited by all acceptors, which listen on it.
+
+So a client that comes waits for whichever acceptor takes it first: none waits for one that hangs, and none is lost with
+one that ends.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,30 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ops.errors import StartError
 
 
 @contextmanager
-def reserved(host: str, port: int) -> Iterator[int]:
-    """Reserve `port` of `host` and yield its number, the real one if `port` is 0. StartError if it cannot be had.
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a socket bound to `port` of `host`, or to a free one if `port` is 0. StartError if it cannot be had.
 
-    The reserving socket is bound and never listens, so the kernel gives it no connections. It becomes SO_REUSEPORT only
-    once it is bound: a bind with that option succeeds beside any other broker of this user, one without it does not.
+    Until the first acceptor listens on it connections are refused. At the end they are again, whoever still has it.
     """
     family, address = _resolve(host, port)
-    with socket.socket(family, socket.SOCK_STREAM) as holder:
+    with socket.socket(family, socket.SOCK_STREAM) as port_socket:
         try:
-            _bind(holder, address)
+            _bind(port_socket, address)
         except OSError as error:
             raise StartError(f"cannot listen on {show(host, port)}: {_reason(error)}") from None
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        yield holder.getsockname()[1]
+        yield port_socket
+
+
+def refuse(port_socket: socket.socket) -> None:
+    """Nobody listens on it any more, whoever has it (shutdown(2) of a listening socket)."""
+    with suppress(OSError):  # nobody did
+        port_socket.shutdown(socket.SHUT_RD)
 
 
 def show(host: str, port: int) -> str:

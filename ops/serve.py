@@ -12,7 +12,7 @@ from ops.claim import Pointer, claimed
 from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError
 from ops.forkserver import COMMAND, ForkServer
-from ops.port import reserved, show
+from ops.port import bound, refuse, show
 from ops.runtime import runtime_directory
 from ops.signals import Signals
 from ops.store.opened import store_paths
@@ -46,17 +46,18 @@ def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
         if not known:
             settings = settings.model_copy(update={"shards": _standing_shards(settings)})
         check_standing(settings.data, known or range(settings.shards))
-        port = stack.enter_context(reserved(settings.host, settings.port))
+        port = stack.enter_context(bound(settings.host, settings.port))
         runtime = stack.enter_context(runtime_directory())
         epoch = now_us()
         path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
         if known:
             settings = settings.model_copy(update={"shards": len(known)})
-        node = Node(epoch, runtime, path, settings.host, port, settings, known)
+        node = Node(epoch, runtime, path, settings.host, port.getsockname()[1], settings, known)
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
-        forks = ForkServer(template, runtime)
+        forks = ForkServer(template, runtime, port.fileno())
         supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks))
+        stack.callback(refuse, port)  # before those end who listen on it
         stack.enter_context(DeadlockWatch(settings, path))
         supervisor.run(lambda: _announce(node))
         log.info("stopping")

@@ -27,8 +27,10 @@ REQUEST_MAX = 4096
 """Octets of a request, at most."""
 ROLES: tuple[Role, ...] = ("router", "shard", "acceptor", "console")
 
-Main = Callable[[Path, int, int], None]
-"""What a process runs: of the runtime directory, the index of its place, and its incarnation."""
+Main = Callable[..., None]
+"""What a process runs: of the runtime directory, the index of its place, its incarnation, and, of an acceptor, the
+descriptor of what it listens on.
+"""
 
 
 def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callable[[], None]:
@@ -43,17 +45,21 @@ def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callabl
     gc.freeze()  # what is collected in a copy only would be copied for that
     with socket.socket(fileno=descriptor) as supervisor:
         supervisor.send(pack(os.getpid()))
-        while request := supervisor.recv(REQUEST_MAX):
+        while True:
+            request, inherited, *_ = socket.recv_fds(supervisor, REQUEST_MAX, 1)
+            if not request:
+                sys.exit()
             role, index, incarnation = unpack(request)
             try:
                 pid = _fork()
             except OSError as error:
                 supervisor.send(pack([error.errno]))
-                continue
-            if pid == 0:
-                return lambda: mains[role](runtime, index, incarnation)
-            supervisor.send(pack(pid))
-    sys.exit()
+            else:
+                if pid == 0:
+                    return lambda: mains[role](runtime, index, incarnation, *inherited)
+                supervisor.send(pack(pid))
+            for descriptor in inherited:
+                os.close(descriptor)
 
 
 def _fork() -> int:

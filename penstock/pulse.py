@@ -44,17 +44,22 @@ class Pulse:
         self._gauges = gauges
         self._life = role, index, incarnation
         self._work = Work.LOADING
+        self._chores: Chores | None = None
         self.beat()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """The process serves: from now on its loop beats."""
         self.serve()
-        Chores(loop, BEAT_SECONDS, self.beat)
+        self._chores = Chores(loop, BEAT_SECONDS, self.beat)
 
     def serve(self) -> None:
         """The process serves: whoever drives it beats."""
         self._work = Work.SERVING
         self.beat()
+
+    def stop(self) -> None:
+        if self._chores is not None:
+            self._chores.stop()
 
     def beat(self) -> None:
         self._gauges.beat(*self._life, time.monotonic_ns() // 1000, self._work)

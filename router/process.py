@@ -173,6 +173,7 @@ class Router:
 
     async def close(self) -> None:
         self.closed = True
+        self.pulse.stop()
         await self.control.close()
         for endpoint in (self.requests, self.changes, self.events):
             endpoint.close()

@@ -1,18 +1,23 @@
-"""A process that hangs: it is found and replaced."""
+"""A process that hangs: it is found and replaced, and clients that come do not meet it."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ops.status import collect
 from penstock.pulse import SILENT_SECONDS
 from tests.broker.process import Broker
+from tests.raw import Client
 from tests.waiting import wait_for
+
+CLIENTS = 30
 
 
 @pytest.mark.parametrize("role", ["acceptor", "shard", "router"])
@@ -29,6 +34,33 @@ def test_a_hung_process_is_replaced(tmp_path: Path, role: str) -> None:
             other.call("queue.declare", 1, queue="q")
         (told,) = (line for line in map(json.loads, broker.log.splitlines()) if "silent_seconds" in line)
         assert (told["process"], told["work"], told["state"]) == (f"{role} 0", "serving", "stopped")
+
+
+def test_clients_that_come_do_not_meet_a_hung_acceptor(tmp_path: Path) -> None:
+    with Broker(tmp_path, "watchdog.seconds=0", acceptors=2) as broker:
+        broker.connect().close()
+        hung = broker.children("acceptor")[0]
+        os.kill(hung, signal.SIGSTOP)
+        clients = [Client.connect(broker.address) for _ in range(CLIENTS)]
+        for client in clients:
+            client.close()
+        os.kill(hung, signal.SIGCONT)
+
+
+def test_acceptors_have_equally_many_clients(tmp_path: Path) -> None:
+    with Broker(tmp_path, acceptors=2) as broker, ExitStack() as stack:
+        for _ in range(CLIENTS):
+            stack.enter_context(broker.connect())
+        counts = [counted(broker, pid) for pid in broker.children("acceptor")]
+        assert sum(counts) == CLIENTS
+        assert min(counts) >= CLIENTS // 4
+
+
+def counted(broker: Broker, pid: int) -> int:
+    """The clients of an acceptor."""
+    port = broker.address.port
+    connections = psutil.Process(pid).net_connections("tcp")
+    return sum(each.status == psutil.CONN_ESTABLISHED and each.laddr.port == port for each in connections)
 
 
 def test_status_shows_who_does_not_answer(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -41,7 +42,7 @@ def supervise(settings: Settings) -> None:
         sys.exit(2)
 
 
-def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
+def behave(role: Role, runtime: Path, index: int, incarnation: int, *inherited: int) -> NoReturn:
     behaviour = json.loads(os.environ.get("STAND_IN", "{}")).get(role, "well")
     process.enter(runtime, role, index)
     signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else lambda *_: sys.exit(0))
@@ -49,10 +50,8 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
     broken = {"broken": True, "broken at first": incarnation < 3, "broken later": incarnation > 1}
     if broken.get(behaviour, False):
         sys.exit(3)
-    listener = socket.socket()
-    if role == "acceptor":
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind((node.host, node.port))
+    listeners = [socket.socket(fileno=descriptor) for descriptor in inherited]
+    for listener in listeners:
         listener.listen()
     with zmq.Context() as context, context.socket(zmq.PUSH) as reports:
         reports.connect(node.process_reports)
@@ -66,8 +65,10 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int) -> NoReturn:
     if behaviour == "spins at first" and incarnation == 1:
         spin(Pulse(Gauges.open(node.gauges), role, index, incarnation))
     print("a child's standard output is not the node's", flush=True)
-    while role == "acceptor":
-        listener.accept()[0].close()
+    for listener in listeners:
+        with suppress(OSError):  # the node stops
+            while True:
+                listener.accept()[0].close()
     while True:
         signal.pause()
 

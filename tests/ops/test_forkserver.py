@@ -35,7 +35,7 @@ from penstock import process
 runtime = Path(sys.argv[1])
 process.record_parent(runtime)
 process.adopt_orphans()
-forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime)
+forks = ForkServer([sys.executable, "-c", sys.argv[2]], runtime, 0)
 
 def begin():
     forks.start(time.monotonic())

@@ -1,7 +1,8 @@
-"""The reservation of the port: exclusive against others, open to our own acceptors."""
+"""The port of the node: exclusive against others, open to our own acceptors."""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from ops.errors import StartError
-from ops.port import reserved, show
+from ops.port import bound, refuse, show
 from tests.ports import free_port
 
 LOOPBACK = "127.0.0.1"
@@ -26,7 +27,7 @@ def listening(port: int, *options: int) -> Iterator[socket.socket]:
 
 
 def refusal(host: str, port: int) -> str:
-    with pytest.raises(StartError) as caught, reserved(host, port):
+    with pytest.raises(StartError) as caught, bound(host, port):
         pass
     return str(caught.value)
 
@@ -38,13 +39,36 @@ def meet(listener: socket.socket) -> None:
         assert client.recv(1) == b""
 
 
-def test_acceptors_share_a_reserved_port_and_get_every_connection() -> None:
-    with reserved(LOOPBACK, 0) as port:
-        for _ in range(20):
-            with listening(port, socket.SO_REUSEPORT) as one:
-                meet(one)
-        with listening(port, socket.SO_REUSEPORT), listening(port, socket.SO_REUSEPORT, socket.SO_REUSEADDR):
-            pass
+def inherited(port: socket.socket) -> socket.socket:
+    """The same socket as another process has it, which listens."""
+    copy = socket.socket(fileno=os.dup(port.fileno()))
+    copy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    copy.listen()
+    return copy
+
+
+def test_a_client_stays_when_an_acceptor_goes() -> None:
+    with bound(LOOPBACK, 0) as port:
+        one, two = inherited(port), inherited(port)
+        with socket.create_connection(port.getsockname()) as client, two:
+            one.close()
+            two.accept()[0].close()
+            assert client.recv(1) == b""
+
+
+def test_nobody_connects_before_an_acceptor_listens_and_after_the_end() -> None:
+    with bound(LOOPBACK, 0) as port:
+        address = port.getsockname()
+        refuse(port)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+        with inherited(port) as acceptor:
+            meet(acceptor)
+            refuse(port)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(address)
+            with pytest.raises(OSError, match="Invalid argument"):
+                acceptor.accept()
 
 
 @pytest.mark.parametrize("options", [(), (socket.SO_REUSEADDR,), (socket.SO_REUSEPORT,)])
@@ -54,23 +78,24 @@ def test_a_taken_port_is_refused(options: tuple[int, ...]) -> None:
         assert refusal(LOOPBACK, port) == f"cannot listen on {LOOPBACK}:{port}: the port is taken"
 
 
-def test_a_reserved_port_is_taken_before_anyone_listens() -> None:
-    with reserved(LOOPBACK, 0) as port:
-        assert refusal(LOOPBACK, port).endswith("the port is taken")
-        assert refusal("0.0.0.0", port).endswith("the port is taken")
+def test_a_bound_port_is_taken_before_anyone_listens() -> None:
+    with bound(LOOPBACK, 0) as port:
+        number = port.getsockname()[1]
+        assert refusal(LOOPBACK, number).endswith("the port is taken")
+        assert refusal("0.0.0.0", number).endswith("the port is taken")
 
 
 def test_connections_of_the_past_do_not_matter() -> None:
-    port = free_port()
-    with listening(port, socket.SO_REUSEADDR) as other:
+    number = free_port()
+    with listening(number, socket.SO_REUSEADDR) as other:
         meet(other)
-    with reserved(LOOPBACK, port) as again:
-        assert again == port
-        assert refusal(LOOPBACK, port).endswith("the port is taken")
-        with listening(port, socket.SO_REUSEPORT, socket.SO_REUSEADDR) as acceptor:
-            meet(acceptor)
-    with reserved(LOOPBACK, port) as again:
-        assert again == port
+    for _ in range(2):
+        with bound(LOOPBACK, number) as port:
+            assert port.getsockname()[1] == number
+            assert refusal(LOOPBACK, number).endswith("the port is taken")
+            with inherited(port) as acceptor:
+                meet(acceptor)
+                assert refusal(LOOPBACK, number).endswith("the port is taken")
 
 
 def test_an_address_that_is_not_ours_is_named() -> None:
