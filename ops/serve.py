@@ -12,6 +12,7 @@ from ops.claim import Pointer, claimed
 from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError
 from ops.forkserver import COMMAND, ForkServer
+from ops.notify import Notifier
 from ops.port import bound, refuse, show
 from ops.runtime import runtime_directory
 from ops.signals import Signals
@@ -39,6 +40,7 @@ def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
     process.set_name("pstk-supervisor")
     process.adopt_orphans()
     process.raise_open_files()
+    manager = Notifier()
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         stack.enter_context(claimed(settings.data))
@@ -56,10 +58,11 @@ def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
         forks = ForkServer(template, runtime, port.fileno())
-        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks))
+        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager))
         stack.callback(refuse, port)  # before those end who listen on it
         stack.enter_context(DeadlockWatch(settings, path))
-        supervisor.run(lambda: _announce(node))
+        supervisor.run(lambda: _announce(node, manager))
+        manager.stopping()
         log.info("stopping")
 
 
@@ -100,9 +103,10 @@ def _introduce(node: Node) -> None:
         raise StartError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
-def _announce(node: Node) -> None:
+def _announce(node: Node, manager: Notifier) -> None:
     where = show(node.host, node.port)
     log.info("ready", amqp=where, acceptors=node.acceptors, shards=len(node.shards), data=str(node.settings.data))
+    manager.ready()
     with suppress(OSError):  # nobody reads it: no reason not to serve
         print(f"penstock ready amqp={where} pid={os.getpid()}", flush=True)
 

@@ -18,6 +18,7 @@ from ops.child import Child, State, how_it_ended
 from ops.errors import StartError
 from ops.forkserver import ForkServer
 from ops.hangs import HangWatch
+from ops.notify import Notifier
 from ops.renewal import Renewal
 from ops.signals import Signals
 from penstock.bus import pack, unpack
@@ -48,11 +49,13 @@ log = get_logger()
 class Supervisor:
     """The processes of one node. Enter it to bind its sockets; leaving it stops every process."""
 
-    def __init__(self, node: Node, gauges: Gauges, signals: Signals, forks: ForkServer) -> None:
+    def __init__(self, node: Node, gauges: Gauges, signals: Signals, forks: ForkServer, manager: Notifier) -> None:
         self._node = node
         self._gauges = gauges
         self._signals = signals
         self._forks = forks
+        self._manager = manager
+        self._longest = min(BEAT_SECONDS, manager.every or BEAT_SECONDS)
         self._serving = False
         self._stopping = False
         self._children = [
@@ -100,7 +103,8 @@ class Supervisor:
     def _turn(self, seconds: float) -> None:
         """Wait for something to happen, `seconds` at most and no longer than until the next beat, and take it in."""
         self._pulse.beat()
-        readable = dict(self._poller.poll(max(0, math.ceil(min(seconds, BEAT_SECONDS) * 1000))))
+        self._manager.lives(time.monotonic())
+        readable = dict(self._poller.poll(max(0, math.ceil(min(seconds, self._longest) * 1000))))
         if self._forks.fileno in readable:
             self._forks.hear()
         if self._signals.fileno() in readable:

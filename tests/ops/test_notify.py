@@ -1,0 +1,108 @@
+"""What the service manager is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ops.notify import Notifier
+from tests.broker.process import Broker
+from tests.waiting import PATIENCE, wait_for
+
+
+class Manager:
+    """It listens where a unit would say."""
+
+    def __init__(self, address: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address)
+        self.socket.settimeout(PATIENCE)
+
+    def hears(self) -> str:
+        return self.socket.recv(1000).decode()
+
+    def heard(self) -> list[str]:
+        """What has come since."""
+        self.socket.setblocking(False)
+        found = []
+        try:
+            while True:
+                found.append(self.hears())
+        except BlockingIOError:
+            return found
+        finally:
+            self.socket.settimeout(PATIENCE)
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[Manager]:
+    manager = Manager(str(tmp_path / "notify"))
+    with manager.socket:
+        yield manager
+
+
+def test_a_unit_of_type_notify(manager: Manager, tmp_path: Path) -> None:
+    environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "OTHER": "1"}
+    notifier = Notifier(environment)
+    assert environment == {"OTHER": "1"}
+    assert notifier.every is None
+    notifier.ready()
+    notifier.lives(1.0)
+    notifier.stopping()
+    assert manager.heard() == ["READY=1", "STOPPING=1"]
+
+
+def test_signs_of_life_are_as_many_as_are_wanted(manager: Manager, tmp_path: Path) -> None:
+    wanted = {"WATCHDOG_USEC": "8000000", "WATCHDOG_PID": str(os.getpid())}
+    notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), **wanted})
+    assert notifier.every == 2.0
+    notifier.lives(9.0)
+    notifier.ready()
+    for tenth in range(100, 161):
+        notifier.lives(tenth / 10)
+    assert manager.heard() == ["READY=1"] + ["WATCHDOG=1"] * 4
+
+
+def test_those_that_another_process_is_to_give(tmp_path: Path) -> None:
+    wanted = {"WATCHDOG_USEC": "8000000", "WATCHDOG_PID": "1"}
+    assert Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), **wanted}).every is None
+
+
+def test_an_abstract_address() -> None:
+    name = f"penstock-test-{os.getpid()}"
+    manager = Manager(f"\0{name}")
+    with manager.socket:
+        Notifier({"NOTIFY_SOCKET": f"@{name}"}).ready()
+        assert manager.heard() == ["READY=1"]
+
+
+def test_without_a_manager(tmp_path: Path) -> None:
+    Notifier({}).ready()
+    Notifier({"WATCHDOG_USEC": "1"}).lives(1.0)
+    Notifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}).ready()
+
+
+@pytest.mark.broker
+def test_a_supervisor_that_hangs_gives_no_sign_of_life(manager: Manager, tmp_path: Path) -> None:
+    variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
+    with Broker(tmp_path, environment=variables) as broker:
+        wait_for(lambda: manager.hears() == "READY=1", what="that it is ready")
+        wait_for(lambda: manager.hears() == "WATCHDOG=1", what="a sign of life")
+        os.kill(broker.pid, signal.SIGSTOP)
+        wait_for(lambda: psutil.Process(broker.pid).status() == psutil.STATUS_STOPPED, what="a supervisor that hangs")
+        manager.heard()
+        with broker.connect() as client:
+            client.channel()
+        manager.socket.settimeout(2)
+        with pytest.raises(TimeoutError):
+            manager.hears()
+        os.kill(broker.pid, signal.SIGCONT)
+        manager.socket.settimeout(PATIENCE)
+        assert manager.hears() == "WATCHDOG=1"
+    assert "STOPPING=1" in manager.heard()
