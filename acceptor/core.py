@@ -66,7 +66,8 @@ POWERS = frozenset({
 class AcceptorCore:
     """One life of one acceptor. `stalled` connections wait for the replica to catch up with the topology.
 
-    `began` is when its clock was at 0, in seconds since 1970.
+    `began` is when its clock was at 0, in seconds since 1970 by the wall clock, `node_began` the same by the node's
+    (`penstock.clock`).
     """
 
     def __init__(self, index: int, incarnation: int, gauges: Gauges, settings: Settings, node_name: str) -> None:
@@ -76,7 +77,7 @@ class AcceptorCore:
         self.settings = settings
         self.node_name = node_name
         self.now = 0.0
-        self.began = 0.0
+        self.began = self.node_began = 0.0
         self.topology = Topology()
         self.loaded = False
         self.links = [

@@ -133,7 +133,7 @@ def open_(connection: Connection, arguments: dict[str, Any]) -> None:
     if not connection.core.permissions.may_open(connection.user, vhost):
         raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
     held_off = connection.core.topology.hold_offs.get((connection.user, connection.peer_host))
-    left = 0.0 if held_off is None else held_off.until - connection.core.now - connection.core.began
+    left = 0.0 if held_off is None else held_off.until - connection.core.now - connection.core.node_began
     if held_off is not None and left > 0:
         raise amqp_error(
             530,

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -28,7 +27,7 @@ from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.shared_counts import SharedCounts
 from acceptor.spool import Spool
-from penstock import bus, logs, process
+from penstock import bus, clock, logs, process
 from penstock.arena import Arena, Borrower
 from penstock.control_server import ControlServer
 from penstock.endpoint import subscribe
@@ -70,8 +69,7 @@ class Acceptor:
         self.gauges = Gauges.open(node.gauges)
         self.pulse = Pulse(self.gauges, "acceptor", index, incarnation)
         self.core = AcceptorCore(index, incarnation, self.gauges, node.settings, f"penstock@{socket.gethostname()}")
-        self.core.now = loop.time()
-        self.core.began = time.time() - loop.time()
+        self.set_clock()
         self.core.flush = self.flush
         self.telemetry = Writer.of(node, "acceptor", index, incarnation)
         if self.telemetry is not None:
@@ -301,7 +299,9 @@ class Acceptor:
     # What is done again and again
 
     def set_clock(self) -> None:
-        self.core.now = self.loop.time()
+        self.core.now = now = self.loop.time()
+        self.core.began = clock.wall_us() / 1e6 - now
+        self.core.node_began = clock.now() - now
 
     def look_at_memory(self) -> None:
         self.idle_memory.look(self.core.parked_in_memory())
@@ -401,6 +401,7 @@ async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> N
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
     node = Node.load(runtime)
+    clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "acceptor", index)
     acceptor = Acceptor(loop, node, index, incarnation, listener)
     process.freeze()

@@ -159,7 +159,8 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
         place = {"id": queue.queue_id, "source": move.source, "target": move.target}
         return {"kind": "rebalance", "vhost": queue.vhost, "name": queue.name, **place, "text": str(gate)}
     if isinstance(gate, StopGate):
-        return {"kind": "stop", "number": gate.stop.number, "until": gate.stop.until, "text": str(gate)}
+        until = gate.stop.until and gate.stop.until - core.node_began + core.began
+        return {"kind": "stop", "number": gate.stop.number, "until": until, "text": str(gate)}
     assert isinstance(gate, ShardLink)
     return {"kind": "shard", "shard": gate.index, "text": str(gate)}
 

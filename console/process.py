@@ -14,14 +14,14 @@ import zmq
 
 from console.homes import Homes
 from console.recorder import Recorder, Usage
-from penstock import bus, logs, process
+from penstock import bus, clock, logs, process
 from penstock.clock import now_us
 from penstock.endpoint import subscribe
 from penstock.gauges import Gauges
 from penstock.node import Node
 from penstock.pulse import Pulse, Work
 from penstock.router_client import RouterClient
-from penstock.telemetry.rows import nowhere
+from penstock.telemetry.schema import Table
 from penstock.telemetry.sweep import sweep
 from penstock.telemetry.writer import Writer
 
@@ -48,9 +48,9 @@ class Console:
         self.recorder = Recorder(
             self.gauges,
             self.homes,
-            self.writer.put if self.writer is not None else nowhere,
+            self.put,
             node.settings.store.limit,
-            node.epoch if incarnation == 1 else now_us(),
+            self.gauges.process_read("supervisor", 0).started_us if incarnation == 1 else now_us(),
         )
         self.shards: dict[int, psutil.Process] = {}
         self.sweeper = ThreadPoolExecutor(1, "sweeper")
@@ -59,6 +59,11 @@ class Console:
         self.router = RouterClient(loop, self.context, node, f"console.{index}.{incarnation}", self.load, self.apply)
         self.next_look: asyncio.TimerHandle | None = None
         self.next_sweep = loop.call_soon(self.sweep)
+
+    def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
+        """Write down a row of a moment of the node's clock, for people."""
+        if self.writer is not None:
+            self.writer.put(table, ts + clock.wall_ahead_us(), row)
 
     # The other processes
 
@@ -144,6 +149,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
     node = Node.load(runtime)
+    clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "console", index)
     console = Console(loop, node, index, incarnation)
     process.freeze()

@@ -32,8 +32,8 @@ class State(StrEnum):
 class Child:
     """A place: its role and index, and the process that fills it now.
 
-    Times are monotonic seconds, except `started_us`: microseconds since 1970. `leaves_by` is when it must have ended
-    for good, None where it is to stay.
+    Times are monotonic seconds, except `started_us`: microseconds of the node's clock. `leaves_by` is when it must have
+    ended for good, None where it is to stay.
     """
 
     def __init__(self, role: Role, index: int, incarnation: int = 0) -> None:

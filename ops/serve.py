@@ -19,9 +19,9 @@ from ops.signals import Signals
 from ops.store.opened import store_paths
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
-from penstock import process
-from penstock.clock import now_us
+from penstock import clock, process
 from penstock.gauges import READY, Gauges, remove_stale
+from penstock.kept_clock import KeptClock
 from penstock.logs import get_logger
 from penstock.node import Node
 from penstock.settings import Settings
@@ -44,17 +44,19 @@ def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         stack.enter_context(claimed(settings.data))
+        KeptClock(settings.data).begin()
         known = _known_shards(settings)
         if not known:
             settings = settings.model_copy(update={"shards": _standing_shards(settings)})
         check_standing(settings.data, known or range(settings.shards))
         port = stack.enter_context(bound(settings.host, settings.port))
         runtime = stack.enter_context(runtime_directory())
-        epoch = now_us()
+        epoch = clock.wall_us()
         path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
         if known:
             settings = settings.model_copy(update={"shards": len(known)})
-        node = Node(epoch, runtime, path, settings.host, port.getsockname()[1], settings, known)
+        number = port.getsockname()[1]
+        node = Node(epoch, runtime, path, settings.host, number, settings, clock.ahead_us(), known)
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
         forks = ForkServer(template, runtime, port.fileno())
@@ -130,7 +132,7 @@ def _gauges(node: Node) -> Iterator[Gauges]:
     try:
         with gauges:
             gauges.process_write(
-                "supervisor", 0, pid=os.getpid(), incarnation=1, state=READY, started_us=node.epoch, restarts=0
+                "supervisor", 0, pid=os.getpid(), incarnation=1, state=READY, started_us=clock.now_us(), restarts=0
             )
             yield gauges
     finally:

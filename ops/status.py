@@ -23,6 +23,7 @@ from ops.claim import Pointer, is_claimed
 from ops.overshoot import overshoot
 from ops.port import show as show_address
 from ops.rates import rates
+from penstock import clock
 from penstock.durations import shown
 from penstock.gauges import READY, STARTING, STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
 from penstock.node import Node, Role
@@ -79,7 +80,8 @@ def collect(data: Path) -> Status:
             raise FileNotFoundError
         node = Node.load(pointer.runtime)
         with Gauges.open(node.gauges, writable=False) as gauges:
-            return _collect(node, gauges, time.time())
+            clock.follow(node.clock_ahead_us)
+            return _collect(node, gauges, clock.now())
     except FileNotFoundError:
         raise NotRunning(f"the node on {data} is starting or stopping") from None
 
@@ -99,7 +101,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         "data": str(node.settings.data),
         "amqp": show_address(node.host, node.port),
         "pid": gauges.pid,
-        "uptime": round(now - gauges.epoch / 1e6, 3),
+        "uptime": round(now - gauges.process_read("supervisor", 0).started_us / 1e6, 3),
         "topology_version": gauges.topology_version(),
         "memory_limit": node.settings.memory_limit,
         "contents": sum(facts.get("contents", 0) for facts in processes),
@@ -193,7 +195,8 @@ def _queue(queue: QueueGauge, now: float) -> Facts:
     since = facts.pop("saturated_since_us")
     facts.pop("since_us")
     facts["saturated_for"] = round(max(0.0, now - since / 1e6), 3) if queue.saturated else 0.0
-    facts["saturated_since"] = datetime.fromtimestamp(since / 1e6, UTC).isoformat() if queue.saturated else None
+    begun = datetime.fromtimestamp((since + clock.wall_ahead_us()) / 1e6, UTC)
+    facts["saturated_since"] = begun.isoformat() if queue.saturated else None
     return facts
 
 

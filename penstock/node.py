@@ -24,6 +24,7 @@ class Node:
 
     `epoch` is the boot time of the node in microseconds since 1970; `host` and `port` are where AMQP is served (the
     port is the real one, never 0); `settings` has every default filled in, so `acceptors` and `shards` are numbers.
+    `clock_ahead_us` is how far its clock is ahead of the time since the machine was started (`penstock.clock`).
     `known_shards` are the shards that the node begins with where commands have changed them, else there is none.
     """
 
@@ -33,6 +34,7 @@ class Node:
     host: str
     port: int
     settings: Settings
+    clock_ahead_us: int
     known_shards: tuple[int, ...] = ()
 
     @property
@@ -100,6 +102,7 @@ class Node:
             "host": self.host,
             "port": self.port,
             "settings": self.settings.model_dump(mode="json"),
+            "clock_ahead_us": self.clock_ahead_us,
             "known_shards": self.known_shards,
         }
         (self.runtime / NODE_FILE).write_text(json.dumps(facts))
@@ -115,5 +118,6 @@ class Node:
             host=facts["host"],
             port=facts["port"],
             settings=Settings.from_resolved(facts["settings"]),
+            clock_ahead_us=facts["clock_ahead_us"],
             known_shards=tuple(facts["known_shards"]),
         )

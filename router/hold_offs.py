@@ -1,7 +1,8 @@
 """Who is refused at the next connect, because their producers were held for as long as they may.
 
 A hold-off is of a user and an address. It lasts twice as long each time, up to a limit; whoever has not been held off
-for a while after one has ended begins anew. Times are seconds since 1970, lengths of time are seconds.
+for a while after one has ended begins anew. Times are seconds since 1970, by the wall clock where they are told, by the
+node's where they are kept (`penstock.clock`); lengths of time are seconds.
 
 command           arguments                          result
 flow_hold_offs                                       [{user, host, times, since, until, forget_at, reason}]
@@ -10,11 +11,11 @@ flow_readmit      user (str | None), host (the same) those that were taken back;
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from penstock import clock
 from penstock.logs import get_logger
 from router.administration import Administration
 from router.ledger import Ledger
@@ -33,7 +34,7 @@ def hold_off(
     authority: Authority, user: str, host: str, seconds: float, most: float, forget: float, reason: str
 ) -> None:
     """Hold off a user from that address. Further connections that end while it lasts do not make it longer."""
-    ledger, now = authority.ledger, time.time()
+    ledger, now = authority.ledger, clock.now()
     known = ledger.topology.hold_offs.get((user, host))
     if known is not None and known.until > now:
         return
@@ -49,12 +50,12 @@ def hold_off(
 
 def forget_old(ledger: Ledger) -> None:
     """Forget those who have behaved since."""
-    now = time.time()
+    now = clock.now()
     _forget(ledger, [found for found in ledger.topology.hold_offs.values() if found.forget_at <= now])
 
 
 def flow_hold_offs(administration: Administration) -> list[dict[str, Any]]:
-    return [asdict(found) for found in administration.ledger.topology.hold_offs.values()]
+    return [_shown(found) for found in administration.ledger.topology.hold_offs.values()]
 
 
 def flow_readmit(administration: Administration, user: str | None, host: str | None) -> list[dict[str, Any]]:
@@ -65,7 +66,11 @@ def flow_readmit(administration: Administration, user: str | None, host: str | N
     _forget(ledger, found)
     for each in found:
         log.info("hold-off taken back", user=each.user, host=each.host, times=each.times)
-    return [asdict(each) for each in found]
+    return [_shown(each) for each in found]
+
+
+def _shown(found: HoldOff) -> dict[str, Any]:
+    return clock.as_wall(asdict(found), "since", "until", "forget_at")
 
 
 def _forget(ledger: Ledger, found: list[HoldOff]) -> None:

@@ -23,12 +23,11 @@ where nothing was stopped. Results:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.clock import now_us
+from penstock import clock
 from penstock.logs import get_logger
 from penstock.telemetry.rows import Put, nowhere
 from penstock.telemetry.schema import PLACEMENT
@@ -79,7 +78,7 @@ class Moves:
             return
         move = Move(
             queue.queue_id, self.topology.version + 1, queue.shard, shard, STOPPING, self.life_of(queue.shard),
-            self.life_of(shard), plan, time.time(),
+            self.life_of(shard), plan, clock.now(),
         )  # fmt: skip
         self.waiting.setdefault(queue.queue_id, []).append(ended)
         self._record(move)
@@ -164,7 +163,7 @@ class Moves:
                     break
             else:
                 patience = STOPPED_SECONDS if move.phase == STOPPING else COPYING_SECONDS
-                if time.time() - move.since > patience:
+                if clock.now() - move.since > patience:
                     self.roll_back(move, f"{move.phase} took more than {patience:g} seconds")
 
     def _undecided(self) -> list[Move]:
@@ -205,7 +204,7 @@ class Moves:
             return
         self.put(
             PLACEMENT,
-            now_us(),
+            clock.wall_us(),
             {
                 "vhost": queue.vhost,
                 "queue": queue.name,
@@ -239,7 +238,7 @@ class Moves:
         return {
             "result": result,
             "reason": reason,
-            "pause_ms": None if move is None else round((time.time() - move.since) * 1000, 1),
+            "pause_ms": None if move is None else round((clock.now() - move.since) * 1000, 1),
             "messages": 0 if move is None else move.count,
             "octets": 0 if move is None else move.octets,
             "placement_version": self.topology.placement_version,

@@ -15,11 +15,12 @@ from typing import Any
 import uvloop
 import zmq
 
-from penstock import logs, process
+from penstock import clock, logs, process
 from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket, subscribe
-from penstock.failures import end_on_failure, report
+from penstock.failures import Chores, end_on_failure, report
 from penstock.gauges import DEAD, READY, UNSTARTED, Gauges
+from penstock.kept_clock import KeptClock
 from penstock.node import Node
 from penstock.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
@@ -55,6 +56,8 @@ class Router:
         self.context: zmq.Context[Any] = zmq.Context()
         self.retrying = False
         self.closed = False
+        self.clock = KeptClock(node.settings.data)
+        self.clock_chores = Chores(loop, LOOK_SECONDS, self.keep_clock)
 
         changes = open_socket(self.context, zmq.XPUB)
         changes.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -146,6 +149,10 @@ class Router:
         self.look_for_the_dead()
         self.loop.call_later(LOOK_SECONDS, self.look_again)
 
+    def keep_clock(self) -> None:
+        with self.pulse.during(Work.DISK):
+            self.clock.keep()
+
     def finish_turn(self) -> None:
         """Store, publish, show the version, reply: in this order (see `core`)."""
         if self.retrying:
@@ -174,6 +181,8 @@ class Router:
     async def close(self) -> None:
         self.closed = True
         self.pulse.stop()
+        self.clock_chores.stop()
+        self.clock.note()
         await self.control.close()
         for endpoint in (self.requests, self.changes, self.events):
             endpoint.close()
@@ -210,6 +219,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     process.on_terminate(loop, stop.set)
     end_on_failure(loop)
     node = Node.load(runtime)
+    clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "router", index)
     try:
         router = Router(loop, node, index, incarnation)

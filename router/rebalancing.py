@@ -10,17 +10,18 @@ rebalance_abort    plan (str | None: whichever)                     the lease
 A lease is {plan, holder, since, until, limits, progress, abort}. Whoever holds it takes it again before it is over, and
 tells how far it is; what operators have changed meanwhile (`limits`, `abort`) comes with the answer. It is kept in
 memory: a new life of the router gives it to who comes first, which is who held it, unless that is gone.
-`limits` maps names to numbers, which are its holder's to understand; times are seconds since 1970.
+`limits` maps names to numbers, which are its holder's to understand; times are seconds since 1970 by the wall
+clock, a lease itself has them by the node's (`penstock.clock`).
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock import clock
 from penstock.control import Refusal
 from penstock.logs import get_logger
 
@@ -68,7 +69,7 @@ def rebalance_hold(
     progress: dict[str, Any],
 ) -> dict[str, Any]:
     """Take the lease, or take it again: then its limits stay as they are."""
-    now = time.time()
+    now = clock.now()
     if not 0 < seconds <= LEASE_SECONDS_MAX:
         raise Refusal("invalid", f"a lease lasts up to {LEASE_SECONDS_MAX:g} seconds, not {seconds}")
     if max(len(plan), len(holder)) > TEXT_MAX or len(progress) > ENTRIES_MAX:
@@ -86,11 +87,11 @@ def rebalance_hold(
         )
     lease.until = now + seconds
     lease.progress = progress
-    return asdict(lease)
+    return _shown(lease)
 
 
 def rebalance_release(administration: Administration, plan: str, holder: str) -> bool:
-    lease = administration.rebalancing.held(time.time())
+    lease = administration.rebalancing.held(clock.now())
     if lease is None or (lease.plan, lease.holder) != (plan, holder):
         return False
     administration.rebalancing.lease = None
@@ -99,8 +100,8 @@ def rebalance_release(administration: Administration, plan: str, holder: str) ->
 
 
 def rebalance_lease(administration: Administration) -> dict[str, Any] | None:
-    lease = administration.rebalancing.held(time.time())
-    return None if lease is None else asdict(lease)
+    lease = administration.rebalancing.held(clock.now())
+    return None if lease is None else _shown(lease)
 
 
 def rebalance_limit(administration: Administration, limits: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def rebalance_limit(administration: Administration, limits: dict[str, Any]) -> d
         raise Refusal("invalid", f"there is no limit {unknown[0]!r}, only {', '.join(lease.limits)}")
     lease.limits |= _checked(limits)
     log.info("rebalancing: limits", plan=lease.plan, **lease.limits)
-    return asdict(lease)
+    return _shown(lease)
 
 
 def rebalance_abort(administration: Administration, plan: str | None) -> dict[str, Any]:
@@ -119,14 +120,18 @@ def rebalance_abort(administration: Administration, plan: str | None) -> dict[st
         raise Refusal("not_found", f"plan {plan} is not being applied, {lease.plan} is")
     lease.abort = True
     log.info("rebalancing: abort", plan=lease.plan)
-    return asdict(lease)
+    return _shown(lease)
 
 
 def _lease(administration: Administration) -> Lease:
-    lease = administration.rebalancing.held(time.time())
+    lease = administration.rebalancing.held(clock.now())
     if lease is None:
         raise Refusal("not_found", "no plan is being applied")
     return lease
+
+
+def _shown(lease: Lease) -> dict[str, Any]:
+    return clock.as_wall(asdict(lease), "since", "until")
 
 
 def _checked(limits: dict[str, Any]) -> dict[str, float]:

@@ -55,8 +55,8 @@ class Policy:
 class Stop:
     """An operator's stop: publishes wait that meet all of what it names; with nothing named, all publishes do.
 
-    `key` is a pattern as of a topic exchange's bindings (AMQP 0-9-1, 3.1.3.3). Times are seconds since 1970; `until`
-    None stands for ever.
+    `key` is a pattern as of a topic exchange's bindings (AMQP 0-9-1, 3.1.3.3). Times are seconds of the node's clock
+    (`penstock.clock`); `until` None stands for ever.
     """
 
     number: int
@@ -84,7 +84,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class HoldOff:
-    """A user who is refused from an address, for the time number `times`. All others are seconds since 1970."""
+    """A user who is refused from an address, for the time number `times`. Times are seconds of the node's clock."""
 
     user: str
     host: str
@@ -117,7 +117,7 @@ class Move:
 
     `count` messages of so many `octets`, whole, with that `checksum` were written by the old home; `stop` is a
     `shard.saturation.Stop` if it held its producers there. Once it has an
-    `outcome`, "moved" or "rolled-back", with a `reason`, the queue is at `home`. `since` is in seconds since 1970.
+    `outcome`, "moved" or "rolled-back", with a `reason`, the queue is at `home`. `since` is by the node's clock.
     """
 
     queue_id: int

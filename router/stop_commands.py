@@ -7,16 +7,17 @@ flow_start   vhost, exchange, key, queue, user, connection (str | None each)    
 flow_lift    number                                                             the stop
 flow_stops                                                                      [{number, vhost, …, since, until}]
 
-A stop with the names of one that is there replaces it. Times are seconds since 1970.
+A stop with the names of one that is there replaces it. Times are seconds since 1970, by the wall clock where they are
+told, by the node's where they are kept (`penstock.clock`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from penstock import clock
 from penstock.control import Refusal
 from penstock.logs import get_logger
 from router.administration import Administration, check_vhost
@@ -48,12 +49,12 @@ def flow_stop(
     if len(ledger.topology.stops) - len(replaced) >= STOPS_MAX:
         raise Refusal("failed", f"there are {STOPS_MAX} stops already")
     _lift(ledger, replaced, "replaced")
-    now = time.time()
+    now = clock.now()
     number = max(ledger.topology.stops, default=0) + 1
     stop = Stop(number, **names, author=author, reason=reason, since=now, until=seconds and now + seconds)
     ledger.record(stop.change(), durable=True)
     log.info("operator stop", **_told(stop))
-    return asdict(stop)
+    return _shown(stop)
 
 
 def flow_start(administration: Administration, **names: str | None) -> list[dict[str, Any]]:
@@ -69,12 +70,12 @@ def flow_lift(administration: Administration, number: int) -> dict[str, Any]:
 
 
 def flow_stops(administration: Administration) -> list[dict[str, Any]]:
-    return [asdict(stop) for stop in administration.ledger.topology.stops.values()]
+    return [_shown(stop) for stop in administration.ledger.topology.stops.values()]
 
 
 def lift_expired(ledger: Ledger) -> None:
     """Lift the stops whose time is up."""
-    now = time.time()
+    now = clock.now()
     _lift(ledger, [stop for stop in ledger.topology.stops.values() if stop.until and stop.until <= now], "expired")
 
 
@@ -94,13 +95,18 @@ def _named(ledger: Ledger, names: dict[str, str | None]) -> list[Stop]:
 def _lift(ledger: Ledger, stops: list[Stop], how: str) -> list[dict[str, Any]]:
     for stop in stops:
         ledger.record(stop.change_gone(), durable=True)
-        log.info("operator stop ends", how=how, held_seconds=round(time.time() - stop.since, 3), **_told(stop))
-    return [asdict(stop) for stop in stops]
+        log.info("operator stop ends", how=how, held_seconds=round(clock.now() - stop.since, 3), **_told(stop))
+    return [_shown(stop) for stop in stops]
+
+
+def _shown(stop: Stop) -> dict[str, Any]:
+    return clock.as_wall(asdict(stop), "since", "until")
 
 
 def _told(stop: Stop) -> dict[str, Any]:
     named = {name: getattr(stop, name) for name in NAMES if getattr(stop, name) is not None}
-    return {"number": stop.number, **named, "author": stop.author, "reason": stop.reason, "until": stop.until}
+    told = {name: _shown(stop)[name] for name in ("author", "reason", "until")}
+    return {"number": stop.number, **named, **told}
 
 
 COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {

@@ -199,7 +199,7 @@ class Burial:
         if exchange is None or self.core.topology.exchange(queue.vhost, exchange) is None:
             return
         death = Death(
-            _octets(queue.name), REASONS[reason], self.core.now // 1_000_000, _octets(exchange),
+            _octets(queue.name), REASONS[reason], self.core.wall_seconds(), _octets(exchange),
             None if key is None else _octets(key),
         )  # fmt: skip
         builder, last, item = BatchBuilder(), Targets(), grave.item

@@ -20,6 +20,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
+from penstock.boot import boot_id
 from shard.environment import FILE_NAME, is_unfinished, sync_directories
 
 NAME = "checkpoint"
@@ -27,7 +28,6 @@ STRIDE = 128 * 1024
 PIECE = 1024 * 1024
 _CRC = Struct("<I")
 _HEAD = Struct("<IQ36s")
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Checkpoint:
@@ -35,7 +35,7 @@ class Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.boot = BOOT_ID.read_bytes().strip()
+        self.boot = boot_id().encode()
         self._number = 0
 
     def first_pages(self, octets: int) -> bytes:

@@ -59,8 +59,9 @@ LIVES = 4096
 class ShardCore:
     """The queues of one shard, and a link to each acceptor.
 
-    `now` is the time of what is being taken in, microseconds since 1970. `recovery` is there in a later life until it
-    is known what is in the hands of consumers.
+    `now` is the time of what is being taken in by the node's clock, `wall_ahead` how far the wall clock is ahead of it
+    (`penstock.clock`), both in microseconds. `recovery` is there in a later life until it is known what is in the hands
+    of consumers.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class ShardCore:
         self.recovery: Recovery | None = None
         self.gauges = gauges
         self.now = now
+        self.wall_ahead = 0
         self.version = -1
         self.topology = Topology()
         self.queues: dict[int, QueueState] = {}
@@ -302,6 +304,10 @@ class ShardCore:
                     next(steps)
             else:
                 self.operations[operation[0]](link, *operation[1:])
+
+    def wall_seconds(self) -> int:
+        """Whole seconds since 1970, for people and clients."""
+        return (self.now + self.wall_ahead) // 1_000_000
 
     def finish_turn(self, now: int) -> list[tuple[bytes, list[Any]]]:
         """Deliver, enforce limits, decide flow, write the gauges; the turns to send, each with its acceptor."""

@@ -92,7 +92,7 @@ class Events:
                 self.publish(targets, facts)
 
     def publish(self, targets: list[Queue], facts: dict[str, Any]) -> None:
-        batch = event_batch(facts, self.core.now // 1_000_000)
+        batch = event_batch(facts, self.core.wall_seconds())
         for shard, ids in by_shard(targets).items():
             if shard == self.core.index:
                 for id in ids:

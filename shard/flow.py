@@ -226,7 +226,10 @@ class Flow:
 
 
 def _incident(queue: QueueState, since: int, now: int) -> dict[str, Any]:
-    """A stop that is over, or is this far: what it was for, and how deep the queue got; times in seconds since 1970."""
+    """A stop that is over, or is this far: what it was for, and how deep the queue got; times in seconds.
+
+    Of `begun` and `ended` becomes wall time where they are written down; `since_us` stays (`shard.open_stops`).
+    """
     state, marks = queue.saturation, queue.limits.marks
     causes = [
         *([f"{state.peak_count} of {marks.stop_count} messages"] if state.peak_count > marks.stop_count > 0 else []),
@@ -244,4 +247,5 @@ def _incident(queue: QueueState, since: int, now: int) -> dict[str, Any]:
         "overshoot_count": max(state.peak_count - marks.stop_count, 0) if marks.stop_count else 0,
         "overshoot_bytes": max(state.peak_bytes - marks.stop_bytes, 0) if marks.stop_bytes else 0,
         "epoch": state.epoch,
+        "since_us": since,
     }

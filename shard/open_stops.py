@@ -34,13 +34,13 @@ class OpenStops:
             return {
                 record["queue_id"]: Stop(record["since"], record["peak_count"], record["peak_bytes"])
                 for record in kept
-                if (record["vhost"], record["queue"], record["since"] / 1e6) not in ended
+                if (record["vhost"], record["queue"], record["since"]) not in ended
             }
         except (OSError, ValueError, LookupError, TypeError) as error:
             log.warning("beginnings of stops are lost", path=str(self.path), problem=str(error))
             return {}
 
-    def _ended(self) -> set[tuple[str, str, float]]:
-        """Vhost, queue and beginning of the stops that are over."""
-        records = read_records(self._incidents)
-        return {(each["vhost"], each["queue"], each["begun"]) for each in records if each["kind"] == "queue"}
+    def _ended(self) -> set[tuple[str, str, int]]:
+        """Vhost, queue and beginning (microseconds of the node's clock) of the stops that are over."""
+        stops = (each for each in read_records(self._incidents) if each["kind"] == "queue")
+        return {(each["vhost"], each["queue"], each.get("since_us", 0)) for each in stops}

@@ -16,7 +16,7 @@ import psutil
 import uvloop
 import zmq
 
-from penstock import bus, logs, process
+from penstock import bus, clock, logs, process
 from penstock.arena import Borrower
 from penstock.batch_cy import Batch
 from penstock.clock import now_us
@@ -79,6 +79,7 @@ class Shard:
         self.journal = Journal(self.store.read)
         recovered = Recovered(self.store, self.journal, Progress(self.pulse).read_on)
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
+        self.core.wall_ahead = clock.wall_ahead_us()
         self.core.commits.flushed_later = flush_ms > 0
         self.core.recover_links(self.store.links())
         self.core.moving.life = incarnation
@@ -186,6 +187,7 @@ class Shard:
         self.look_again()
         with suppress(OSError, psutil.Error):  # no more files can be opened
             self.idle_memory.look(self.core.weight, self.core.gate.room.is_scarce(PROCESSES))
+        self.core.wall_ahead = clock.wall_ahead_us()
         self.core.gate.processes_hold(own_memory(self.gauges), now_us())
         self.gauges.measures_write(
             "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
@@ -249,7 +251,9 @@ class Shard:
     def write_records(self, short_stops: list[dict[str, Any]]) -> None:
         """Keep what was noted of flow control, and of short stops these sums."""
         flow, noted = self.core.flow, self.core.events
-        self.flow_records.write(noted.records, flow.incidents, short_stops)
+        events = [clock.as_wall(each, "at") for each in noted.records]
+        stops = [[clock.as_wall(each, "begun", "ended") for each in some] for some in (flow.incidents, short_stops)]
+        self.flow_records.write(events, *stops)
         flow.incidents, noted.records = [], []
 
     def keep_open_stops(self, seconds: float) -> None:
@@ -412,6 +416,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     process.on_terminate(loop, stop.set)
     end_on_failure(loop)
     node = Node.load(runtime)
+    clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "shard", index)
     try:
         shard = Shard(loop, node, index, incarnation)

@@ -19,8 +19,8 @@ little-endian.
 A second environment beside it, `spill`, has an index and contents alike, of what is there to save memory only: it is
 never flushed to the disk, and emptied when the node starts.
 
-Times are microseconds since 1970. `shard` is its index, `life` counts its starts, `epoch` is the run of the node that
-wrote last. A new format gets a new number, and `shard/store.py` a step that makes it of the one before.
+Times are microseconds of the node's clock. `shard` is its index, `life` counts its starts, `epoch` is the run of the
+node that wrote last. A new format gets a new number, and `shard/store.py` a step that makes it of the one before.
 """
 
 from __future__ import annotations

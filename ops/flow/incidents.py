@@ -22,9 +22,10 @@ def incidents(data: Path) -> list[Facts]:
     """All that are kept, the last that ended first. The node need not run.
 
     Each has kind, vhost, queue, of (what it is about if not a queue), cause, begun and ended (seconds since 1970),
-    stops, seconds, longest (seconds), peak_count, peak_bytes, overshoot_count, overshoot_bytes (None where it is not of
-    a queue), sessions, held_seconds, victims (each with since and held_seconds) and actions. Short stops of the same
-    thing with less than a minute between them are one incident: `stops` is their number, `seconds` how long they were
+    since_us (of a queue's: when it began by the node's clock), stops, seconds, longest (seconds), peak_count,
+    peak_bytes, overshoot_count, overshoot_bytes (None where it is not of a queue), sessions, held_seconds, victims
+    (each with since and held_seconds) and actions. Short stops of the same thing with less than a minute between them
+    are one incident: `stops` is their number, `seconds` how long they were
     together; of any other `stops` is 1.
     """
     return sorted(_joined(_stops(data, "shard"), _stops(data, "acceptor")), key=lambda incident: -incident["ended"])

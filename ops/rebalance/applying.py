@@ -160,7 +160,7 @@ class Applying:
         self._over = Ended("lease-lost", reason)
 
     def next(self, now: float, health: Health) -> Wait | Start | Ended:
-        """`now` in seconds since 1970."""
+        """`now` in seconds of the node's clock."""
         number = self._next_number()
         if self._over is not None or number is None:
             return self._over or Ended("applied")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +22,7 @@ from ops.rebalance.plan import Plan, PlanError, undo_plan
 from ops.rebalance.records import Facts, Records, told
 from ops.rebalance.running import Run
 from ops.rebalance.verifying import homes_wrong, not_done
+from penstock import clock
 from penstock.amounts import AmountError, size
 from penstock.durations import seconds_of
 from penstock.settings.sections import RebalanceSettings
@@ -96,7 +96,7 @@ def plan(
 
     What queues do is watched for a while, or read from a file; what they hold and where they live is as it is now.
     """
-    node, now = RunningNode(data), time.time()
+    node, now = RunningNode(data), clock.now()
     rules = rules_of(node.settings.rebalance, low_rate, moves_max, min_coverage, pin, exclude, leave)
     unknown = (rules.excluded | rules.leaving) - set(node.placement()["shards"])
     if unknown:
@@ -205,7 +205,7 @@ def verify(name: OptionalPlan = None, window: Window = "0 s", data: Data = None,
         rules = replace(rules_of(node.settings.rebalance), min_coverage=0.0)
         with show.watching(seconds, "watching shards") as tell:
             rows, world = node.watched(seconds, tell)
-        seen = make_plan(rows, world, rules, source="gauges", now=time.time(), lasts=0.0)
+        seen = make_plan(rows, world, rules, source="gauges", now=clock.now(), lasts=0.0)
         facts["load"] = seen.before["load"]
         facts["planned"] = None if wanted is None else wanted.after["load"]
     if as_json:
@@ -225,7 +225,7 @@ def undo(name: PlanName, data: Data = None, as_json: AsJson = False) -> None:
     """Work out the plan that takes a plan's moves back, and show it: nothing is moved. `apply` it by its id."""
     node, records = RunningNode(data), Records(directory_of(data))
     lasts = node.settings.rebalance.plan_seconds
-    made = undo_plan(records.plan(name), node.world(), now=time.time(), lasts=lasts)
+    made = undo_plan(records.plan(name), node.world(), now=clock.now(), lasts=lasts)
     _keep_and_show(made, data, as_json)
 
 
@@ -300,7 +300,7 @@ def _keep_and_show(made: Plan, data: Path | None, as_json: bool) -> None:
     if as_json:
         print(plan_text(made), end="")
         return
-    show.show_plan(made, time.time())
+    show.show_plan(made, clock.now())
     if made.moves:
         print(f"nothing has been moved yet: `penstock rebalance apply {made.id}` does it")
 

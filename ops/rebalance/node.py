@@ -17,7 +17,7 @@ from ops.rebalance.goals import Home, Shard
 from ops.rebalance.plan import World
 from ops.rebalance.rows import QueueRow
 from ops.rebalance.sampling import Samples, present
-from penstock import control
+from penstock import clock, control
 from penstock.gauges import READY, QueueGauge
 from penstock.node import Role
 from penstock.settings import Settings
@@ -27,12 +27,13 @@ SAMPLE_SECONDS = 1.0
 
 
 class RunningNode:
-    """CommandError from all of it where the node does not run or does not answer."""
+    """CommandError from all of it where the node does not run or does not answer. Its clock is this process's."""
 
     def __init__(self, data: Path | None) -> None:
         self.processes = Processes(data)
         self.gauges = self.processes.gauges
         self.settings: Settings = self.processes.node.settings
+        clock.follow(self.processes.node.clock_ahead_us)
 
     def ask(self, command: str, **arguments: Any) -> Any:
         """The router's answer. Refusal as it says."""

@@ -7,8 +7,8 @@
      "inverse": [{"vhost", "queue", "queue_id", "from", "to"}, …],
      "notes": [text, …]}
 
-Times are seconds since 1970. Amounts are messages a second (`load`), queues stopped at a time (`held`), octets a second
-(`bytes`) and queues (`queues`). `inverse` undoes the moves, the last first.
+Times are seconds of the node's clock. Amounts are messages a second (`load`), queues stopped at a time (`held`), octets
+a second (`bytes`) and queues (`queues`). `inverse` undoes the moves, the last first.
 """
 
 from __future__ import annotations

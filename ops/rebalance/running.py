@@ -21,6 +21,7 @@ from ops.rebalance.applying import Applying, Ended, Limits, Result, Start, Wait,
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Move, Plan
 from ops.rebalance.records import Facts, Records
+from penstock import clock
 from penstock.control import Refusal
 
 LEASE_SECONDS = 15.0
@@ -46,7 +47,7 @@ class Run:
 
     def _begin(self, version: int, open_move: int | None) -> None:
         """Take the lease; CommandError if the placement is not what the plan, or its last attempt, left."""
-        if time.time() >= self.plan.expires:
+        if clock.now() >= self.plan.expires:
             raise CommandError(f"plan {self.plan.id} has expired: plan again")
         try:
             self._hold()
@@ -82,7 +83,7 @@ class Run:
         waited_for = ""
         while True:
             self._keep()
-            step = self.core.next(time.time(), self.node.health())
+            step = self.core.next(clock.now(), self.node.health())
             if isinstance(step, Ended):
                 return step
             if isinstance(step, Wait):
@@ -103,7 +104,7 @@ class Run:
             self._wait(asked, step.move)
             result = asked.result()
         self.records.move(self.plan, step, result)
-        self.core.ended(step.number, result, time.time(), time.monotonic() - began)
+        self.core.ended(step.number, result, clock.now(), time.monotonic() - began)
         self.tell(told(step, len(self.plan.moves), result))
 
     def _obstacle(self, move: Move) -> Result | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from ops.rebalance.plan import Plan, World
 from ops.rebalance.records import Records
 from ops.rebalance.rows import QueueRow
 from ops.rebalance.running import Run
+from penstock import clock
 
 WATCH_SECONDS = 1.0
 """How long the queues are watched before each plan: their rates say which shard has most room for them."""
@@ -57,7 +57,7 @@ class Drain:
 
     def _plan(self, rows: list[QueueRow], world: World) -> Plan:
         lasts = self.node.settings.rebalance.plan_seconds
-        return leaving_plan(rows, world, self.shard, self.rules, self.stuck.keys(), now=time.time(), lasts=lasts)
+        return leaving_plan(rows, world, self.shard, self.rules, self.stuck.keys(), now=clock.now(), lasts=lasts)
 
     def _apply(self, plan: Plan) -> Ended:
         self.records.keep(plan)

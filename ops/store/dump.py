@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +17,10 @@ from ops.store.dumped import END, LEASE, MAGIC, MESSAGE, SHARD, TOPOLOGY, VERSIO
 from ops.store.opened import Opened, opened, store_paths
 from ops.store.progress import Step, progress
 from ops.store.records import Row, address_of, done_bits, rows
-from penstock import __version__
+from penstock import __version__, kept_clock
 from penstock.batch_cy import PERSISTENT
 from penstock.bus import pack
-from penstock.clock import now_us
+from penstock.clock import wall_us
 from router.store import FILE_NAME as TOPOLOGY_FILE
 from router.store import Store as TopologyStore
 from router.store import Stored
@@ -57,6 +58,11 @@ def _dump(data: Path, file: Path) -> Count:
 def _write(data: Path, out: BinaryIO) -> Count:
     stored = stored_topology(data)
     first = {"penstock": __version__, "topology": stored.version, "last_queue_id": stored.last_queue_id}
+    try:
+        noted = kept_clock.read(data)
+    except ValueError as error:
+        raise CommandError(f"{data / kept_clock.FILE_NAME} cannot be read: {error}") from None
+    first |= {"clock": None if noted is None else asdict(noted)}
     out.write(pack([MAGIC, VERSION, first]))
     queues = {change[3] for change in stored.changes if change[0] == "queue"}
     out.writelines(pack([TOPOLOGY, change]) for change in stored.changes)
@@ -84,7 +90,7 @@ def stored_topology(data: Path) -> Stored:
             if (data / name).exists():
                 shutil.copy(data / name, copy)
         try:
-            store = TopologyStore(Path(copy) / TOPOLOGY_FILE, now_us())
+            store = TopologyStore(Path(copy) / TOPOLOGY_FILE, wall_us())
             try:
                 return store.load()
             finally:

@@ -1,6 +1,6 @@
 """The file of `penstock store dump`: a stream of msgpack, one list an item, version 2.
 
-    ["penstock dump", 2, {"penstock": version, "topology": version, "last_queue_id": id}]     first
+    ["penstock dump", 2, {"penstock": version, "topology": version, "last_queue_id": id, "clock": noted}]     first
     ["topology", change]                           as the router publishes it (router/topology.py): vhosts, users,
                                                    permissions, policies, what is durable, placements
     ["shard", index]                               what follows is of this shard
@@ -9,8 +9,9 @@
     ["end", messages]                              last: a file without it is cut off
 
 Messages are the persistent ones that are not acknowledged, in the order of their queues. `number` counts in a queue and
-priority; `expiry` is microseconds since 1970 or None; `returns` how often the message came back, where its queue counts
-that; `flags` those of a row of a batch (penstock/batch_cy.py); exchange, routing key, header and body are octets, the
+priority; `expiry` is microseconds of the node's clock or None; `clock` says how that stood (`penstock.kept_clock`),
+where it is missing it stood as the wall clock; `returns` how often the message came back, where its queue counts that;
+`flags` those of a row of a batch (penstock/batch_cy.py); exchange, routing key, header and body are octets, the
 header the payload of the content header frame (AMQP 0-9-1, 4.2.6.1): with all properties as they were published.
 
 In version 1 exchanges and queues do not say who declared them.

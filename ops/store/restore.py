@@ -13,9 +13,10 @@ from ops.errors import CommandError
 from ops.store.dumped import END, LEASE, MAGIC, MESSAGE, SHARD, TOPOLOGY, VERSION, Count, of_today
 from ops.store.opened import FOLDER
 from ops.store.progress import Step, progress
+from penstock import kept_clock
 from penstock.batch_cy import BatchBuilder
 from penstock.bus import unpack_stream
-from penstock.clock import now_us
+from penstock.clock import wall_us
 from router.ledger import Step as Change
 from router.store import FILE_NAME as TOPOLOGY_FILE
 from router.store import Store as TopologyStore
@@ -52,6 +53,7 @@ def restore(file: Path, data: Path) -> Count:
 
 def _remove(data: Path) -> None:
     shutil.rmtree(data / FOLDER, ignore_errors=True)
+    (data / kept_clock.FILE_NAME).unlink(missing_ok=True)
     for path in data.glob(f"{TOPOLOGY_FILE}*"):
         path.unlink(missing_ok=True)
 
@@ -68,6 +70,7 @@ def _restore(file: Path, data: Path) -> Count:
         with Loading(data, file.stat().st_size) as loading:
             loading.take(_stepping(items, source, step))
         changes = [of_today(change, version) for change in loading.changes]
+        _store_clock(data, first[2].get("clock"))
         _store_topology(data, changes, first[2])
         return Count(sum(change[0] == "queue" for change in changes), loading.messages, loading.octets)
 
@@ -172,9 +175,17 @@ class Loading:
             self._store = None
 
 
+def _store_clock(data: Path, noted: Any) -> None:
+    """The node goes on with the clock by which its deadlines are."""
+    if noted is None:
+        (data / kept_clock.FILE_NAME).unlink(missing_ok=True)
+    else:
+        kept_clock.write(data, kept_clock.Noted.of(noted))
+
+
 def _store_topology(data: Path, changes: list[list[Any]], first: dict[str, Any]) -> None:
     """Last: until then messages are nobody's."""
-    store = TopologyStore(data / TOPOLOGY_FILE, now_us())
+    store = TopologyStore(data / TOPOLOGY_FILE, wall_us())
     try:
         store.commit([Change(change, True) for change in changes], first["topology"], first["last_queue_id"])
     finally:

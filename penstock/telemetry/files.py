@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.clock import now_us
+from penstock.clock import wall_us
 from penstock.telemetry.layout import FileName, partition
 
 HourOf = tuple[str, int]
@@ -78,7 +78,7 @@ class LiveFiles:
         """Write a frame of rows of a table and an hour. OSError if it is not written; then nothing of it is."""
         file = self.open.get((table, hour))
         if file is None:
-            name = FileName(self.node, self.process, now_us(), finished=True)
+            name = FileName(self.node, self.process, wall_us(), finished=True)
             file = self.open[table, hour] = LiveFile(partition(self.root, table, hour), name)
         try:
             file.append(octets)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shlex
-import shutil
 import struct
-import subprocess
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntFlag
 from mmap import mmap
 from pathlib import Path
 from uuid import uuid4
+
+from tests.faults.preloaded import compiled
 
 SOURCE = Path(__file__).with_name("disk.c")
 TROUBLE = struct.Struct("=iiiI")
@@ -50,7 +47,7 @@ class Disk:
         self._boot = place / "boot_id"
         self._start_system()
         self.environment = {
-            "LD_PRELOAD": str(compiled(place)),
+            "LD_PRELOAD": str(compiled(SOURCE, place)),
             "DISK_BOOT": str(self._boot),
             "DISK_ROOT": str(root),
             "DISK_TROUBLE": str(trouble),
@@ -121,14 +118,3 @@ def after_cut(image: bytes, live: bytes, journal: bytes, chance: random.Random) 
                 content.extend(bytes(max(last - len(content), 0)))
                 content[first:last] = live[first:last]
     return bytes(content)
-
-
-def compiled(place: Path) -> Path:
-    """The library, compiled with the compiler that the broker's own modules need."""
-    library = place / "disk.so"
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    if shutil.which(compiler[0]) is None:
-        compiler = ["cc"]
-    command = [*compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(library), str(SOURCE)]
-    subprocess.run(command, check=True)
-    return library

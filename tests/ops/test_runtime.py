@@ -37,7 +37,7 @@ def test_a_place_that_will_not_do_is_passed_over(tmp_path: Path, monkeypatch: py
 
 
 def test_the_longest_socket_name_is_allowed_for() -> None:
-    node = Node(0, Path("/r"), Path("/g"), "127.0.0.1", 5672, Settings())
+    node = Node(0, Path("/r"), Path("/g"), "127.0.0.1", 5672, Settings(), 0)
     names = [
         node.router_requests,
         node.router_changes,

@@ -155,7 +155,7 @@ def test_what_takes_too_long(asked: Moved, monkeypatch: pytest.MonkeyPatch) -> N
     asked.moves.look()
     assert asked.move.phase == STOPPING
     now = asked.move.since
-    monkeypatch.setattr("router.moving.time.time", lambda: now + STOPPED_SECONDS + 1)
+    monkeypatch.setattr("penstock.clock.now", lambda: now + STOPPED_SECONDS + 1)
     asked.moves.look()
     assert asked.move.outcome == "rolled-back"
     assert "took more than" in asked.move.reason

@@ -16,6 +16,7 @@ from uuid import uuid4
 import pytest
 import zmq
 
+from penstock import clock
 from penstock.bus import pack, unpack
 from penstock.gauges import DEAD, READY, Gauges
 from penstock.node import Node
@@ -43,7 +44,7 @@ class Running:
         settings = Settings(acceptors=2, shards=2, data=data, max_queues=50, limits={"user_queues": 50})
         self.gauges_path = Path("/dev/shm") / f"penstock-test-{uuid4().hex}.gauges"
         self.gauges = Gauges.create(self.gauges_path, epoch=epoch, acceptors=2, shards=2, queues=50, pid=os.getpid())
-        self.node = Node(epoch, runtime, self.gauges_path, "127.0.0.1", 0, settings)
+        self.node = Node(epoch, runtime, self.gauges_path, "127.0.0.1", 0, settings, clock.ahead_us())
         record_parent(runtime)
         self.node.store()
         self.context: zmq.Context[Any] = zmq.Context()

@@ -145,6 +145,16 @@ def test_repeats_are_counted_and_come_first(node: Node) -> None:
     assert headers(got)["x-first-death-queue"] == "a"
 
 
+def test_they_say_when_by_the_wall_clock(node: Node) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx(x_max_length=0))
+    node.shard(0).wall_ahead = 3_600_000_000
+    client = open_channel(node)
+    publish(client, "q", b"1")
+    got = get(client, "dead")
+    assert got and headers(got)["x-death"][0]["time"] == Timestamp(int(node.now) + 3600)
+
+
 def test_deaths_that_say_the_same_are_one(node: Node) -> None:
     """From brokers before RabbitMQ 3.5, or made up; those without a count are counted."""
     node.declare("dead")

@@ -171,7 +171,7 @@ def test_the_file_has_what_is_open(tmp_path: Path) -> None:
 def test_what_ended_since_is_not_open(tmp_path: Path) -> None:
     """A node that is killed may leave a file that is a second old; an incident is written as the stop ends."""
     OpenStops(tmp_path, 0).keep([record(1, "q", 5_000_001), record(2, "r", 5_000_001)])
-    over = {"kind": "queue", "vhost": "/", "queue": "q", "begun": 5_000_001 / 1e6, "ended": 9.0}
+    over = {"kind": "queue", "vhost": "/", "queue": "q", "begun": 8.0, "ended": 9.0, "since_us": 5_000_001}
     circle = over | {"kind": "deadlock", "queue": "r"}
     RecordFile(records_path(tmp_path, "incidents", "shard", 0)).append([over, circle])
     assert OpenStops(tmp_path, 0).read() == {2: Stop(5_000_001, 21, 0)}

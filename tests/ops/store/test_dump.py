@@ -13,6 +13,7 @@ from ops.store.check import check
 from ops.store.dump import dump, stored_topology
 from ops.store.opened import opened
 from ops.store.restore import restore
+from penstock import kept_clock
 from penstock.batch_cy import PERSISTENT, BatchBuilder
 from penstock.bus import pack, unpack_stream
 from penstock.features import QueueFeatures
@@ -126,6 +127,23 @@ def test_round_trip(data: Path, tmp_path: Path) -> None:
     assert (other.version, other.last_queue_id, other.seeded) == (33, 10, True)
     assert one.changes == other.changes
     assert {change[2] for change in other.changes if change[0] == "queue"} == set(NAMES.values())
+
+
+def test_the_node_goes_on_with_its_clock(data: Path, tmp_path: Path) -> None:
+    noted = kept_clock.Noted("a boot", 1, 2, 3)
+    kept_clock.write(data, noted)
+    dump(data, tmp_path / "dump")
+    (data / kept_clock.FILE_NAME).unlink()
+    dump(data, tmp_path / "other")
+    for file, expected in (("dump", noted), ("other", None)):
+        copy = tmp_path / f"copy of {file}"
+        copy.mkdir()
+        kept_clock.write(copy, kept_clock.Noted("another boot", 4, 5, 6))
+        restore(tmp_path / file, copy)
+        assert kept_clock.read(copy) == expected
+    (data / kept_clock.FILE_NAME).write_text("{}")
+    with pytest.raises(CommandError, match=r"clock.json cannot be read: it says no times"):
+        dump(data, tmp_path / "third")
 
 
 def test_an_older_dump_does_not_say_who_declared_what(data: Path, tmp_path: Path) -> None:

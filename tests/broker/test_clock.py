@@ -1,0 +1,137 @@
+"""The machine's clock is set, and the machine is started again: what lasts so many seconds does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from penstock.kept_clock import FILE_NAME
+from tests.broker.process import Broker
+from tests.faults.clock import WallClock
+from tests.outcomes import Confirms, wait_depth
+from tests.raw import Closed
+from tests.waiting import wait_for
+
+HOUR = 3600
+LONG, SHORT = "long", "short"
+
+pytestmark = pytest.mark.broker
+
+
+class Machine:
+    """A broker on a machine whose clock is set: two durable queues, where messages live for long (10 min) and short."""
+
+    def __init__(self, directory: Path) -> None:
+        self.clock = WallClock(directory / "clock")
+        self.broker = Broker(directory, shards=2, environment=self.clock.environment)
+        self.connect()
+        for name, milliseconds in ((LONG, 600_000), (SHORT, 1_500)):
+            self.channel.call("queue.declare", queue=name, durable=True, arguments={"x-message-ttl": milliseconds})
+
+    def connect(self) -> None:
+        self.channel = self.broker.connect().channel()
+        self.confirms = Confirms(self.channel)
+
+    def publish(self, *queues: str) -> None:
+        for queue in queues:
+            self.confirms.publish(b"message", queue, delivery_mode=2)
+        self.confirms.wait()
+
+    def restart(self, seconds: int, another_boot: bool = False) -> None:
+        """Stop the node, set the clock to be so far ahead, start the machine again if asked to, start the node."""
+        self.broker.stop()
+        self.clock.set(seconds)
+        if another_boot:
+            file = self.broker.directory / "data" / FILE_NAME
+            file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), "boot": "another"}))
+        self.broker.start()
+        self.connect()
+
+    def told(self, event: str) -> dict[str, Any]:
+        """The one line of the log that says so."""
+
+        def lines() -> list[dict[str, Any]]:
+            found = [json.loads(line) for line in self.broker.log.splitlines() if line.startswith("{")]
+            return [line for line in found if line["event"].startswith(event)]
+
+        (line,) = wait_for(lines, what=event)
+        return line
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    with machine.broker:
+        yield machine
+
+
+@pytest.mark.parametrize("seconds", [HOUR, -HOUR])
+def test_a_clock_that_is_set_moves_no_deadline(machine: Machine, seconds: int) -> None:
+    channel = machine.channel
+    channel.call("queue.declare", queue="unused", arguments={"x-expires": 1_500})
+    machine.publish(LONG, SHORT)
+    machine.clock.set(seconds)
+    machine.publish(LONG, SHORT)
+    wait_depth(channel, SHORT, 0)
+    assert channel.depth(LONG) == 2
+    assert abs(machine.told("the machine's clock was set: deadlines stay")["by_seconds"] - seconds) < 10
+    wait_for(lambda: is_missing(machine, "unused"), what="the end of a queue that nobody uses")
+
+
+def is_missing(machine: Machine, queue: str) -> bool:
+    channel = machine.broker.connect().channel()
+    try:
+        channel.call("queue.declare", queue=queue, passive=True)
+    except Closed as closed:
+        return closed.code == 404
+    return False
+
+
+@pytest.mark.parametrize("seconds", [HOUR, -HOUR])
+def test_stored_deadlines_are_exact_within_a_boot(machine: Machine, seconds: int) -> None:
+    machine.publish(LONG, SHORT)
+    machine.restart(seconds)
+    wait_depth(machine.channel, SHORT, 0)
+    assert machine.channel.depth(LONG) == 1
+    told = machine.told("the machine's clock was set while the node was down: deadlines stay")
+    assert abs(told["by_seconds"] - seconds) < 10
+
+
+def test_after_another_boot_the_clock_says_how_much_time_has_passed(machine: Machine) -> None:
+    machine.publish(LONG, SHORT)
+    machine.restart(HOUR, another_boot=True)
+    assert [machine.channel.depth(queue) for queue in (LONG, SHORT)] == [0, 0]
+    assert machine.told("the machine was started again: its clock says")["assumed_seconds"] >= HOUR
+    machine.publish(LONG)
+    machine.restart(HOUR)
+    assert machine.channel.depth(LONG) == 1
+
+
+def test_a_clock_that_is_behind_after_another_boot_gives_no_message_more_time(machine: Machine) -> None:
+    machine.publish(LONG, SHORT)
+    machine.restart(-HOUR, another_boot=True)
+    wait_depth(machine.channel, SHORT, 0)
+    assert machine.channel.depth(LONG) == 1
+    told = machine.told("the machine was started again, and its clock is behind: no time is assumed")
+    assert HOUR - 60 < told["behind_seconds"] <= HOUR
+
+
+def test_an_operators_stop_lasts_as_long_as_it_was_to(machine: Machine) -> None:
+    stopped = machine.broker.call("flow_stop", **NAMES, author="me", reason="", seconds=600)
+    machine.clock.set(HOUR)
+    (stop,) = wait_for(lambda: stops_at(machine, stopped["until"] + HOUR), what="the stop by the clock as it is now")
+    assert stop["number"] == stopped["number"]
+
+
+NAMES = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"))
+
+
+def stops_at(machine: Machine, until: float) -> list[dict[str, Any]]:
+    """The operators' stops that end then."""
+    found: list[dict[str, Any]] = machine.broker.call("flow_stops")
+    return [stop for stop in found if abs(stop["until"] - until) < 10]

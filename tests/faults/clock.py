@@ -1,0 +1,28 @@
+"""A machine's clock that a test sets: compiles `clock.c` and tells it how far the wall clock is ahead."""
+
+from __future__ import annotations
+
+import struct
+from mmap import mmap
+from pathlib import Path
+
+from tests.faults.preloaded import compiled
+
+SOURCE = Path(__file__).with_name("clock.c")
+OFFSET = struct.Struct("=q")
+
+
+class WallClock:
+    """That of all who get its `environment`."""
+
+    def __init__(self, place: Path) -> None:
+        place.mkdir(exist_ok=True)
+        offset = place / "offset"
+        offset.write_bytes(OFFSET.pack(0))
+        with offset.open("r+b") as file:
+            self._offset = mmap(file.fileno(), OFFSET.size)
+        self.environment = {"LD_PRELOAD": str(compiled(SOURCE, place)), "CLOCK_OFFSET": str(offset)}
+
+    def set(self, seconds: int) -> None:
+        """Have it so far ahead of what it would be."""
+        self._offset[:] = OFFSET.pack(seconds)
