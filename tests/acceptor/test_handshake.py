@@ -114,3 +114,16 @@ def test_who_has_lost_user_or_vhost_is_sent_away(node: Node, command: str, text:
     node.settle()
     closed = client.take("connection.close")
     assert (closed.code, closed.text) == (320, f"CONNECTION_FORCED - {text}")
+
+
+def test_a_hold_off_lasts_by_the_nodes_clock(node: Node) -> None:
+    core, client = node.core(0), node.visit(0)
+    until = core.now + core.node_began + 10
+    host = client.connection.peer_host
+    core.topology.apply(["hold_off", "guest", host, 1, until - 20, until, until + 60, "it held on too long"])
+    core.began += 3600
+    client.log_in()
+    node.settle()
+    assert "held off for another 10 s, it held on too long" in client.take("connection.close").text
+    core.node_began += 11
+    node.connect(0)
