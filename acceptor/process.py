@@ -299,9 +299,9 @@ class Acceptor:
     # What is done again and again
 
     def set_clock(self) -> None:
-        self.core.now = now = self.loop.time()
-        self.core.began = clock.wall_us() / 1e6 - now
-        self.core.node_began = clock.now() - now
+        self.core.now = self.loop.time()
+        self.core.node_began = clock.loop_began()
+        self.core.began = self.core.node_began + clock.wall_ahead_us() / 1e6
 
     def look_at_memory(self) -> None:
         self.idle_memory.look(self.core.parked_in_memory())

@@ -44,6 +44,7 @@ class Console:
         self.gauges = Gauges.open(node.gauges, writable=False)
         self.pulse = Pulse(Gauges.open(node.gauges), "console", index, incarnation)
         self.homes = Homes()
+        self.wall_ahead = 0
         self.writer = Writer.of(node, "console", index, incarnation)
         self.recorder = Recorder(
             self.gauges,
@@ -63,7 +64,7 @@ class Console:
     def put(self, table: Table, ts: int, row: dict[str, Any]) -> None:
         """Write down a row of a moment of the node's clock, for people."""
         if self.writer is not None:
-            self.writer.put(table, ts + clock.wall_ahead_us(), row)
+            self.writer.put(table, ts + self.wall_ahead, row)
 
     # The other processes
 
@@ -97,6 +98,7 @@ class Console:
             self.next_look = self.loop.call_at(max(due, now + LOOK_SECONDS / 2), self.look_again)
 
     def look(self) -> None:
+        self.wall_ahead = clock.wall_ahead_us()  # for all rows of a look the same
         self.recorder.look(
             now_us(), {shard: usage for shard in range(self.gauges.shards) if (usage := self.use(shard))}
         )

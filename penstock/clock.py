@@ -54,15 +54,20 @@ def now() -> float:
     return now_us() / 1e6
 
 
+def loop_began() -> float:
+    """What the node's clock says when that of loops is at 0, in seconds: more once the machine was suspended."""
+    return round(now() - time.monotonic(), 2)
+
+
 def wall_ahead_us() -> int:
-    """How far the wall clock is ahead of the node's clock at present; below 0 if it is behind."""
-    return wall_us() - now_us()
+    """How far the wall clock is ahead of the node's clock at present; below 0 if it is behind.
+
+    In hundredths of a second, so that a moment that is told again is the same one.
+    """
+    return round(wall_us() - now_us(), -4)
 
 
 def as_wall(facts: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """A record in which the moments of those names, in seconds of the node's clock or None, are the wall clock's.
-
-    To hundredths of a second, so that a moment that is told again is the same one.
-    """
-    ahead = round(wall_ahead_us() / 1e6, 2)
+    """A record in which the moments of those names, in seconds of the node's clock or None, are the wall clock's."""
+    ahead = wall_ahead_us() / 1e6
     return {**facts, **{name: facts[name] + ahead for name in names if facts[name] is not None}}

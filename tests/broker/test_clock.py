@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from penstock.kept_clock import FILE_NAME
 from tests.broker.process import Broker
 from tests.faults.clock import WallClock
 from tests.outcomes import Confirms, wait_depth
+from tests.penstock.telemetry.reading import rows
 from tests.raw import Closed
 from tests.waiting import wait_for
 
 HOUR = 3600
 LONG, SHORT = "long", "short"
+QUICK = ("telemetry.frame_seconds=0.1", "telemetry.file_seconds=0.5")
 
 pytestmark = pytest.mark.broker
 
@@ -28,7 +31,7 @@ class Machine:
 
     def __init__(self, directory: Path) -> None:
         self.clock = WallClock(directory / "clock")
-        self.broker = Broker(directory, shards=2, environment=self.clock.environment)
+        self.broker = Broker(directory, *QUICK, shards=2, environment=self.clock.environment)
         self.connect()
         for name, milliseconds in ((LONG, 600_000), (SHORT, 1_500)):
             self.channel.call("queue.declare", queue=name, durable=True, arguments={"x-message-ttl": milliseconds})
@@ -126,6 +129,23 @@ def test_an_operators_stop_lasts_as_long_as_it_was_to(machine: Machine) -> None:
     machine.clock.set(HOUR)
     (stop,) = wait_for(lambda: stops_at(machine, stopped["until"] + HOUR), what="the stop by the clock as it is now")
     assert stop["number"] == stopped["number"]
+
+
+def test_people_read_the_machines_clock(machine: Machine) -> None:
+    machine.clock.set(HOUR)
+    machine.channel.call("queue.declare", queue="dead")
+    dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-max-length": 0}
+    machine.channel.call("queue.declare", queue="q", arguments=dead_letters)
+    soon = time.time() + HOUR - 60
+
+    def time_of_death() -> float:
+        machine.publish("q")
+        got = wait_for(lambda: machine.channel.get("dead"), what="a dead letter")
+        return float(got.properties["headers"]["x-death"][0]["time"].seconds)
+
+    wait_for(lambda: time_of_death() > soon, what="a dead letter of that time")
+    telemetry = machine.broker.directory / "data" / "telemetry"
+    wait_for(lambda: any(row["ts"] / 1e6 > soon for row in rows(telemetry, "shard")), what="telemetry of that time")
 
 
 NAMES = dict.fromkeys(("vhost", "exchange", "key", "queue", "user", "connection"))
