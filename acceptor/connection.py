@@ -408,7 +408,7 @@ class Connection:
 
     def broken(self, error: Exception) -> None:
         """A bug of ours ends this connection and no other."""
-        log.error("internal error", connection=self.id, peer=self.peer, exc_info=error)
+        log.error("internal error", connection=self.id, peer=self.peer, user=self.user, exc_info=error)
         try:
             self.fail(amqp_error(541, "internal error"))
         except Exception:
@@ -441,7 +441,7 @@ class Connection:
             self.send(0, "connection_close_ok")
             self.finish()
             return
-        log.info("connection closed", connection=self.id, peer=self.peer, code=arguments["reply_code"],
+        log.info("connection closed", connection=self.id, peer=self.peer, user=self.user, code=arguments["reply_code"],
                  text=arguments["reply_text"])  # fmt: skip
         self.stay.ends(self, f"closed by the client: {arguments['reply_code']} {arguments['reply_text']}")
         self.end_channels(keep_parked=True)
@@ -484,7 +484,7 @@ class Connection:
         self.closed = True
         self.scanner.end()
         if not self.closing and self.expected is None:
-            log.info("connection lost", connection=self.id, peer=self.peer, client=self.client)
+            log.info("connection lost", connection=self.id, peer=self.peer, user=self.user, client=self.client)
             self.stay.ends(self, "connection lost")
         self.end_channels(keep_parked=True)
         if not self.closing:

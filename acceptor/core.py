@@ -166,7 +166,7 @@ class AcceptorCore:
 
     def log_error(self, connection: Connection, error: AMQPError, channel: int) -> None:
         log.warning("client error", code=error.code, text=error.text, connection=connection.id, channel=channel,
-                    peer=connection.peer, client=connection.client)  # fmt: skip
+                    peer=connection.peer, user=connection.user, client=connection.client)  # fmt: skip
 
     # What channels ask for
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acceptor import channel_flow
-from penstock.logs import FewLines, get_logger
+from penstock.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
@@ -62,12 +62,10 @@ class EarlyNotice:
     def __init__(self, core: AcceptorCore, rate: float) -> None:
         self.core = core
         self.rate = rate
-        self.lines = FewLines(log)
         self.next_look = 0.0
 
     def tick(self) -> None:
         """Once a second."""
-        self.lines.tell_more(self.core.now)
         if self.rate and self.core.gates.inlets:
             for connection in self.core.connections.values():
                 for channel in connection.channels.values():
@@ -95,7 +93,7 @@ class EarlyNotice:
         self.next_look = self.core.now + seen * SECONDS_EACH
         for inlet, count in told.items():
             if count:
-                self.lines.info(self.core.now, "told early", reason=str(inlet), channels=count)
+                log.info("told early", reason=str(inlet), channels=count)
 
     def is_for(self, channel: Channel, full: set[Inlet]) -> Inlet | None:
         """Which of these queues a channel publishes to, if it does so often enough, and is not told already."""

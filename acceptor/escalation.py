@@ -216,9 +216,7 @@ class Escalations:
         self.core.throttle.ledger.acted(channel, rung)
         self.core.episodes.escalated(channel, climb.gate, rung)
         held = round(self.core.now - channel.held_since, 3)
-        self.core.throttle.lines.info(
-            self.core.now, "escalation", rung=rung, reason=str(climb.gate), held_seconds=held, **whose(channel)
-        )
+        log.info("escalation", rung=rung, reason=str(climb.gate), held_seconds=held, **whose(channel))
         gate, marks = climb.gate, climb.gate.limits.marks
         count, octets = gate.depth()
         self.core.events.tell(

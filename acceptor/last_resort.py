@@ -25,6 +25,7 @@ from acceptor.sessions import whose
 from penstock import bus
 from penstock.amqp.errors import amqp_error
 from penstock.ladder import CLOSE_CONNECTION, PAUSE
+from penstock.logs import get_logger
 from router.policies import policy_for
 from router.policy_keys import LAST_RESORT, LAST_RESORTS, USER
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from acceptor.connection import Connection
     from acceptor.core import AcceptorCore
     from acceptor.inlet import Gate
+
+log = get_logger()
 
 # How long a client that is not impatient consumes nothing, for what it has parked, before the last resort.
 SECONDS = 10.0
@@ -186,12 +189,12 @@ class LastResort:
         self.core.episodes.escalated(channel, itself(gate), rung)
 
     def tell(self, channel: Channel, gate: Gate, way: str) -> None:
-        core, connection = self.core, channel.connection
+        connection = channel.connection
         messages = sum(
             item.count for one in connection.channels.values() for item in one.inbox if isinstance(item, ParkedRun)
         )
-        core.throttle.lines.info(
-            core.now, "last resort", way=way, reason=str(gate), messages=messages,
+        log.info(
+            "last resort", way=way, reason=str(gate), messages=messages,
             octets=connection.parked_octets, bound=self.bound(connection), **whose(channel),
         )  # fmt: skip
 

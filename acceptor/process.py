@@ -84,7 +84,6 @@ class Acceptor:
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
         self.protocols: dict[Connection, ClientProtocol] = {}
         self.connections_most = process.connections_most()
-        self.refusals = logs.FewLines(log)
         self.lingering = 0
         self.hang_ups = HangUps()
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
@@ -307,7 +306,6 @@ class Acceptor:
         self.idle_memory.look(self.core.parked_in_memory())
 
     def note_short_stops(self) -> None:
-        self.refusals.tell_more(self.loop.time())
         self.write_records(self.core.throttle.ledger.short_stops.take(self.core.now))
 
     def keep_accounts(self) -> None:
@@ -348,10 +346,7 @@ class Acceptor:
         """Whether there is a file left for one more client; what the process itself opens has to find one."""
         if len(self.protocols) < self.connections_most:
             return True
-        self.refusals.warning(
-            self.loop.time(), "connection refused: the limit of open files is near", peer=peer,
-            connections=self.connections_most,
-        )  # fmt: skip
+        log.warning("connection refused: the limit of open files is near", peer=peer, connections=self.connections_most)
         return False
 
     async def listen(self) -> None:

@@ -30,7 +30,7 @@ from acceptor.pauses import HELD
 from acceptor.quotas import RUN_OCTETS, SETTLING_BUDGETS
 from acceptor.terms import UserTerms
 from penstock.amqp.errors import amqp_error
-from penstock.logs import FewLines, get_logger
+from penstock.logs import get_logger
 from penstock.means import Means
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ class Throttle:
         self.episodes = episodes
         self.last_resort = last_resort
         self.quotas = last_resort.quotas
-        self.lines = FewLines(log)
         self.ledger = Ledger()
         self.parking_octets = parking_octets
         self.most_parked = DRIPS_AT_MOST * parking_octets
@@ -111,8 +110,8 @@ class Throttle:
         self.held[channel] = None
         self.ledger.begin(channel, gate, channel.core.now)
         self.episodes.begin(channel, gate)
-        self.lines.info(
-            channel.core.now, "stop", reason=str(gate), connection=connection.id, channel=channel.number,
+        log.info(
+            "stop", reason=str(gate), connection=connection.id, channel=channel.number,
             client=connection.client, peer=connection.peer, user=connection.user,
         )  # fmt: skip
         early = channel.warned_by
@@ -197,7 +196,6 @@ class Throttle:
 
     def tell_again(self, now: float) -> None:
         """Tell those who wait for something else by now than they were told, or for the same for long."""
-        self.lines.tell_more(now)
         self.episodes.look()
         for channel in list(self.unsure):
             gate = channel.cause()
@@ -214,9 +212,10 @@ class Throttle:
         channel.held_by, connection = gate, channel.connection
         self.ledger.begin(channel, gate, now)
         self.episodes.begin(channel, gate)
-        self.lines.info(
-            now, "still stopped", reason=str(gate), connection=connection.id, channel=channel.number,
-            client=connection.client, held_seconds=round(now - channel.held_since, 3),
+        log.info(
+            "still stopped", reason=str(gate), connection=connection.id, channel=channel.number,
+            client=connection.client, peer=connection.peer, user=connection.user,
+            held_seconds=round(now - channel.held_since, 3),
         )  # fmt: skip
         if self.take(channel, gate).blocked:
             self.block(channel, gate)
@@ -244,9 +243,10 @@ class Throttle:
         now = channel.core.now
         self.ledger.end(channel, now)
         self.episodes.end(channel, "closed" if channel.closing else "free")
-        self.lines.info(
-            now, "resume", held_seconds=round(now - channel.held_since, 3), connection=connection.id,
-            channel=channel.number, client=connection.client, queue=str(gate),
+        log.info(
+            "resume", held_seconds=round(now - channel.held_since, 3), connection=connection.id,
+            channel=channel.number, client=connection.client, peer=connection.peer, user=connection.user,
+            queue=str(gate),
         )  # fmt: skip
         self.untell(channel)
         self.pause_or_resume(connection)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.pauses import BODIES, OUTPUT
-from penstock.logs import FewLines, get_logger
+from penstock.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
@@ -29,16 +29,13 @@ class Unread:
     def __init__(self, core: AcceptorCore) -> None:
         self.core = core
         self.since: dict[Connection, dict[int, float]] = {}
-        self.lines = FewLines(log)
 
     def begins(self, connection: Connection, why: int) -> None:
         self.since.setdefault(connection, {}).setdefault(why, self.core.now)
         if not connection.told_unread & why:
             connection.told_unread |= why
             octets = self.octets(connection, why)
-            self.lines.info(
-                self.core.now, "connection is not read", reason=WHY[why], octets=octets, **whose(connection)
-            )
+            log.info("connection is not read", reason=WHY[why], octets=octets, **whose(connection))
 
     def ends(self, connection: Connection, whys: int) -> None:
         """These reasons are gone, for one that had any."""

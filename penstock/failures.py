@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from penstock.logs import get_logger
+from penstock.logs import get_logger, tell_left_out
 
 log = get_logger()
 
@@ -68,6 +68,7 @@ def end_on_failure(loop: asyncio.AbstractEventLoop) -> None:
             loop.default_exception_handler(context)
             return
         log.critical("process ends in the middle of a change", what=context["message"], exc_info=error)
+        tell_left_out()
         sys.stderr.flush()
         os._exit(FAILURE_STATUS)
 

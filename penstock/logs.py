@@ -1,39 +1,114 @@
 """Structured logs on standard error: readable lines on a terminal, one JSON object a line otherwise.
 
 Every line carries `role` and `index` of its process; what the standard library's loggers say (asyncio's above all)
-takes the same form. A peer's mistake is one line without a traceback; a bug of ours brings its whole traceback.
+takes the same form. A peer's mistake is one line without a traceback; a bug of ours brings its whole traceback. How
+many lines of a kind are written in a second is limited (`penstock.log_limit`).
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import orjson
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from penstock.log_limit import OTHERS, SECOND, LeftOut, LogLimit
 from penstock.node import Role
 from penstock.settings import Settings
+from penstock.settings.values import LogLevel
 from penstock.texts import readable
 
-LINES_A_SECOND = 20
+_limiter: Limiter | None = None
 
 
 def configure(settings: Settings, role: Role, index: int) -> None:
     """Set up logging of this process; once, before its first line."""
+    global _limiter
     terminal = sys.stderr.isatty()
-    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    chain = _chain(role, index, terminal)
+    lines = cast(TextIO, Lines(sys.stderr))
+    chain, renderer = _chain(role, index, terminal), _renderer(terminal)
+    _limiter = Limiter(lambda method, event: lines.write(_rendered(method, event, [*chain, renderer]) + "\n"))
     structlog.configure(
-        processors=[*chain, _renderer(terminal)],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, Lines(sys.stderr))),
-        cache_logger_on_first_use=True,
+        processors=[_limiter.process, *chain, renderer],
+        logger_factory=structlog.WriteLoggerFactory(lines),
+        cache_logger_on_first_use=False,  # a cached one would keep its level
     )
-    _adopt_standard_library(level, chain, _renderer(terminal))
+    _adopt_standard_library(chain, renderer, _limiter)
+    set_level(settings.log_level)
+    atexit.register(tell_left_out)
+
+
+def set_level(name: LogLevel) -> None:
+    """From now on the least severe line that is written is of that level."""
+    level = logging.getLevelNamesMapping()[name.upper()]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+    logging.getLogger().setLevel(level)
+
+
+def tell_left_out() -> None:
+    """Say how many lines were left out, now: the process ends."""
+    if _limiter is not None:
+        _limiter.tell_rest()
+
+
+class Limiter:
+    """Keeps log lines of a process within their limit. `write` takes a method's name and an event."""
+
+    def __init__(
+        self, write: Callable[[str, dict[str, Any]], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write = write
+        self._clock = clock
+        self._limit = LogLimit()
+        self._lock = threading.RLock()  # a finalizer may log in the midst of it
+        self._timer: threading.Timer | None = None
+
+    def process(self, _logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """A processor of structlog."""
+        if not self._is_written(str(event.get("event")), _peer(event), method):
+            raise structlog.DropEvent
+        return event
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """A filter of the standard library. What its loggers say differs each time, so their kind is their name."""
+        return self._is_written(record.name, OTHERS, record.levelname.lower())
+
+    def tell_over(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._tell(self._limit.over(self._clock()))
+            if self._limit.has_left_out:  # in a second that has begun since
+                self._tell_later()
+
+    def tell_rest(self) -> None:
+        with self._lock:
+            self._tell(self._limit.rest(self._clock()))
+
+    def _is_written(self, kind: str, peer: str, level: str) -> bool:
+        with self._lock:
+            self._tell(self._limit.over(self._clock()))
+            written = self._limit.is_written(kind, peer, level)
+            if not written and self._timer is None:
+                self._tell_later()
+        return written
+
+    def _tell_later(self) -> None:
+        self._timer = threading.Timer(SECOND, self.tell_over)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _tell(self, left_out: Iterable[LeftOut]) -> None:
+        for each in left_out:
+            of: dict[str, Any] = {"of": each.kind} | ({"peer": each.peer} if each.peer else {})
+            self._write(each.level, {"event": f"and {each.lines} more", **of, "lines": each.lines})
 
 
 class Lines:
@@ -49,43 +124,6 @@ class Lines:
     def flush(self) -> None:
         with suppress(OSError):
             self._stream.flush()
-
-
-class FewLines:
-    """Lines of which there may be very many: at most `LINES_A_SECOND`; the next one says how many were left out.
-
-    Times are seconds of the caller's clock.
-    """
-
-    def __init__(self, log: FilteringBoundLogger) -> None:
-        self._log = log
-        self._since = 0.0
-        self._written = 0
-        self._left_out = 0
-
-    def info(self, now: float, event: str, **fields: object) -> None:
-        if self._has_room(now):
-            self._log.info(event, **fields)
-
-    def warning(self, now: float, event: str, **fields: object) -> None:
-        if self._has_room(now):
-            self._log.warning(event, **fields)
-
-    def _has_room(self, now: float) -> bool:
-        self.tell_more(now)
-        if self._written >= LINES_A_SECOND:
-            self._left_out += 1
-            return False
-        self._written += 1
-        return True
-
-    def tell_more(self, now: float) -> None:
-        """Say what was left out, once the second is over."""
-        if now < self._since + 1.0:
-            return
-        if self._left_out:
-            self._log.info("more lines of this kind", count=self._left_out)
-        self._since, self._written, self._left_out = now, 0, 0
 
 
 def get_logger(**context: object) -> FilteringBoundLogger:
@@ -131,14 +169,32 @@ def _dumped(value: object) -> str:
     return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
-def _adopt_standard_library(level: int, chain: list[Processor], renderer: Processor) -> None:
+def _peer(event: Mapping[str, Any]) -> str:
+    """Who caused a line: a host and the user who has logged in from there, or else whose vhost or user it is about.
+
+    Not its port, nor a user who has not logged in: these are others each time.
+    """
+    peer = event.get("peer")
+    if isinstance(peer, str):
+        host = peer.rpartition(":")[0] or peer
+        return f"{host} {event['user']}" if "user" in event and "connection" in event else host
+    return str(event.get("vhost", event.get("user", OTHERS)))
+
+
+def _rendered(method: str, event: EventDict, processors: Iterable[Processor]) -> str:
+    line: Any = event
+    for process in processors:
+        line = process(None, method, line)
+    return str(line)
+
+
+def _adopt_standard_library(chain: list[Processor], renderer: Processor, limiter: Limiter) -> None:
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(limiter.filter)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=chain,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level)
+    logging.getLogger().handlers[:] = [handler]

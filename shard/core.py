@@ -319,7 +319,6 @@ class ShardCore:
         for id in self.alarms.due(now):
             if id in self.queues:
                 self.touch(self.queues[id])
-        self.flow.lines.tell_more(now / 1e6)
         self.burial.budget = SLICE
         self.finish_touched()
         if self.burial.blocked:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.flow_events import INCIDENT_SECONDS
 from penstock.gauges import Gauges
-from penstock.logs import FewLines, get_logger
+from penstock.logs import get_logger
 from penstock.settings.sections import FlowSettings
 from penstock.short_stops import ShortStops
 from penstock.watermarks import depth_of_mark
@@ -47,7 +47,6 @@ class Flow:
         self.near_percent = settings.near_percent
         self.deadlock = settings.deadlock
         self.lend_percent = settings.lend_percent
-        self.lines = FewLines(log)
         self.incidents: list[dict[str, Any]] = []
         self.short_stops = ShortStops()
         self.broadcast = broadcast
@@ -200,9 +199,9 @@ class Flow:
     def tell(self, queue: QueueState, now: int, event: str, **more: Any) -> None:
         """A line in the log of what happens to the flow of a queue, with depth and marks."""
         marks = queue.limits.marks
-        self.lines.info(now / 1e6, event, queue=queue.name, vhost=queue.vhost,
-                        messages=depth_of_mark(queue.depth, marks.stop_count),
-                        bytes=depth_of_mark(queue.depth_bytes, marks.stop_bytes), **more)  # fmt: skip
+        log.info(event, queue=queue.name, vhost=queue.vhost,
+                 messages=depth_of_mark(queue.depth, marks.stop_count),
+                 bytes=depth_of_mark(queue.depth_bytes, marks.stop_bytes), **more)  # fmt: skip
 
     def tell_owner(self, event: str, words: str, queue: QueueState) -> None:
         """A stranger is over its marks, or its limit."""

@@ -7,6 +7,14 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+import structlog
+
+from penstock import logs
+from penstock.log_limit import PEER_LINES
 
 PROGRAM = """
 import logging
@@ -65,25 +73,125 @@ def test_what_json_cannot_say_is_said_as_it_can_be() -> None:
 
 
 MANY = """
-from penstock.logs import FewLines, configure, get_logger
+import logging
+from penstock.logs import configure, get_logger
 from penstock.settings import Settings
 configure(Settings(log_level="info"), "shard", 2)
-lines = FewLines(get_logger())
+log = get_logger()
 for number in range(100):
-    lines.info(5.0 + number / 1000, "stop", number=number)
-lines.tell_more(6.0)
-lines.info(6.5, "stop", number=100)
+    log.warning("refused", number=number, peer=f"10.0.0.1:{number}")
+log.warning("refused", peer="10.0.0.2:1")
+log.info("another thing", peer="10.0.0.1:1")
+for number in range(50):
+    logging.getLogger("asyncio").error(f"different each time: {number}")
 """
 
 
 def test_of_very_many_lines_a_second_the_rest_is_counted() -> None:
+    """At the latest when the process ends."""
     done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [line["number"] for line in lines[:20]] == list(range(20))
-    assert [(line["event"], line.get("count"), line.get("number")) for line in lines[20:]] == [
-        ("more lines of this kind", 80, None),
-        ("stop", None, 100),
-    ]
+    refused = [line for line in lines if line["event"] == "refused"]
+    more = {line["of"]: line for line in lines if line["event"].startswith("and ")}
+    assert [line["number"] for line in refused[:-1]] == list(range(PEER_LINES))
+    assert refused[-1]["peer"] == "10.0.0.2:1"
+    assert len([line for line in lines if line["event"] == "another thing"]) == 1
+    assert more["refused"].pop("timestamp")
+    assert more["refused"] == {
+        "role": "shard",
+        "index": 2,
+        "level": "warning",
+        "event": "and 80 more",
+        "of": "refused",
+        "peer": "10.0.0.1",
+        "lines": 80,
+    }
+    assert (more["asyncio"]["event"], more["asyncio"]["level"]) == ("and 30 more", "error")
+
+
+OVER = """
+import sys
+from penstock.logs import configure, get_logger
+from penstock.settings import Settings
+configure(Settings(log_level="info"), "shard", 2)
+for number in range(21):
+    get_logger().info("stop", number=number)
+sys.stdin.read()
+"""
+
+
+def test_the_rest_is_told_when_the_second_is_over() -> None:
+    """Though the process goes on and says nothing more."""
+    with subprocess.Popen(
+        [sys.executable, "-c", OVER], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr and child.stdin
+        lines = [json.loads(child.stderr.readline()) for _ in range(PEER_LINES + 1)]
+        assert (lines[-1]["event"], lines[-1]["of"]) == ("and 1 more", "stop")
+        child.stdin.close()
+
+
+class Timer:
+    """Of the limiter, as the test has it."""
+
+    latest: Timer | None = None
+
+    def __init__(self, _seconds: float, due: Callable[[], None]) -> None:
+        self.due = due
+
+    def start(self) -> None:
+        Timer.latest = self
+
+    @classmethod
+    def fire(cls) -> None:
+        timer, cls.latest = cls.latest, None
+        assert timer is not None
+        timer.due()
+
+
+def test_of_each_second_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that began while the timer of the one before ran, too."""
+    now = 100.0
+    said: list[tuple[str, int]] = []
+    monkeypatch.setattr(logs.threading, "Timer", Timer)
+    limiter = logs.Limiter(lambda level, event: said.append((level, event["lines"])), lambda: now)
+
+    def log(lines: int) -> None:
+        for _ in range(lines):
+            with suppress(structlog.DropEvent):
+                limiter.process(None, "info", {"event": "stop"})
+
+    log(PEER_LINES + 1)
+    now = 101.0
+    log(PEER_LINES + 2)
+    assert said == [("info", 1)]
+    now = 101.5
+    Timer.fire()
+    now = 102.5
+    Timer.fire()
+    assert said == [("info", 1), ("info", 2)]
+    assert Timer.latest is None
+
+
+LEVELS = """
+from penstock.logs import configure, get_logger, set_level
+from penstock.settings import Settings
+import logging
+log = get_logger(part="x")
+configure(Settings(log_level="warning"), "shard", 2)
+log.info("not written")
+set_level("debug")
+log.debug("first")
+logging.getLogger("asyncio").debug("second")
+set_level("error")
+log.warning("not written")
+logging.getLogger("asyncio").warning("not written")
+"""
+
+
+def test_the_level_may_change() -> None:
+    done = subprocess.run([sys.executable, "-c", LEVELS], capture_output=True, text=True, check=True)
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["first", "second"]
 
 
 def test_readable_lines_on_a_terminal() -> None:

@@ -1,0 +1,73 @@
+"""How many log lines a second are written: a client's mistakes, repeated, must neither fill the disk nor hide others.
+
+Lines are counted by kind and by who caused them, and by kind alone. The first ones of each second are written; how
+many more there were is said when the second is over. Times are seconds of the caller's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SECOND = 1.0
+PEER_LINES = 20
+"""Lines a second of one kind and peer."""
+KIND_LINES = 200
+"""Lines a second of one kind, whoever caused them."""
+COUNTERS_MOST = 4096
+"""Kinds and peers that are told apart in a second."""
+OTHERS = ""
+"""The peer of lines that are counted by their kind alone."""
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """How many lines of a kind and peer a second had beyond what was written; `level` is that of the last one."""
+
+    kind: str
+    peer: str
+    level: str
+    lines: int = 0
+
+
+class LogLimit:
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._written: dict[tuple[str, str], int] = {}
+        self._written_of_kind: dict[str, int] = {}
+        self._left_out: dict[tuple[str, str], LeftOut] = {}
+
+    @property
+    def has_left_out(self) -> bool:
+        return bool(self._left_out)
+
+    def is_written(self, kind: str, peer: str, level: str) -> bool:
+        """Whether a line is to be written; one that is not is counted."""
+        if kind not in self._written_of_kind and len(self._written_of_kind) >= COUNTERS_MOST:
+            kind = OTHERS
+        of_kind = self._written_of_kind.get(kind, 0)
+        if of_kind >= KIND_LINES or ((kind, peer) not in self._written and len(self._written) >= COUNTERS_MOST):
+            peer = OTHERS
+        of_peer = self._written.get((kind, peer), 0)
+        if of_kind >= KIND_LINES or of_peer >= PEER_LINES:
+            self._leave_out(kind, peer, level)
+            return False
+        self._written[kind, peer] = of_peer + 1
+        self._written_of_kind[kind] = of_kind + 1
+        return True
+
+    def over(self, now: float) -> list[LeftOut]:
+        """What was left out of a second that is over; then a new one begins."""
+        return self.rest(now) if now >= self._since + SECOND else []
+
+    def rest(self, now: float) -> list[LeftOut]:
+        """What was left out so far; a new second begins."""
+        left_out = list(self._left_out.values())
+        self._since = now
+        for counters in (self._written, self._written_of_kind, self._left_out):
+            counters.clear()
+        return left_out
+
+    def _leave_out(self, kind: str, peer: str, level: str) -> None:
+        left_out = self._left_out.setdefault((kind, peer), LeftOut(kind, peer, level))
+        left_out.level = level
+        left_out.lines += 1

@@ -1,0 +1,83 @@
+"""The log of a node: bounded whatever clients do, and told other levels while the node runs."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.log_limit import PEER_LINES
+from tests.broker import Broker
+from tests.frames import method_frame
+from tests.raw import Client, Closed
+from tests.router.making import rabbit_hash
+from tests.waiting import PATIENCE, wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
+
+ERRORS = 4000
+AT_ONCE = 200
+MISTAKE = b"".join(
+    (
+        method_frame("channel.open", 1),
+        method_frame("basic.get", 1, queue="n" * 250),
+        method_frame("channel.close-ok", 1),
+    )
+)
+
+
+def lines(broker: Broker, event: str) -> list[dict[str, Any]]:
+    found = []
+    for line in broker.log.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:  # being written
+            continue
+        if entry["event"] == event or entry.get("of") == event:
+            found.append(entry)
+    return found
+
+
+def told(entries: list[dict[str, Any]]) -> int:
+    """How many lines there would be."""
+    return sum(entry.get("lines", 1) for entry in entries)
+
+
+def seconds(entries: list[dict[str, Any]]) -> float:
+    """In how many seconds they can have begun, at most."""
+    first, *_, last = (datetime.fromisoformat(entry["timestamp"]) for entry in entries)
+    return (last - first).total_seconds() + 2
+
+
+def test_a_client_that_makes_mistakes_does_not_fill_the_log_nor_hide_those_of_others(tmp_path: Path) -> None:
+    with Broker(tmp_path) as broker, broker.connect() as bad:
+        broker.call("user_add", name="other", password_hash=rabbit_hash("secret"), tags=[])
+        broker.call("permission_set", user="other", vhost="/", configure=".*", write=".*", read=".*")
+        for _ in range(ERRORS // AT_ONCE):
+            bad.write(MISTAKE * AT_ONCE)
+            names = [bad.next(channel=1).name for _ in range(2 * AT_ONCE)]
+            assert names == ["channel.open-ok", "channel.close"] * AT_ONCE
+        with Client.connect(broker.address, user="other", password="secret") as good:
+            with pytest.raises(Closed):
+                good.channel().call("basic.get", queue="mine")
+            wait_for(lambda: told(lines(broker, "client error")) == ERRORS + 1, what="all lines, or their number")
+        found = lines(broker, "client error")
+        assert [entry for entry in found if "'mine'" in entry.get("text", "")]
+        assert len(found) <= seconds(found) * (PEER_LINES + 1) + 1
+
+
+def test_nor_does_who_has_not_logged_in(tmp_path: Path) -> None:
+    tries = 300
+    with Broker(tmp_path) as broker:
+        with ExitStack() as opened:
+            strangers = [opened.enter_context(socket.create_connection(broker.address, PATIENCE)) for _ in range(tries)]
+            for stranger in strangers:
+                stranger.send(b"GET / HTTP/1.1\r\n\r\n")
+        wait_for(lambda: told(lines(broker, "no AMQP 0-9-1 client")) == tries, what="all lines, or their number")
+        found = lines(broker, "no AMQP 0-9-1 client")
+        assert len(found) <= seconds(found) * (PEER_LINES + 1)
