@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -395,6 +396,7 @@ async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> N
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
+    process.on_reload(loop, partial(logs.read_level, runtime))
     node = Node.load(runtime)
     clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "acceptor", index)

@@ -6,6 +6,7 @@ import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
+    process.on_reload(loop, partial(logs.read_level, runtime))
     node = Node.load(runtime)
     clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "console", index)

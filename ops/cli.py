@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -18,7 +19,7 @@ from ops.shards import command as shards
 from ops.store import command as store
 from penstock import __version__, logs
 from penstock.settings import Settings
-from penstock.settings.sources import SettingsError, load_settings
+from penstock.settings.sources import SettingsError, load_settings, read_configuration
 from pipeline import command as pipeline
 from pipeline.errors import PipelineError
 
@@ -74,19 +75,20 @@ def serve(
     log_level: Annotated[str | None, _option("log_level")] = None,
     assignments: Assignments = None,
 ) -> None:
-    """Run a broker until SIGTERM or Ctrl-C.
+    """Run a broker until SIGTERM or Ctrl-C; SIGHUP has it read its configuration again.
 
     Prints one line, `penstock ready amqp=HOST:PORT pid=PID`, once everything accepts connections. Settings come from
     the file, then PENSTOCK_… variables, then these options; the later wins.
     """
     flags = {"host": host, "port": port, "acceptors": acceptors, "shards": shards, "data": data, "log_level": log_level}
-    settings = load_settings(config, flags, assignments or ())
+    read = partial(read_configuration, config, flags, assignments or ())
+    configuration = read()
     if missing := uncompiled():
         raise StartError(f"not compiled, run `make setup`: {', '.join(missing)}")
     from ops.serve import serve as run  # only now: it imports compiled modules
 
-    logs.configure(settings, "supervisor", 0)
-    run(settings)
+    logs.configure(configuration.settings, "supervisor", 0)
+    run(configuration, read)
 
 
 @app.command()

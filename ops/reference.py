@@ -36,7 +36,9 @@ max_count = 100000           # PENSTOCK_FLOW__MAX_COUNT=100000     --set flow.ma
 ```
 
 An unknown key is refused, wherever it stands, and the nearest known one named. Sizes are numbers of bytes or texts
-such as `"64 MiB"`. Settings are read at start and stay as they are until the node stops.
+such as `"64 MiB"`. Settings are read at start; on SIGHUP they are
+[read again](operations.md#reading-the-configuration-again), and `log_level` changes. The others stay as they are until
+the node stops.
 """
 
 

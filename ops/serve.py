@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ops.errors import StartError
 from ops.forkserver import COMMAND, ForkServer
 from ops.notify import Notifier
 from ops.port import bound, refuse, show
+from ops.reload import Reload
 from ops.runtime import runtime_directory
 from ops.signals import Signals
 from ops.store.opened import store_paths
@@ -25,6 +26,7 @@ from penstock.kept_clock import KeptClock
 from penstock.logs import get_logger
 from penstock.node import Node
 from penstock.settings import Settings
+from penstock.settings.sources import Configuration
 from router.store import FILE_NAME, StoreError, known_shards
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -32,11 +34,12 @@ SHARED_MEMORY = Path("/dev/shm")
 log = get_logger()
 
 
-def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
+def serve(configuration: Configuration, read: Callable[[], Configuration], template: Sequence[str] = COMMAND) -> None:
     """Run a node until it is told to stop. StartError if it cannot be started; either way nothing of it is left.
 
-    `template` is the command that its processes are forked from.
+    `read` reads the configuration again, `template` is the command that its processes are forked from.
     """
+    settings = configuration.settings
     process.set_name("pstk-supervisor")
     process.adopt_orphans()
     process.raise_open_files()
@@ -60,7 +63,8 @@ def serve(settings: Settings, template: Sequence[str] = COMMAND) -> None:
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
         forks = ForkServer(template, runtime, port.fileno())
-        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager))
+        reload = Reload(node, configuration, read)
+        supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.again))
         stack.callback(refuse, port)  # before those end who listen on it
         stack.enter_context(DeadlockWatch(settings, path))
         supervisor.run(lambda: _announce(node, manager))

@@ -1,4 +1,6 @@
-"""The supervisor's signals as something to poll: a child has ended, or someone wants the node to stop."""
+"""The supervisor's signals as something to poll: a child has ended, the node is to stop, or to read its configuration
+again.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,19 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
 
-STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
     """Catches them from `__enter__` on, so that nothing made after it is left behind by one. Main thread only.
 
-    `fileno` is readable after any of them; `stop` stays true from the first request to stop.
+    `fileno` is readable after any of them; `stop` stays true from the first request to stop, `reload` until it is taken
+    back.
     """
 
     def __init__(self) -> None:
         self.stop = False
+        self.reload = False
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -28,8 +32,9 @@ class Signals:
         self._previous_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._catch(signal.SIGCHLD, lambda *_: None)
         for number in STOPPING:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup: a hang-up is not ours to act on
+            if signal.getsignal(number) is not signal.SIG_IGN:  # in a shell's background Ctrl-C is not ours to act on
                 self._catch(number, self._request_stop)
+        self._catch(signal.SIGHUP, self._request_reload)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,3 +58,6 @@ class Signals:
 
     def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
         self.stop = True
+
+    def _request_reload(self, _number: int, _frame: FrameType | None) -> None:
+        self.reload = True

@@ -49,13 +49,23 @@ log = get_logger()
 class Supervisor:
     """The processes of one node. Enter it to bind its sockets; leaving it stops every process."""
 
-    def __init__(self, node: Node, gauges: Gauges, signals: Signals, forks: ForkServer, manager: Notifier) -> None:
+    def __init__(
+        self,
+        node: Node,
+        gauges: Gauges,
+        signals: Signals,
+        forks: ForkServer,
+        manager: Notifier,
+        reload: Callable[[], bool],
+    ) -> None:
+        """`reload` reads the configuration again; whether the node's processes are to be told."""
         self._node = node
         self._gauges = gauges
         self._signals = signals
         self._forks = forks
         self._manager = manager
         self._longest = min(BEAT_SECONDS, manager.every or BEAT_SECONDS)
+        self._reload = reload
         self._serving = False
         self._stopping = False
         self._children = [
@@ -110,8 +120,19 @@ class Supervisor:
         if self._signals.fileno() in readable:
             self._signals.drain()
             self._reap()
+            self._read_again()
         while self._reports in readable and self._reports.poll(0):
             self._report(self._reports.recv())
+
+    def _read_again(self) -> None:
+        """The configuration, if it is asked for."""
+        if not self._signals.reload:
+            return
+        self._signals.reload = False
+        if self._reload():
+            for child in (*self._children, self._renewal.successor):
+                if child is not None:
+                    child.send(signal.SIGHUP)
 
     def _next_due(self, now: float, deadline: float) -> float:
         times = [child.due for child in self._children if child.state is State.WAITING and self._forks.ready]

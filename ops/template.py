@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
 import sys
 import time
@@ -40,6 +41,7 @@ def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callabl
     first answer comes without a request, when all is imported. SystemExit once the supervisor has gone.
     """
     process.set_name("pstk-template")
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever is forked ignores it until it can read its settings again
     process.end_with_parent(runtime)
     gc.collect()
     gc.freeze()  # what is collected in a copy only would be copied for that

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TextIO, cast
 
 import orjson
@@ -21,7 +22,7 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from penstock.log_limit import OTHERS, SECOND, LeftOut, LogLimit
-from penstock.node import Role
+from penstock.node import Node, Role
 from penstock.settings import Settings
 from penstock.settings.values import LogLevel
 from penstock.texts import readable
@@ -51,6 +52,11 @@ def set_level(name: LogLevel) -> None:
     level = logging.getLevelNamesMapping()[name.upper()]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
     logging.getLogger().setLevel(level)
+
+
+def read_level(runtime: Path) -> None:
+    """Take the level from the node file."""
+    set_level(Node.load(runtime).settings.log_level)
 
 
 def tell_left_out() -> None:

@@ -1,7 +1,7 @@
 """A running node as its processes see it: who they are and where they meet.
 
 The supervisor writes `node.json` into the runtime directory (mode 0700) before it starts a child; each child loads it
-from there.
+from there, and again when it is told that settings have changed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class Node:
             "clock_ahead_us": self.clock_ahead_us,
             "known_shards": self.known_shards,
         }
-        (self.runtime / NODE_FILE).write_text(json.dumps(facts))
+        unfinished = self.runtime / f"{NODE_FILE}.new"
+        unfinished.write_text(json.dumps(facts))
+        unfinished.replace(self.runtime / NODE_FILE)
 
     @classmethod
     def load(cls, runtime: Path) -> Node:

@@ -88,6 +88,11 @@ def on_terminate(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) ->
         loop.add_signal_handler(number, stop)
 
 
+def on_reload(loop: asyncio.AbstractEventLoop, reread: Callable[[], object]) -> None:
+    """Call `reread` in the loop when the supervisor has written another node file. To be called before that is read."""
+    loop.add_signal_handler(signal.SIGHUP, reread)
+
+
 def keep_buffers() -> None:
     """Before any thread: freed buffers of up to 32 MiB stay with the process (mallopt(3)).
 

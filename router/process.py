@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
+    process.on_reload(loop, partial(logs.read_level, runtime))
     end_on_failure(loop)
     node = Node.load(runtime)
     clock.follow(node.clock_ahead_us)

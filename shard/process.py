@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -414,6 +415,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
+    process.on_reload(loop, partial(logs.read_level, runtime))
     end_on_failure(loop)
     node = Node.load(runtime)
     clock.follow(node.clock_ahead_us)

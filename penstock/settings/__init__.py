@@ -1,4 +1,5 @@
-"""Every setting of a node: one typed model, read once at start (`penstock.settings.sources`), then never changed.
+"""Every setting of a node: one typed model, read at start (`penstock.settings.sources`); what may change while the node
+runs is in `penstock.settings.changes`.
 
 `docs/configuration.md` and the help of the command line are made from the descriptions below. Constructing `Settings`
 reads neither files nor the environment.

@@ -1,6 +1,6 @@
 """Where settings come from: a file, the environment, the command line; each as a tree of keys, checked and merged.
 
-Precedence is written here and nowhere else (`load_settings`): defaults, then the TOML file, then the environment
+Precedence is written here and nowhere else (`read_configuration`): defaults, then the TOML file, then the environment
 (`PENSTOCK_PORT`, `PENSTOCK_FLOW__MAX_COUNT`), then flags and `--set KEY=VALUE`; the later wins. The supervisor and the
 command line load settings; the other processes get theirs resolved, and do without what reads them.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -47,9 +48,24 @@ class Sourced(Settings, BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=ENV_NESTED, enable_decoding=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the sources say: all settings, and where each that was given comes from, by dotted key."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
 def load_settings(
     config: Path | None = None, flags: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
 ) -> Settings:
+    """The settings of a configuration (`read_configuration`)."""
+    return read_configuration(config, flags, assignments).settings
+
+
+def read_configuration(
+    config: Path | None = None, flags: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
+) -> Configuration:
     """Read every source.
 
     `config` is a TOML file; `flags` maps top-level names to values, None being a flag that was not given;
@@ -69,7 +85,7 @@ def load_settings(
             origins[key] = origin
         merge(merged, layer)
     try:
-        return Settings(**merged)
+        return Configuration(Settings(**merged), origins)
     except ValidationError as error:
         raise SettingsError(first_complaint(error, origins)) from None
 

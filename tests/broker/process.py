@@ -42,10 +42,12 @@ class Broker:
         shards: int = 1,
         environment: Mapping[str, str] | None = None,
         by: Sequence[str] = (),
+        options: Sequence[str] = (),
     ) -> None:
         """Start it and wait until it is ready; `assignments` are "key=value" settings. AssertionError if it fails.
 
-        `environment`: variables that its processes get beside those of the test; `by`: the command that starts it.
+        `environment`: variables that its processes get beside those of the test; `by`: the command that starts it;
+        `options`: further ones of `penstock serve`.
         """
         self.directory = directory
         self.environment = environment or {}
@@ -54,6 +56,7 @@ class Broker:
             *by,
             *(sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(directory / "data")),
             *("--acceptors", str(acceptors), "--shards", str(shards)),
+            *options,
             *(part for assignment in assignments for part in ("--set", assignment)),
         ]
         self.start()

@@ -1,8 +1,10 @@
-"""The log of a node: bounded whatever clients do, and told other levels while the node runs."""
+"""The log of a node: bounded whatever clients do, of another level when the configuration is read again."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 from contextlib import ExitStack
 from datetime import datetime
@@ -81,3 +83,43 @@ def test_nor_does_who_has_not_logged_in(tmp_path: Path) -> None:
         wait_for(lambda: told(lines(broker, "no AMQP 0-9-1 client")) == tries, what="all lines, or their number")
         found = lines(broker, "no AMQP 0-9-1 client")
         assert len(found) <= seconds(found) * (PEER_LINES + 1)
+
+
+def test_the_configuration_is_read_again(tmp_path: Path) -> None:
+    """By SIGHUP: what can change does, in all processes and in those that are started later; the rest is said."""
+    config = tmp_path / "node.toml"
+    config.write_text('max_queues = 1000\n[flow]\nmax_count = "5"\n')
+    with Broker(tmp_path, acceptors=2, options=("--config", str(config))) as broker:
+
+        def read_again(text: str, event: str) -> dict[str, Any]:
+            before = len(lines(broker, event))
+            config.write_text(text)
+            os.kill(broker.pid, signal.SIGHUP)
+            return wait_for(lambda: lines(broker, event)[before:], what=event)[-1]
+
+        def mistakes(count: int) -> int:
+            """How many more there are once each acceptor has perhaps had one."""
+            before = told(lines(broker, "client error"))
+            for _ in range(count):
+                with broker.connect() as client, pytest.raises(Closed):
+                    client.channel().call("basic.get", queue="missing")
+            return told(lines(broker, "client error")) - before
+
+        wait_for(lambda: mistakes(4) == 4, what="mistakes in the log")
+        new = 'log_level = "error"\nmax_queues = 2000\n[flow]\nmax_count = 5\n'
+        assert read_again(new, "configuration read again")["changed"] == {"log_level": "error"}
+        (said,) = lines(broker, "setting cannot change while the node runs")
+        assert (said["setting"], said["running"], said["configured"]) == ("max_queues", 1000, 2000)
+        assert said["origin"] == f"in {config}"
+        wait_for(lambda: mistakes(4) == 0, what="silence")
+        broker.wait_replaced("acceptor", broker.kill("acceptor"))
+        assert mistakes(4) == 0
+        problem = read_again('log_level = "loud"\n', "configuration is wrong, nothing changes")["problem"]
+        assert problem.startswith("log_level: Input should be")
+        assert mistakes(4) == 0
+        assert read_again('log_level = "debug"\n', "configuration read again")["changed"] == {"log_level": "debug"}
+        wait_for(lambda: mistakes(4) == 4, what="mistakes in the log again")
+        assert len(lines(broker, "refused")) == 0
+        with broker.connect() as client, pytest.raises(Closed):
+            client.channel().call("queue.declare", queue="amq.mine")
+        wait_for(lambda: lines(broker, "refused"), what="what the router says at debug")

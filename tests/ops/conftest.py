@@ -23,8 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def heeds_signals() -> None:
     """As in a terminal: what runs in a shell's background is born deaf to Ctrl-C, and hands that down."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class StandInNode:

@@ -29,6 +29,7 @@ from penstock.gauges import Gauges
 from penstock.node import Node, Role
 from penstock.pulse import Pulse
 from penstock.settings import Settings
+from penstock.settings.sources import Configuration
 
 COMMAND = [sys.executable, "-m", "tests.ops.stand_in"]
 
@@ -36,7 +37,8 @@ COMMAND = [sys.executable, "-m", "tests.ops.stand_in"]
 def supervise(settings: Settings) -> None:
     logs.configure(settings, "supervisor", 0)
     try:
-        serve(settings, [*COMMAND, "template"])
+        configuration = Configuration(settings, {})
+        serve(configuration, lambda: configuration, [*COMMAND, "template"])
     except StartError as error:
         print(f"penstock: {error}", file=sys.stderr)
         sys.exit(2)

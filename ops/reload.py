@@ -1,0 +1,54 @@
+"""A running node's configuration, read again: what can change does, of the rest it is said that it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock import logs
+from penstock.node import Node
+from penstock.settings.changes import Change, changes, with_live
+from penstock.settings.sources import Configuration, SettingsError
+
+log = logs.get_logger()
+
+
+class Reload:
+    """`node` is that of the running node, `running` the configuration that it was started with."""
+
+    def __init__(self, node: Node, running: Configuration, read: Callable[[], Configuration]) -> None:
+        self._node = node
+        self._running = running
+        self._read = read
+
+    def again(self) -> bool:
+        """Read it again; whether the processes of the node have to look at their node file. A wrong one changes
+        nothing.
+        """
+        try:
+            configured = self._read()
+            found = changes(self._running, configured)
+            node = replace(self._node, settings=with_live(self._node.settings, configured.settings))
+            node.store()
+        except SettingsError as error:
+            log.error("configuration is wrong, nothing changes", problem=str(error))
+            return False
+        except OSError as error:
+            log.error("configuration cannot be read again, nothing changes", problem=str(error))
+            return False
+        self._node = node
+        self._running = replace(self._running, settings=with_live(self._running.settings, configured.settings))
+        logs.set_level("info")  # whoever asks is answered, whatever the level was and will be
+        _tell(found)
+        logs.set_level(node.settings.log_level)
+        return True
+
+
+def _tell(found: list[Change]) -> None:
+    log.info("configuration read again", changed={each.key: each.configured for each in found if each.is_live})
+    for each in found:
+        if not each.is_live:
+            log.warning(
+                "setting cannot change while the node runs",
+                setting=each.key, running=each.running, configured=each.configured, origin=each.origin,
+            )  # fmt: skip
