@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from penstock import logs
+from penstock.audit import Audit
 from penstock.node import Node
 from penstock.settings.changes import Change, changes, with_live
 from penstock.settings.sources import Configuration, SettingsError
@@ -16,7 +17,8 @@ log = logs.get_logger()
 class Reload:
     """`node` is that of the running node, `running` the configuration that it was started with."""
 
-    def __init__(self, node: Node, running: Configuration, read: Callable[[], Configuration]) -> None:
+    def __init__(self, node: Node, running: Configuration, read: Callable[[], Configuration], audit: Audit) -> None:
+        self._audit = audit
         self._node = node
         self._running = running
         self._read = read
@@ -31,17 +33,22 @@ class Reload:
             node = replace(self._node, settings=with_live(self._node.settings, configured.settings))
             node.store()
         except SettingsError as error:
-            log.error("configuration is wrong, nothing changes", problem=str(error))
-            return False
+            return self._refuse("configuration is wrong, nothing changes", error)
         except OSError as error:
-            log.error("configuration cannot be read again, nothing changes", problem=str(error))
-            return False
+            return self._refuse("configuration cannot be read again, nothing changes", error)
         self._node = node
         self._running = replace(self._running, settings=with_live(self._running.settings, configured.settings))
         logs.set_level("info")  # whoever asks is answered, whatever the level was and will be
         _tell(found)
+        changed = {each.key: each.configured for each in found if each.is_live}
+        self._audit.note(None, "reload", {"changed": changed}, "done")
         logs.set_level(node.settings.log_level)
         return True
+
+    def _refuse(self, what: str, error: Exception) -> bool:
+        log.error(what, problem=str(error))
+        self._audit.note(None, "reload", {}, f"refused: {error}")
+        return False
 
 
 def _tell(found: list[Change]) -> None:

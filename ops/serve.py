@@ -20,7 +20,8 @@ from ops.signals import Signals
 from ops.store.opened import store_paths
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
-from penstock import clock, process
+from penstock import __version__, clock, process
+from penstock.audit import Audit, own
 from penstock.gauges import READY, Gauges, remove_stale
 from penstock.kept_clock import KeptClock
 from penstock.logs import get_logger
@@ -63,12 +64,15 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
         forks = ForkServer(template, runtime, port.fileno())
-        reload = Reload(node, configuration, read)
+        audit = Audit(settings.data, "supervisor", 0)
+        reload = Reload(node, configuration, read, audit)
         supervisor = stack.enter_context(Supervisor(node, gauges, signals, forks, manager, reload.again))
         stack.callback(refuse, port)  # before those end who listen on it
         stack.enter_context(DeadlockWatch(settings, path))
+        audit.note(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
         supervisor.run(lambda: _announce(node, manager))
         manager.stopping()
+        audit.note(None, "stop", {}, "done")
         log.info("stopping")
 
 

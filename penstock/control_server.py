@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.audit import Administrator
 from penstock.control import LINE_MAX, Refusal, line, parse_request
 from penstock.logs import get_logger
 
@@ -23,13 +24,17 @@ IDLE_SECONDS = 60.0
 Perform = Callable[[str, dict[str, Any], Callable[[dict[str, Any]], None]], None]
 """Takes a command and its arguments; calls back with the answer once that is true of every process."""
 
+Noted = Callable[[Administrator, str, dict[str, Any], dict[str, Any]], None]
+"""Is told who gave which command with which arguments, and the answer, before that is sent."""
+
 
 class ControlServer:
     """Serves the socket at a path. Only the node's own user, and root, are listened to."""
 
-    def __init__(self, path: Path, perform: Perform) -> None:
+    def __init__(self, path: Path, perform: Perform, noted: Noted = lambda *_: None) -> None:
         self._path = path
         self._perform = perform
+        self._noted = noted
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -49,32 +54,35 @@ class ControlServer:
         self._path.unlink(missing_ok=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        uid = _peer_uid(writer)
+        uid, pid = _peer(writer)
         if uid not in (os.geteuid(), 0):
             log.warning("control socket: a stranger was turned away", uid=uid)
+            self._noted(Administrator.of(uid, pid), "", {}, {"error": "neither the node's user nor root"})
             writer.close()
             return
         if len(self._connections) >= CONNECTIONS_MAX:
             writer.write(line({"error": "too many commands at once", "kind": "failed"}))
             writer.close()
             return
-        task = asyncio.create_task(self._serve(reader, writer))
+        task = asyncio.create_task(self._serve(reader, writer, Administrator.of(uid, pid)))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, administrator: Administrator
+    ) -> None:
         """Answer requests until there are no more. A peer that goes away, or takes too long, is let go."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
                 while octets := await asyncio.wait_for(_read_line(reader), IDLE_SECONDS):
-                    writer.write(line(await self._answer(octets)))
+                    writer.write(line(await self._answer(octets, administrator)))
                     await asyncio.wait_for(writer.drain(), IDLE_SECONDS)
         except Refusal as refusal:
             writer.write(line({"error": str(refusal), "kind": refusal.kind}))
         finally:
             writer.close()
 
-    async def _answer(self, octets: bytes) -> dict[str, Any]:
+    async def _answer(self, octets: bytes, administrator: Administrator) -> dict[str, Any]:
         try:
             command, arguments = parse_request(octets)
         except Refusal as refusal:
@@ -82,6 +90,7 @@ class ControlServer:
         answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
         def answer(message: dict[str, Any]) -> None:
+            self._noted(administrator, command, arguments, message)
             if not answered.done():
                 answered.set_result(message)
 
@@ -89,7 +98,7 @@ class ControlServer:
             self._perform(command, arguments, answer)
         except Exception:
             log.exception("command failed", command=command)
-            return {"error": f"{command} failed, the log has more", "kind": "failed"}
+            answer({"error": f"{command} failed, the log has more", "kind": "failed"})
         return await answered
 
 
@@ -101,9 +110,9 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
         raise Refusal("invalid", f"the request is longer than {LINE_MAX} octets") from None
 
 
-def _peer_uid(writer: asyncio.StreamWriter) -> int:
-    """Who is at the other end (unix(7), SO_PEERCRED)."""
+def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
+    """User and process at the other end (unix(7), SO_PEERCRED)."""
     peer = writer.get_extra_info("socket")
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", credentials)
-    return int(uid)
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return int(uid), int(pid)

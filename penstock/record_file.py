@@ -6,6 +6,8 @@ are there. What a full disk does not take is lost, as log lines are.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -25,18 +27,25 @@ class RecordFile:
         self.path = path
         self.limit = limit
 
-    def append(self, records: Iterable[dict[str, Any]]) -> None:
-        """Write records at the end. They are not flushed to the disk: a power cut may cost the last ones."""
+    def append(self, records: Iterable[dict[str, Any]]) -> bool:
+        """Write records at the end; whether they are there. They are not flushed to the disk: a power cut may cost the
+        last ones.
+        """
         lines = b"".join(orjson.dumps(readable(record), option=orjson.OPT_APPEND_NEWLINE) for record in records)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
-                file.write(lines)
+            with self.path.open("ab", buffering=0) as file:
+                end = file.tell()
+                if file.write(lines) < len(lines):
+                    file.truncate(end)  # a part of a line would spoil the next one
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 full = file.tell() >= self.limit
             if full:
                 self.path.replace(_older(self.path))
         except OSError as error:
             log.warning("records are lost", path=str(self.path), octets=len(lines), problem=error.strerror)
+            return False
+        return True
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
@@ -53,7 +62,9 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
                 continue
 
 
-def records_path(data: Path, what: Literal["incidents", "short_stops", "events"], role: str, index: int) -> Path:
+def records_path(
+    data: Path, what: Literal["audit", "incidents", "short_stops", "events"], role: str, index: int
+) -> Path:
     """Where a process writes them."""
     return data / what / f"{role}.{index}.jsonl"
 

@@ -106,6 +106,15 @@ COMMANDS: dict[str, Command] = {
     **shard_commands.COMMANDS,
 }
 
+NOT_NOTED = frozenset(
+    {
+        "vhost_list", "user_list", "permission_list", "topic_permission_list", "policy_list", "policy_try",
+        "policy_explain", "flow_explain", "flow_stops", "flow_hold_offs", "shard_list", "placement", "rebalance_lease",
+        "rebalance_hold",
+    }
+)  # fmt: skip
+"""Commands that no audit record is made of: they change nothing, or (`rebalance_hold`) are given every few seconds."""
+
 
 def execute(administration: Administration, command: str, arguments: dict[str, Any]) -> Any:
     """Carry out a command and give its result. Refusal if that cannot be; then nothing has changed.

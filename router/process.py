@@ -17,6 +17,7 @@ import uvloop
 import zmq
 
 from penstock import clock, logs, process
+from penstock.audit import Administrator, Audit, outcome_of
 from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket, subscribe
 from penstock.failures import Chores, end_on_failure, report
@@ -27,6 +28,7 @@ from penstock.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
 from router import extent
 from router.authority import Authority
+from router.commands import NOT_NOTED
 from router.core import Answered, RouterCore
 from router.recovery import TooManyQueues, recover
 from router.store import FILE_NAME, Store, StoreError
@@ -81,7 +83,8 @@ class Router:
         requests.setsockopt(zmq.ROUTER_HANDOVER, 1)
         requests.bind(node.router_requests)
         self.requests = Endpoint(loop, requests, self.on_request, self.finish_turn)
-        self.control = ControlServer(node.control, self.on_command)
+        self.audit = Audit(node.settings.data, "router", index)
+        self.control = ControlServer(node.control, self.on_command, self.note)
         self.index = index
         self.incarnation = incarnation
 
@@ -100,6 +103,10 @@ class Router:
             self.finish_turn()
         except Exception as error:
             report(self.loop, "a command failed", error)
+
+    def note(self, who: Administrator, command: str, arguments: dict[str, Any], answer: dict[str, Any]) -> None:
+        if command not in NOT_NOTED:
+            self.audit.note(who, command, arguments, outcome_of(answer))
 
     def on_request(self, frames: list[bytes]) -> None:
         if len(frames) == 2:

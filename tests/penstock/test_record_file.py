@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from penstock.record_file import RecordFile, read_records
@@ -36,3 +38,21 @@ def test_a_name_need_not_be_utf_8(tmp_path: Path) -> None:
     RecordFile(path).append([{"queue": name, "victims": [{"user": name}], "actions": {name: 1}}])
     (record,) = read_records(path)
     assert record["queue"] == record["victims"][0]["user"] == "caf\N{REPLACEMENT CHARACTER}"
+
+
+CUT = """
+import resource, sys
+from pathlib import Path
+from penstock.record_file import RecordFile
+file = RecordFile(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, -1))
+assert file.append([{"number": 1}])
+assert not file.append([{"number": 2, "text": "x" * 200}])
+assert file.append([{"number": 3}])
+"""
+
+
+def test_what_the_disk_takes_in_part_spoils_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "incidents.jsonl"
+    subprocess.run([sys.executable, "-c", CUT, str(path)], check=True, capture_output=True)
+    assert [record["number"] for record in read_records(path)] == [1, 3]
