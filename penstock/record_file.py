@@ -33,7 +33,8 @@ class RecordFile:
         """
         lines = b"".join(orjson.dumps(readable(record), option=orjson.OPT_APPEND_NEWLINE) for record in records)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.touch(mode=0o600)
             with self.path.open("ab", buffering=0) as file:
                 end = file.tell()
                 if file.write(lines) < len(lines):

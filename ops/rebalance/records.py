@@ -40,7 +40,9 @@ class Records:
         path = self._path(plan.id)
         unfinished = path.with_name(f".{path.name}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            unfinished.touch(mode=0o600)
             unfinished.write_text(plan_text(plan), encoding="utf-8")
             unfinished.replace(path)
             for old in sorted(path.parent.glob("*.json"))[:-PLANS_KEPT]:

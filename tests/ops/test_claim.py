@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,59 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     assert not is_claimed(data)
     with claimed(data):
         pass
+
+
+def test_no_second_one_though_the_lock_file_is_deleted(tmp_path: Path) -> None:
+    with claimed(tmp_path):
+        Pointer(12, tmp_path / "run", tmp_path / "x.gauges").store(tmp_path)
+        (tmp_path / "lock").unlink()
+        assert is_claimed(tmp_path)
+        for _ in range(2):
+            with pytest.raises(StartError, match=r"is in use by another broker \(pid 12\)"), claimed(tmp_path):
+                pass
+        assert Pointer.load(tmp_path) is not None
+
+
+def test_what_is_there_is_for_its_owner_alone(tmp_path: Path) -> None:
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    (data / "telemetry" / "live").mkdir(parents=True)
+    for path, mode in ((data, 0o755), (data / "telemetry", 0o777), (data / "telemetry" / "live", 0o750)):
+        path.chmod(mode)
+    for path in (data / "topology.sqlite", data / "telemetry" / "live" / "rows", elsewhere):
+        path.touch()
+        path.chmod(0o666)
+    (data / "link").symlink_to(elsewhere)
+    data.chmod(0o755)
+    with claimed(data):
+        (data / "new").mkdir()
+        (data / "new" / "file").touch()
+    assert modes(data) == {
+        ".": 0o700, "lock": 0o600, "telemetry": 0o700, "telemetry/live": 0o700, "telemetry/live/rows": 0o600,
+        "topology.sqlite": 0o600, "new": 0o700, "new/file": 0o600,
+    }  # fmt: skip
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o666
+    (elsewhere.parent / "after").touch()
+    assert stat.S_IMODE((elsewhere.parent / "after").stat().st_mode) == 0o666 & ~mask()
+
+
+def modes(data: Path) -> dict[str, int]:
+    """Of all that is there but links, by path."""
+    found = [path for path in (data, *data.rglob("*")) if not path.is_symlink()]
+    return {str(path.relative_to(data)): stat.S_IMODE(path.stat().st_mode) for path in found}
+
+
+def mask() -> int:
+    was = os.umask(0o022)
+    os.umask(was)
+    return was
+
+
+def test_a_directory_of_all_is_none_for_data(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(StartError, match="can be written by all"), claimed(tmp_path):
+        pass
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
+    assert not (tmp_path / "lock").exists()
 
 
 def test_looking_creates_nothing(tmp_path: Path) -> None:
