@@ -25,6 +25,7 @@ from penstock.bus import pack, unpack
 from penstock.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
 from penstock.logs import get_logger
 from penstock.node import Node, Role
+from penstock.process import REFUSED_STATUS, take_reason
 from penstock.pulse import BEAT_SECONDS, Pulse
 
 START_SECONDS = 60.0
@@ -36,6 +37,9 @@ STOP_ORDER: tuple[tuple[tuple[Role, ...], float], ...] = (
 )
 """Who is asked to stop when, and the seconds they have before they are killed: in all less than the 10 s promised."""
 KILL_SECONDS = 0.3
+
+UNSAID = "its log says why"
+"""Where a process has left no reason."""
 
 LEAVING_SECONDS = 10.0
 """What a shard has to end that is removed, before it is killed."""
@@ -203,7 +207,7 @@ class Supervisor:
             if child.leaves_by is not None:
                 self._gone(child, pid)
             elif heir is None:
-                self._died(child, pid, how_it_ended(status), now)
+                self._died(child, pid, status, now)
             else:
                 self._succeed(child, heir, pid)
         successor = self._renewal.successor
@@ -221,7 +225,8 @@ class Supervisor:
         how = how_it_ended(status)
         log.error("process died", process="template", how=how)
         if not self._serving and self._forks.deaths >= START_DEATHS:
-            raise StartError(f"the template does not start: {self._forks.deaths} times {how}; its log says why")
+            reason = take_reason(self._node.runtime, "template", 0) or UNSAID
+            raise StartError(f"the template does not start: {self._forks.deaths} times {how}; {reason}")
 
     def _succeed(self, child: Child, heir: Child, pid: int) -> None:
         """A process that was to be replaced has ended: its place is its successor's."""
@@ -231,15 +236,18 @@ class Supervisor:
         self._publish("started", heir, heir.pid)
         log.info("process replaced", **_facts(heir))
 
-    def _died(self, child: Child, pid: int, how: str, now: float) -> None:
+    def _died(self, child: Child, pid: int, status: int, now: float) -> None:
         self._show(child)
         self._publish("died", child, pid)
+        how, reason = how_it_ended(status), take_reason(self._node.runtime, child.role, child.index)
         if self._stopping:
             log.debug("process ended", **_facts(child), pid=pid, how=how)
             return
-        log.error("process died", **_facts(child), pid=pid, how=how, restart_in=round(child.due - now, 3))
-        if not self._serving and child.serves_clients and child.deaths >= START_DEATHS:
-            raise StartError(f"{child.role} {child.index} does not start: {child.deaths} times {how}; its log says why")
+        if not self._serving and child.serves_clients and (child.deaths >= START_DEATHS or status == REFUSED_STATUS):
+            times = f"{child.deaths} times {how}; " if status != REFUSED_STATUS else ""
+            raise StartError(f"{child.role} {child.index} does not start: {times}{reason or UNSAID}")
+        said = {"reason": reason} if reason else {}
+        log.error("process died", **_facts(child), pid=pid, how=how, **said, restart_in=round(child.due - now, 3))
 
     def _report(self, frame: bytes) -> None:
         try:

@@ -16,7 +16,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -58,10 +60,25 @@ def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callabl
                 supervisor.send(pack([error.errno]))
             else:
                 if pid == 0:
-                    return lambda: mains[role](runtime, index, incarnation, *inherited)
+                    return partial(_run, mains[role], runtime, role, index, incarnation, *inherited)
                 supervisor.send(pack(pid))
             for descriptor in inherited:
                 os.close(descriptor)
+
+
+def _run(main: Main, runtime: Path, role: Role, index: int, incarnation: int, *inherited: int) -> None:
+    with _reason_left(runtime, role, index):
+        main(runtime, index, incarnation, *inherited)
+
+
+@contextmanager
+def _reason_left(runtime: Path, role: str, index: int) -> Iterator[None]:
+    """What nobody expected is known to the supervisor as well."""
+    try:
+        yield
+    except Exception as error:
+        process.leave_reason(runtime, role, index, f"{type(error).__name__}: {error}")
+        raise
 
 
 def _fork() -> int:
@@ -99,8 +116,10 @@ def _end_between(reader: int, writer: int) -> None:
 
 
 def main() -> None:
-    mains = {role: import_module(f"{role}.process").main for role in ROLES}
-    serve(Path(sys.argv[1]), int(sys.argv[2]), mains)()
+    runtime = Path(sys.argv[1])
+    with _reason_left(runtime, "template", 0):
+        mains = {role: import_module(f"{role}.process").main for role in ROLES}
+    serve(runtime, int(sys.argv[2]), mains)()
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import setproctitle
 import zmq
@@ -30,6 +31,9 @@ NAME_MAX = 15
 
 OWN_FILES = 128
 """Files that a process may have open for itself, and those of connections that are about to be refused."""
+
+REFUSED_STATUS = 78
+"""Exit status of a process that cannot start with what it finds (EX_CONFIG of sysexits.h)."""
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -80,6 +84,33 @@ def process_name(role: Role, index: int) -> str:
 def set_name(name: str) -> None:
     """Name this process, as `ps` shows it with its arguments and without; there it is cut to `NAME_MAX` octets."""
     setproctitle.setproctitle(name)
+
+
+def refuse(runtime: Path, role: Role, index: int, reason: str) -> NoReturn:
+    """End a process that cannot start with what it finds. The supervisor tells why."""
+    leave_reason(runtime, role, index, reason)
+    sys.exit(REFUSED_STATUS)
+
+
+def leave_reason(runtime: Path, role: str, index: int, reason: str) -> None:
+    """Have the supervisor know, in one line, why a process ends. Where that cannot be written, its log knows more."""
+    with suppress(OSError):
+        _reason(runtime, role, index).write_text(" ".join(reason.split()), errors="replace")
+
+
+def take_reason(runtime: Path, role: str, index: int) -> str:
+    """Why the last process of a place ended, once; "" if it has not said."""
+    path = _reason(runtime, role, index)
+    try:
+        reason = path.read_text()
+        path.unlink()
+    except OSError:
+        return ""
+    return reason
+
+
+def _reason(runtime: Path, role: str, index: int) -> Path:
+    return runtime / f"{role}-{index}.reason"
 
 
 def on_terminate(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -233,8 +232,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     try:
         router = Router(loop, node, index, incarnation)
     except (StoreError, TooManyQueues) as error:
-        log.error("router cannot start", problem=str(error))
-        sys.exit(1)
+        process.refuse(runtime, "router", index, str(error))
     topology = router.core.authority.topology
     log.info("router started", pid=os.getpid(), incarnation=incarnation, version=topology.version,
              queues=len(topology.queues()))  # fmt: skip

@@ -164,14 +164,7 @@ class Store:
         self._database.close()
 
     def _migrate(self) -> None:
-        (version,) = self._execute("PRAGMA user_version").fetchone()
-        (application,) = self._execute("PRAGMA application_id").fetchone()
-        (tables,) = self._execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application != APPLICATION_ID and (application or tables):
-            raise StoreError(f"{self.path} is not a topology of penstock")
-        if version > len(MIGRATIONS):
-            newest = len(MIGRATIONS)
-            raise StoreError(f"{self.path} is of a newer penstock: of format {version}, this one knows up to {newest}")
+        version = _known_format(self.path, self._database)
         if version < len(MIGRATIONS):
             scripts = "".join(MIGRATIONS[version:])
             marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(MIGRATIONS)};"
@@ -281,12 +274,28 @@ class Store:
         self._execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
 
+def _known_format(path: Path, database: sqlite3.Connection) -> int:
+    """The version of its format. StoreError if it is of another program or of a newer penstock."""
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != APPLICATION_ID and (application or tables):
+        raise StoreError(f"{path} is not a topology of penstock")
+    newest = len(MIGRATIONS)
+    if version > newest:
+        raise StoreError(f"{path} is of a newer penstock: of format {version}, this one knows up to {newest}")
+    return int(version)
+
+
 def known_shards(path: Path) -> tuple[int, ...]:
-    """The shards of a node that does not run, once commands have changed them, else none. StoreError if unreadable."""
+    """The shards of a node that does not run, once commands have changed them, else none. StoreError if unreadable, or
+    not to be used.
+    """
     if not path.exists():
         return ()
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as database:
+            _known_format(path, database)
             tables = database.execute("SELECT name FROM sqlite_master WHERE name = 'shards'").fetchall()
             found = database.execute("SELECT number FROM shards ORDER BY number").fetchall() if tables else []
     except sqlite3.Error as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -423,8 +422,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     try:
         shard = Shard(loop, node, index, incarnation)
     except StoreError as error:
-        log.error("shard cannot start", problem=str(error))
-        sys.exit(1)
+        process.refuse(runtime, "shard", index, str(error))
     process.freeze()
     shard.pulse.start(loop)
     await shard.control.start()

@@ -52,6 +52,10 @@ def behave(role: Role, runtime: Path, index: int, incarnation: int, *inherited: 
     broken = {"broken": True, "broken at first": incarnation < 3, "broken later": incarnation > 1}
     if broken.get(behaviour, False):
         sys.exit(3)
+    if behaviour == "refuses":
+        process.refuse(runtime, role, index, "its store is\nof another kind")
+    if behaviour == "raises":
+        raise ValueError("a bug")
     listeners = [socket.socket(fileno=descriptor) for descriptor in inherited]
     for listener in listeners:
         listener.listen()

@@ -40,7 +40,24 @@ def assert_nothing_left(node: StandInNode, family: list[psutil.Process], gauges:
     assert not alive
     assert not gauges.exists()
     assert list(node.runtimes.iterdir()) == []
-    assert sorted(path.name for path in node.data.iterdir()) == ["clock.json", "lock"]
+    assert sorted(path.name for path in node.data.iterdir()) == ["audit", "clock.json", "lock"]
+
+
+def test_a_child_that_cannot_start_is_told_of_once_with_its_reason(start_node: StartNode) -> None:
+    """It is not tried again: the next one would find the same."""
+    node = start_node({"shard": "refuses"}, shards=1)
+    code, _, err = node.finish()
+    assert code == 2
+    *logged_before, last = err.splitlines()
+    assert last == "penstock: shard 0 does not start: its store is of another kind"
+    assert not [line for line in logged_before if '"level":"error"' in line]
+
+
+def test_what_a_child_did_not_expect_is_repeated(start_node: StartNode) -> None:
+    code, _, err = start_node({"shard": "raises"}, shards=1).finish()
+    assert code == 2
+    last = err.splitlines()[-1]
+    assert last == "penstock: shard 0 does not start: 3 times exit status 1; ValueError: a bug"
 
 
 def test_life_in_order(start_node: StartNode) -> None:
@@ -309,7 +326,7 @@ def test_a_child_that_will_not_start_ends_the_start(start_node: StartNode) -> No
     last = err.splitlines()[-1]
     assert last == "penstock: shard 0 does not start: 3 times exit status 3; its log says why"
     assert list(node.runtimes.iterdir()) == []
-    assert sorted(path.name for path in node.data.iterdir()) == ["clock.json", "lock"]
+    assert sorted(path.name for path in node.data.iterdir()) == ["audit", "clock.json", "lock"]
 
 
 def test_a_child_that_starts_at_the_third_try_will_do(start_node: StartNode) -> None:
