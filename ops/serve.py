@@ -20,7 +20,7 @@ from ops.signals import Signals
 from ops.store.opened import store_paths
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
-from penstock import __version__, clock, process
+from penstock import __version__, clock, process, reserve
 from penstock.audit import Audit, own
 from penstock.gauges import READY, Gauges, remove_stale
 from penstock.kept_clock import KeptClock
@@ -48,6 +48,7 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         stack.enter_context(claimed(settings.data))
+        reserve.give_back(settings.data)
         KeptClock(settings.data).begin()
         known = _known_shards(settings)
         if not known:

@@ -151,6 +151,7 @@ class Router:
         if self.closed:
             return
         self.core.look_at_clock()
+        self.store.keep_reserve()
         if not self.retrying:  # what the shards are to be is in the store
             self.core.authority.placing.look()
         self.look_for_the_dead()
@@ -197,6 +198,7 @@ class Router:
         if self.telemetry is not None:
             self.telemetry.close()
         self.store.close()
+        self.store.keep_reserve()
         self.gauges.close()
 
 

@@ -19,11 +19,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock import reserve
 from penstock.bus import pack, unpack
 from router.ledger import Step
 from router.records import Change
@@ -159,6 +160,11 @@ class Store:
         except StoreError:
             self._database.close()
             raise
+
+    def keep_reserve(self) -> None:
+        """Have room on the disk for the next start, which may change every record of the file."""
+        with suppress(OSError):
+            reserve.keep(self.path.parent, self.path.stat().st_size)
 
     def close(self) -> None:
         self._database.close()

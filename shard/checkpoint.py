@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 from zlib import crc32
@@ -61,6 +61,9 @@ class Checkpoint:
         number = self._number + 1  # if this fails the other record is to stay
         record = _HEAD.pack(len(pages), number, self.boot) + pages
         with _opened(self.path / NAME, os.O_CREAT) as file:
+            if not self._number:
+                with suppress(OSError):  # as long as there is room
+                    os.posix_fallocate(file, 0, STRIDE + _CRC.size + len(record))
             _write(file, _CRC.pack(crc32(record)) + record, number % 2 * STRIDE)
             os.fdatasync(file)
         if not self._number:
@@ -83,12 +86,17 @@ class Checkpoint:
                 os.fsync(file)
 
     def dismiss(self) -> None:
-        """Have all on the disk that was written, so that nothing need be noted; nobody may write meanwhile."""
+        """Have all on the disk that was written, so that nothing is noted any more; nobody may write meanwhile."""
         if not (self.path / NAME).exists():
             return
         self.flush()
-        (self.path / NAME).unlink()
-        sync_directories(self.path)
+        content = (self.path / NAME).read_bytes()
+        with _opened(self.path / NAME) as file:
+            for at in (0, STRIDE):
+                if _record(content[at:])[0]:  # it keeps its place on the disk: the next start may find no other
+                    _write(file, bytes(_CRC.size + _HEAD.size), at)
+            os.fsync(file)
+        self._number = 0
 
 
 def _record(content: bytes) -> tuple[int, bytes, bytes]:

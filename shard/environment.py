@@ -17,6 +17,8 @@ from typing import Any
 
 import lmdb
 
+from shard.headroom import Headroom
+
 # Pages that are free but not yet reused, and the trees themselves, need room beyond the contents.
 SLACK = 256 * 1024 * 1024
 # An environment's only file with contents, and what it begins with: two pages that say what it is.
@@ -58,6 +60,7 @@ class Environment:
         self._lock = threading.RLock()
         self._writing = threading.Lock()
         self._overflowed = False
+        self._headroom = Headroom(path / FILE_NAME)
         with translated(self.path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_unfinished(path):
@@ -132,6 +135,23 @@ class Environment:
             self._overflowed |= size >= self._most
             self._map_size = max(size + SLACK, self._most)
             self._env.set_mapsize(self._map_size)
+
+    def has_room(self, was_full: bool) -> bool:
+        """Whether more may be written: the disk keeps room for it (shard/headroom.py), or has been full and as much is
+        free in the file, twice as much if it `was_full`. StoreError if that cannot be told. Of the thread that writes.
+        """
+        with translated(self.path), self._lock:
+            info, page = self._env.info(), int(self._env.stat()["psize"])
+            pages = int(info["last_pgno"]) + 1
+            if self._headroom.ensure(pages * page):
+                return True
+            free = (pages - self._used_pages()) * page
+            return free >= self._headroom.octets * (2 if was_full else 1)
+
+    def _used_pages(self) -> int:
+        with self._env.begin() as txn:
+            stats = [self._env.stat(), *(txn.stat(db) for db in self._dbs.values())]
+        return sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
 
     def sync(self) -> None:
         """Have everything written on the disk. StoreError if that fails."""

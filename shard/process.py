@@ -39,6 +39,7 @@ from shard import told
 from shard.carrying import Carrier
 from shard.copying import remove_all
 from shard.core import ShardCore
+from shard.disk_room import DiskRoom
 from shard.environment import StoreError
 from shard.flushes import Flushes
 from shard.journal import Commit, Journal
@@ -81,6 +82,7 @@ class Shard:
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
         self.core.wall_ahead = clock.wall_ahead_us()
         self.core.commits.flushed_later = flush_ms > 0
+        self.disk_room = DiskRoom(loop, self.store, self.core, self.look_for_room)
         self.core.recover_links(self.store.links())
         self.core.moving.life = incarnation
         self.carrier = Carrier(self.core.moving, path.parent, self.carry)
@@ -283,6 +285,7 @@ class Shard:
         """In the thread."""
         began = time.monotonic_ns()
         self.store.write(commit)
+        self.disk_room.look()
         self.commit_us.add((time.monotonic_ns() - began) // 1000)
 
     def written(self, commit: Commit, error: StoreError | None) -> None:
@@ -297,7 +300,19 @@ class Shard:
                 self.core.gate.store_overflows(self.core.now)
             self.core.commits.written()
             self.flushes.want()
+            self.disk_room.tell()
         self.finish_turn()
+
+    def look_for_room(self) -> None:
+        """When no commit does, or the shard ends."""
+        if self.ending:
+            return
+
+        def looked(_error: StoreError | None) -> None:
+            self.disk_room.tell()
+            self.finish_turn()
+
+        self.in_background(self.writer, self.disk_room.look, looked)
 
     def commit_again(self) -> None:
         self.resting = False
@@ -354,6 +369,7 @@ class Shard:
         self.write_records(self.core.flow.short_stops.take_all())
         self.keep_open_stops(0)
         self.flushes.stop()
+        self.disk_room.stop()
         self.reader.shutdown(wait=True)
         self.writer.shutdown(wait=True)
         self.flusher.shutdown(wait=True)

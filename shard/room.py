@@ -27,8 +27,12 @@ REASONS = {
     FULL: "its store is full: {share}",
     SPILL: "its spill is full: {share}",
 }
-UNWRITTEN, UNFLUSHED = "unwritten", "unflushed"
-TROUBLES = {UNWRITTEN: "its store cannot be written", UNFLUSHED: "its store cannot be flushed to the disk"}
+UNWRITTEN, UNFLUSHED, DISK = "unwritten", "unflushed", "disk"
+TROUBLES = {
+    UNWRITTEN: "its store cannot be written",
+    UNFLUSHED: "its store cannot be flushed to the disk",
+    DISK: "the disk is full, what is left is for acks",
+}
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 
 
@@ -121,7 +125,7 @@ class Room:
 
     def store_fails(self, trouble: str, reason: str, now: int) -> bool:
         """The store is in trouble (one of TROUBLES) for that reason; whether the gate changed."""
-        text = f"{TROUBLES[trouble]}: {reason}"
+        text = f"{TROUBLES[trouble]}: {reason}" if reason else TROUBLES[trouble]
         if trouble not in self.causes:
             self._reminded = now
         elif now - self._reminded >= REMINDER:

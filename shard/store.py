@@ -138,6 +138,10 @@ class Store:
         """Whether more had to be written, since this was asked last, than the limit allows for."""
         return self._kept.overflowed() | self._spilled.overflowed()
 
+    def has_room(self, was_full: bool) -> bool:
+        """Whether the disk has room for more; `was_full`: it had none the last time. StoreError if it is not known."""
+        return self._kept.has_room(was_full)
+
     def sync(self) -> None:
         """Have everything written on the disk but what is spilled. StoreError if that fails."""
         self._kept.sync()

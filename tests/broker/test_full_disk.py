@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from errno import ENOSPC
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from shard.room import DISK as DISK_FULL
+from shard.room import TROUBLES
 from tests.broker import Broker
 from tests.broker.test_full_store import consumed, lines, shard_facts
 from tests.outcomes import Confirms
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 SIZE = 16 * 1024
 DISK = 48 * 1024 * 1024
 FREE = 4 * 1024 * 1024
-MOST = 2 * FREE // SIZE
+MOST = DISK // SIZE
 
 
 def mounted(kind: str, place: Path, image: Path) -> None:
@@ -52,21 +53,35 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+def fill(broker: Broker, confirms: Confirms) -> None:
+    """Publish until the disk is full."""
+    while not lines(broker, "store in trouble"):
+        assert confirms.published < MOST, "the disk should be full by now"
+        confirms.publish(b"%d " % confirms.published + bytes(SIZE), "q", delivery_mode=2)
+        wait_for(lambda: not confirms.gather() or lines(broker, "store in trouble"))
+
+
+def use_up(disk: Path, left: int = 0) -> Path:
+    """Somebody else takes all the room but so much; the file that does."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while shutil.disk_usage(disk).free > left and file.write(bytes(min(SIZE, DISK))):
+            pass
+    return filler
+
+
 def test_a_full_disk_holds_producers_until_there_is_room(tmp_path: Path, disk: Path) -> None:
     """What was confirmed is there after a crash of all, what was acked is not."""
     with Broker(tmp_path, "store.limit=1 GiB") as broker:
         with Client.connect(broker.address) as client, Client.connect(broker.address) as other:
             channel, consumer = client.channel(), other.channel()
             channel.call("queue.declare", queue="q", durable=True)
-            filler = disk / "filler"
-            filler.write_bytes(bytes(shutil.disk_usage(disk).free - FREE))
+            filler = use_up(disk, FREE)
             confirms = Confirms(channel)
-            while not lines(broker, "store in trouble"):
-                assert confirms.published < MOST, "the disk should be full by now"
-                confirms.publish(b"%d " % confirms.published + bytes(SIZE), "q", delivery_mode=2)
-                wait_for(lambda: not confirms.gather() or lines(broker, "store in trouble"))
+            fill(broker, confirms)
+            wait_for(lambda: not confirms.gather(), what="confirms of what had left")
             confirms.publish(b"%d " % confirms.published + bytes(SIZE), "q", delivery_mode=2)
-            reason = f"its store cannot be written: {os.strerror(ENOSPC)}"
+            reason = TROUBLES[DISK_FULL]
             assert client.take("connection.blocked").reason == f"shard 0: {reason}"
             assert shard_facts(broker)["reason"] == reason
             assert consumed(consumer, "q", 10) == list(range(10))
@@ -83,3 +98,31 @@ def test_a_full_disk_holds_producers_until_there_is_room(tmp_path: Path, disk: P
         with Client.connect(broker.address) as client:
             rest = list(range(10, confirms.published))
             assert consumed(client.channel(), "q", len(rest)) == rest
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_node_starts_on_a_full_disk_and_can_be_emptied(tmp_path: Path, disk: Path, crashed: bool) -> None:
+    """Nobody else makes room: what consumers have acked is enough for producers to go on."""
+    broker = Broker(tmp_path, "store.limit=1 GiB")
+    with broker.connect() as client:
+        channel = client.channel()
+        channel.call("queue.declare", queue="q", durable=True)
+        confirms = Confirms(channel)
+        fill(broker, confirms)
+        wait_for(lambda: not confirms.gather(), what="confirms of what had left")
+    if crashed:
+        broker.kill_all()
+    else:
+        broker.stop()
+    use_up(disk)
+    assert shutil.disk_usage(disk).free < SIZE
+    broker.start()
+    with broker, broker.connect() as client, broker.connect() as other:
+        channel = client.channel()
+        more = Confirms(channel)
+        more.publish(bytes(SIZE), "q", delivery_mode=2)
+        assert client.take("connection.blocked").reason == f"shard 0: {TROUBLES[DISK_FULL]}"
+        assert consumed(other.channel(), "q", confirms.published) == list(range(confirms.published))
+        client.take("connection.unblocked")
+        more.wait()
+        assert not more.nacked

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import lmdb
 import pytest
 
 from shard.checkpoint import NAME, STRIDE, Checkpoint
+from shard.environment import FILE_NAME
 from shard.store import Store
 from tests.faults.disk import Calls, Disk
 
@@ -180,15 +182,29 @@ def test_a_record_cut_short_leaves_the_one_before(tmp_path: Path) -> None:
 
 def test_a_store_that_ended_in_order_needs_none(tmp_path: Path) -> None:
     store = Store(tmp_path, LIMIT, durable=False, epoch=1)
-    assert (tmp_path / NAME).exists()
+    assert notes_something(tmp_path)
     store.end()
-    assert not (tmp_path / NAME).exists()
+    assert not notes_something(tmp_path)
+
+
+def notes_something(path: Path) -> bool:
+    """Whether a start of the system would bring back what was noted."""
+    copy = path.with_name("copy")
+    shutil.copytree(path, copy)
+    with (copy / FILE_NAME).open("r+b") as file:
+        file.write(b"changed")
+    later = Checkpoint(copy)
+    later.boot = b"another"
+    later.restore()
+    changed = (copy / FILE_NAME).read_bytes().startswith(b"changed")
+    shutil.rmtree(copy)
+    return not changed
 
 
 def test_a_store_that_flushes_each_commit_puts_an_end_to_it(tmp_path: Path) -> None:
     Store(tmp_path, LIMIT, durable=False, epoch=1).close()
     Store(tmp_path, LIMIT, durable=True, epoch=2).close()
-    assert not (tmp_path / NAME).exists()
+    assert not notes_something(tmp_path)
 
 
 def test_a_checkpoint_without_its_environment_is_forgotten(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Whether a shard's disk has room for more than acks: looked at after each commit, and while it has none, each second:
+others may make some, and nobody says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from shard.environment import StoreError
+from shard.room import DISK
+
+if TYPE_CHECKING:
+    from shard.core import ShardCore
+    from shard.store import Store
+
+LOOK_SECONDS = 1.0
+
+
+class DiskRoom:
+    """`look_soon` has `look` done in the thread that writes, and calls `tell` then, in the loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, store: Store, core: ShardCore, look_soon: Callable[[], object]
+    ) -> None:
+        self._loop = loop
+        self._store = store
+        self._core = core
+        self._look_soon = look_soon
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_there = True
+        self.look()
+        self.tell()
+
+    def look(self) -> None:
+        """In the thread that writes. What cannot be told is what it was: writing says more."""
+        try:
+            self._is_there = self._store.has_room(was_full=not self._is_there)
+        except StoreError:
+            return
+
+    def tell(self) -> None:
+        """Producers, if that has changed."""
+        if self._is_there:
+            self._core.gate.store_works(DISK, self._core.now)
+            return
+        self._core.gate.store_fails(DISK, "", self._core.now)
+        if self._timer is None:
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self._look_soon()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
