@@ -50,12 +50,19 @@ class Access:
 
     def check_topic(self, right: TopicRight, exchange: Exchange | None, key: str) -> None:
         """403 without the right to a routing key, where the exchange is a topic exchange."""
-        if exchange is None or exchange.type != "topic":
-            return
-        if not self._users.may_use_topic(self.user, self.vhost, exchange.name, right, key):
+        if exchange is not None and exchange.type == "topic":
+            self._check_topic_of(right, exchange.name, key)
+
+    def check_dead_letter_key(self, name: str, exchange: Exchange | None, key: str) -> None:
+        """403 without the right to write with that key to a dead-letter exchange, which may be made later."""
+        if exchange is None or exchange.type == "topic":
+            self._check_topic_of("write", name, key)
+
+    def _check_topic_of(self, right: TopicRight, exchange: str, key: str) -> None:
+        if not self._users.may_use_topic(self.user, self.vhost, exchange, right, key):
             raise amqp_error(
                 403,
-                f"{right} access to topic '{key}' in exchange '{exchange.name}' in vhost '{self.vhost}' "
+                f"{right} access to topic '{key}' in exchange '{exchange}' in vhost '{self.vhost}' "
                 f"refused for user '{self.user}'",
             )
 

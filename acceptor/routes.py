@@ -203,7 +203,8 @@ class Routes:
             raise amqp_error(404, f"no exchange '{exchange}' in vhost '{vhost}'")
         if record.internal:
             raise amqp_error(403, f"cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")
-        access.check_topic("write", record, key)
+        for each in (key, *further):
+            access.check_topic("write", record, each)
         if self.topology.depends_on_headers(vhost, exchange):
             return Route(exchange, key, further, True, ())
         return self.route(access, exchange, key, None, further)

@@ -81,7 +81,7 @@ def declare(channel: Channel, arguments: dict[str, Any]) -> Handling:
 
 
 def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) -> None:
-    """The right to configure it; a new queue that dead-letters takes more (RabbitMQ's rule)."""
+    """The right to configure it; a new queue that dead-letters takes more (RabbitMQ's rule), and write for its key."""
     # A name that the server will give is known only to the router: one of its kind stands for it.
     name = name or "amq.gen-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
     channel.access.check("configure", "queue", name)
@@ -89,6 +89,10 @@ def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) 
     if isinstance(dead_letter_exchange, str) and channel.core.topology.queue(channel.vhost, name) is None:
         channel.access.check("read", "queue", name)
         channel.access.check("write", "exchange", dead_letter_exchange)
+        key = queue_arguments.get("x-dead-letter-routing-key")
+        if isinstance(key, str):
+            exchange = channel.core.topology.exchange(channel.vhost, dead_letter_exchange)
+            channel.access.check_dead_letter_key(dead_letter_exchange, exchange, key)
 
 
 def bind(channel: Channel, arguments: dict[str, Any]) -> Handling:

@@ -254,6 +254,56 @@ def test_topic_permissions(account: Account, connect: Open) -> None:
     channel.client.channel().call("queue.bind", queue="q", exchange="amq.topic", routing_key="#")
 
 
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+def test_topic_permissions_hold_for_further_routing_keys(account: Account, connect: Open, header: str) -> None:
+    whose = {"user": account.user, "vhost": account.vhost}
+    account.broker.call("topic_permission_set", **whose, exchange="amq.topic", write="^mine\\.", read=".*")
+    channel = account.login(connect).channel()
+    channel.call("queue.declare", queue="q")
+    channel.call("queue.bind", queue="q", exchange="amq.topic", routing_key="#")
+    channel.call("confirm.select")
+    channel.publish(b"x", "mine.a", "amq.topic", headers={header: ["mine.b", "mine.c"]})
+    channel.take("basic.ack")
+    channel.publish(b"x", "mine.a", "amq.direct", headers={header: ["news.a"]})  # none but topic exchanges
+    channel.take("basic.ack")
+    channel.publish(b"x", "mine.a", "amq.topic", headers={header: ["mine.b", "news.a"]})
+    assert channel.closed().text == account.text("write access to topic 'news.a' in exchange 'amq.topic'")
+    assert account.login(connect).channel().depth("q") == 1
+
+
+def test_topic_permissions_hold_for_dead_letter_routing_keys(account: Account, connect: Open) -> None:
+    """Those that a user declares; of an exchange that is not there yet as well."""
+    client = account.login(connect)
+    for exchange in ("amq.topic", "later"):
+        whose = {"user": account.user, "vhost": account.vhost, "exchange": exchange}
+        account.broker.call("topic_permission_set", **whose, write="^mine\\.", read=".*")
+        dead = {"x-dead-letter-exchange": exchange}
+        channel = client.channel()
+        channel.call("queue.declare", queue="", arguments=dead)  # letters keep the keys that they came with
+        channel.call("queue.declare", queue="", arguments={**dead, "x-dead-letter-routing-key": "mine.a"})
+        channel.send("queue.declare", queue="q", arguments={**dead, "x-dead-letter-routing-key": "news.a"})
+        closed = channel.closed()
+        assert (closed.code, closed.text) == (
+            403, account.text(f"write access to topic 'news.a' in exchange '{exchange}'"),
+        )  # fmt: skip
+    direct = {"x-dead-letter-exchange": "amq.direct", "x-dead-letter-routing-key": "news.a"}
+    client.channel().call("queue.declare", queue="q", arguments=direct)
+
+
+def test_the_name_of_a_reply_consumer_is_the_right_to_answer(account: Account, connect: Open) -> None:
+    """From another vhost as well, for whoever has been told it."""
+    asking = connect().channel()
+    asking.call("basic.consume", queue="amq.rabbitmq.reply-to", no_ack=True)
+    asks = connect().channel()
+    requests = asks.call("queue.declare", exclusive=True).queue
+    asks.call("basic.consume", queue=requests, no_ack=True)
+    asking.publish(b"request", requests, reply_to="amq.rabbitmq.reply-to")
+    request = asks.take("basic.deliver")
+    answering = account.login(connect).channel()
+    answering.publish(b"answer", request.properties["reply_to"])
+    assert asking.take("basic.deliver").body == b"answer"
+
+
 def test_an_impersonator_may_publish_for_others(account: Account, connect: Open) -> None:
     channel = account.login(connect).channel()
     channel.call("queue.declare", queue="q")
