@@ -23,7 +23,7 @@ def on_turn(*_: Any) -> None:
 @pytest.fixture
 def dialers(tmp_path: Path) -> Iterator[ShardDialers]:
     settings = Settings.from_resolved({"shards": 2, "acceptors": 1, "data": tmp_path})
-    node = Node(1, tmp_path, tmp_path / "gauges", "127.0.0.1", 5672, settings)
+    node = Node(1, tmp_path, tmp_path / "gauges", "127.0.0.1", 5672, settings, 0)
     loop = asyncio.new_event_loop()
     dialers = ShardDialers(TurnSockets(loop, Borrower(1), lambda: None), node, b"acceptor.0.1")
     yield dialers

@@ -20,7 +20,7 @@ from penstock import clock
 from penstock.bus import pack, unpack
 from penstock.gauges import DEAD, READY, Gauges
 from penstock.node import Node
-from penstock.process import record_parent
+from penstock.process import REFUSED_STATUS, record_parent, take_reason
 from penstock.settings import Settings
 from router.topology import Topology
 from tests.router.making import completed
@@ -280,12 +280,12 @@ def test_malformed_requests(running: Running) -> None:
 
 
 def test_a_store_that_cannot_be_used(runtime: Path, tmp_path: Path) -> None:
-    """One line that names the cause, and the process ends."""
+    """The supervisor is told the cause, and the process ends."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "topology.sqlite").write_bytes(b"no database" * 1000)
     running = Running(runtime, tmp_path / "data")
     try:
-        assert running.process.wait(PATIENCE) == 1
-        assert "not a database" in running.read_log() and "Traceback" not in running.read_log()
+        assert running.process.wait(PATIENCE) == REFUSED_STATUS
+        assert "not a database" in take_reason(runtime, "router", 0) and "Traceback" not in running.read_log()
     finally:
         running.close()
