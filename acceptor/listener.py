@@ -75,7 +75,7 @@ class Listener:
         self._stands_back = stands_back
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[object]] = set()
-        self._closed = False
+        self.closed = False
 
     def start(self, receive_buffer: int) -> None:
         """Listen; so may others already. Clients get such a receive buffer (octets) of the kernel, 0: what it gives."""
@@ -88,7 +88,7 @@ class Listener:
 
     def close(self) -> None:
         """Take no more clients; the socket is open for others."""
-        self._closed = True
+        self.closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._loop.remove_reader(self._socket.fileno())

@@ -351,6 +351,8 @@ class Acceptor:
         return False
 
     async def listen(self) -> None:
+        if self.listener.closed:  # it ends before it has begun
+            return
         self.listener.start(self.node.settings.amqp.receive_buffer)
         await self.control.start()
         process.report_ready(self.context, self.node, "acceptor", self.index, self.incarnation)

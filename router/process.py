@@ -151,8 +151,10 @@ class Router:
         if self.closed:
             return
         self.core.look_at_clock()
-        self.store.keep_reserve()
-        if not self.retrying:  # what the shards are to be is in the store
+        if self.retrying:  # on a full disk the reserve may be all the room there is
+            self.store.give_back_reserve()
+        else:  # what the shards are to be is in the store
+            self.store.keep_reserve()
             self.core.authority.placing.look()
         self.look_for_the_dead()
         self.loop.call_later(LOOK_SECONDS, self.look_again)

@@ -166,6 +166,10 @@ class Store:
         with suppress(OSError):
             reserve.keep(self.path.parent, self.path.stat().st_size)
 
+    def give_back_reserve(self) -> None:
+        with suppress(OSError):
+            reserve.give_back(self.path.parent)
+
     def close(self) -> None:
         self._database.close()
 
