@@ -134,9 +134,8 @@ class Supervisor:
             return
         self._signals.reload = False
         if self._reload():
-            for child in (*self._children, self._renewal.successor):
-                if child is not None:
-                    child.send(signal.SIGHUP)
+            for child in self._processes():
+                child.send(signal.SIGHUP)
 
     def _next_due(self, now: float, deadline: float) -> float:
         times = [child.due for child in self._children if child.state is State.WAITING and self._forks.ready]
@@ -218,7 +217,7 @@ class Supervisor:
         self._reap_template(now)
 
     def _reap_template(self, now: float) -> None:
-        status = self._forks.reap(frozenset(place.pid for place in self._processes()), now)
+        status = self._forks.reap(frozenset(child.pid for child in self._processes()), now)
         if status is None:
             return
         self._poller.unregister(self._forks.fileno)
