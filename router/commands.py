@@ -108,9 +108,9 @@ COMMANDS: dict[str, Command] = {
 
 NOT_NOTED = frozenset(
     {
-        "vhost_list", "user_list", "permission_list", "topic_permission_list", "policy_list", "policy_try",
-        "policy_explain", "flow_explain", "flow_stops", "flow_hold_offs", "shard_list", "placement", "rebalance_lease",
-        "rebalance_hold",
+        "vhost_list", "user_list", "permission_list", "topic_permission_list", "limits_list", "policy_list",
+        "policy_try", "policy_explain", "flow_explain", "flow_stops", "flow_hold_offs", "shard_list", "placement",
+        "rebalance_lease", "rebalance_hold",
     }
 )  # fmt: skip
 """Commands that no audit record is made of: they change nothing, or (`rebalance_hold`) are given every few seconds."""
