@@ -102,8 +102,8 @@ def test_a_task_with_an_eta_is_not_run_before(worker: Worker) -> None:
 
 def test_tasks_for_later_keep_no_others_from_being_run(worker: Worker) -> None:
     """The worker raises its prefetch for each task that it keeps until its time."""
-    later = [worker.module.when.apply_async(countdown=10) for _ in range(30)]
-    assert worker.module.add.delay(1, 2).get(9) == 3
+    later = [worker.module.when.apply_async(countdown=25) for _ in range(30)]
+    assert worker.module.add.delay(1, 2).get(PATIENCE) == 3
     assert not any(result.ready() for result in later)
     for result in later:
         result.get(PATIENCE)
