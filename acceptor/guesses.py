@@ -2,7 +2,7 @@
 
 An address may be wrong about a user a few times. From then on one password is verified at a time, and each that is
 wrong doubles the time until the next one is: whoever guesses gets a few tries a minute, however many sockets it has.
-Others at that address, and that user elsewhere, are not refused for it. What is right begins anew.
+Other users at that address, and that user elsewhere, are not refused for it. A right password resets the count.
 
 What is kept is bounded: of very many addresses the one is forgotten that was heard of least recently.
 """
@@ -46,7 +46,7 @@ class Guesses:
         self._of: OrderedDict[tuple[str, str], Guesser] = OrderedDict()
 
     def of(self, address: str, user: str, now: float) -> Guesser:
-        """What is known of them; nothing any more of who was quiet for long."""
+        """The record of an address and a user; after a long quiet it begins anew."""
         guesser = self._of.setdefault((address, user), Guesser())
         self._of.move_to_end((address, user))
         if now - guesser.seen > FORGOTTEN_SECONDS:

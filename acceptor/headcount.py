@@ -74,7 +74,7 @@ class Headcount:
             self._give(kind, number)
 
     def limits_change(self, holder: Holder) -> None:
-        """There are others for a vhost or a user: what was not shared may have to be."""
+        """The limits of a vhost or a user have changed: counts that were not shared may have to be."""
         for kind in [kind for kind in self._own if (kind.whose, kind.name) == holder]:
             if self._limit(kind) is not None:
                 self._share(kind)

@@ -1,11 +1,11 @@
-"""Who may log in. Passwords are verified one at a time in the background: that takes tens of milliseconds by intent.
+"""Logins. Passwords are verified one at a time in the background: that takes tens of milliseconds by intent.
 
 So that nobody who guesses stands in the way of others:
 
 - A password that was right lately is known to all acceptors, and lets in at once (`acceptor.known_passwords`).
 - One that was wrong lately is known as well: a client that comes again and again with an old password costs nothing.
 - Of the others it is the turn of whose address and user had the fewest wrong ones.
-- Who was wrong too often is refused without being verified, for a time that doubles (`acceptor.guesses`).
+- After too many wrong passwords further ones are refused unverified, for a time that doubles (`acceptor.guesses`).
 
 Neither the answer nor its time says whether there is such a user: a name that nobody has waits its turn as others do,
 and is wrong then. A refusal is told by the connection, after `REFUSAL_SECONDS` at the earliest.
@@ -172,7 +172,7 @@ class Logins:
             decided(reason)
 
     def _stored(self, name: str) -> str:
-        """The hash of a user's password; none of who is not there."""
+        """The hash of a user's password; `passwords.NONE` for an unknown user."""
         user = self._users.user(name)
         return passwords.NONE if user is None else user.password_hash
 

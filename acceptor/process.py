@@ -362,7 +362,7 @@ class Acceptor:
         ends = self.loop.time() + END_SECONDS
         self.listener.close()
         for _ in range(2):
-            await asyncio.sleep(0)  # who was taken is met
+            await asyncio.sleep(0)  # clients that were accepted get their protocols
         await self.control.close()
         self.verifier.shutdown(wait=True, cancel_futures=True)
         for protocol in self.protocols.values():

@@ -9,11 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ops.administration.node import ask, show
+from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Processes
 from ops.errors import CommandError
+from ops.naming import Data
 from router.resource_limits import Scope
 
+Name = Annotated[str, typer.Argument(metavar="NAME", help="whose they are", show_default=False)]
 Limits = Annotated[
     str,
     typer.Argument(
@@ -26,6 +28,22 @@ Limit = Annotated[str, typer.Argument(metavar="LIMIT", help="max-connections and
 Near = Annotated[bool, typer.Option("--near", help="only those of which nine tenths or more are used")]
 NEAR_PERCENT = 90
 COLUMNS = ("name", "limit", "number", "used", "set")
+
+
+def add_commands(app: typer.Typer, scope: Scope) -> None:
+    """Those about the limits of vhosts, or of users."""
+
+    @app.command("set-limits", help=f"Say how many of everything a {scope} may have; limits that are not named stay.")
+    def set_(name: Name, limits: Limits, data: Data = None) -> None:
+        set_limits(data, scope, name, limits)
+
+    @app.command("clear-limits", help="Have the defaults of the settings count again.")
+    def clear(name: Name, limit: Limit = "all", data: Data = None) -> None:
+        clear_limits(data, scope, name, limit)
+
+    @app.command("list-limits", help=f"List the limits of all {scope}s, and how much of them is used.")
+    def list_(near: Near = False, data: Data = None, as_json: AsJson = False) -> None:
+        list_limits(data, scope, near, as_json)
 
 
 def set_limits(data: Path | None, scope: Scope, name: str, definition: str) -> None:
@@ -46,7 +64,7 @@ def clear_limits(data: Path | None, scope: Scope, name: str, limit: str) -> None
 
 
 def list_limits(data: Path | None, scope: Scope, near: bool, as_json: bool) -> None:
-    """With how many there are: the router knows of what is declared, acceptors of connections and channels."""
+    """The router counts what is declared, acceptors count connections and channels."""
     used: Counter[tuple[str, str, str]] = Counter()
     for each in Processes(data).ask_acceptors("headcount"):
         used[each["whose"], each["name"], each["limit"]] += each["used"]

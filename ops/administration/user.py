@@ -84,32 +84,6 @@ def guesses(data: Data = None, as_json: AsJson = False) -> None:
     show([{**each, "for": shown(each["seconds"])} for each in found], ("user", "address", "wrong", "for"), as_json)
 
 
-@app.command("set-limits")
-def set_limits(
-    name: Name,
-    limits_: limits.Limits,
-    data: Data = None,
-) -> None:
-    """Say how many of everything a user may have; limits that are not named stay."""
-    limits.set_limits(data, "user", name, limits_)
-
-
-@app.command("clear-limits")
-def clear_limits(
-    name: Name,
-    limit: limits.Limit = "all",
-    data: Data = None,
-) -> None:
-    """Have the defaults of the settings count again."""
-    limits.clear_limits(data, "user", name, limit)
-
-
-@app.command("list-limits")
-def list_limits(near: limits.Near = False, data: Data = None, as_json: AsJson = False) -> None:
-    """List the limits of all users, and how much of them is used."""
-    limits.list_limits(data, "user", near, as_json)
-
-
 @app.command("import")
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="definitions of RabbitMQ, JSON", show_default=False)],
@@ -121,6 +95,9 @@ def import_(
     """
     counts = ask(data, "accounts_import", **accounts_of(file))
     print("imported " + ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items()))
+
+
+limits.add_commands(app, "user")
 
 
 def _tags(tags: list[str]) -> list[str]:

@@ -35,27 +35,4 @@ def list_(data: Data = None, as_json: AsJson = False) -> None:
     show(ask(data, "vhost_list"), ("name", "queues", "exchanges"), as_json)
 
 
-@app.command("set-limits")
-def set_limits(
-    name: Name,
-    limits_: limits.Limits,
-    data: Data = None,
-) -> None:
-    """Say how many of everything a vhost may have; limits that are not named stay."""
-    limits.set_limits(data, "vhost", name, limits_)
-
-
-@app.command("clear-limits")
-def clear_limits(
-    name: Name,
-    limit: limits.Limit = "all",
-    data: Data = None,
-) -> None:
-    """Have the defaults of the settings count again."""
-    limits.clear_limits(data, "vhost", name, limit)
-
-
-@app.command("list-limits")
-def list_limits(near: limits.Near = False, data: Data = None, as_json: AsJson = False) -> None:
-    """List the limits of all vhosts, and how much of them is used."""
-    limits.list_limits(data, "vhost", near, as_json)
+limits.add_commands(app, "vhost")
