@@ -2,7 +2,8 @@
 filled the disk: what is acknowledged is deleted by writing, beside what was (LMDB copies what it changes).
 
 It is allocated behind the end of the file (fallocate(2), FALLOC_FL_KEEP_SIZE): nobody else can have it, and it stays
-through the next start.
+through the next start. ext4 gives what there is of it before it says that there is not enough: the topology would have
+nothing left for its start, and without that no shard is ready. So nothing is asked for unless more is free.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 from pathlib import Path
 
+from penstock import reserve
+
 OCTETS = 8 * 1024 * 1024
+# So much of the disk is left to others, twice what the topology keeps for its start.
+OTHERS = 2 * reserve.SIZES[0]
 _KEEP_SIZE = 1
+_BLOCK = 512
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -32,6 +39,9 @@ class Headroom:
         """
         if self._end - written >= self.octets // 2:
             return True
+        missing = written + self.octets - self._path.stat().st_blocks * _BLOCK
+        if missing > 0 and shutil.disk_usage(self._path).free < missing + OTHERS:
+            return False
         error = _allocate(self._path, written, self.octets)
         if error == 0:
             self._end = written + self.octets

@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("penstock_only")]
 
-SIZE = 16 * 1024
+SIZE = 64 * 1024
 DISK = 48 * 1024 * 1024
 FREE = 4 * 1024 * 1024
 MOST = DISK // SIZE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,9 +30,22 @@ def test_it_is_behind_the_end(tmp_path: Path) -> None:
     assert room.ensure(MIB) and allocated(path) >= 2 * MIB - 4096
 
 
+def test_it_leaves_the_rest_of_the_disk_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ext4 gives what it has and says that it is not enough; what is there already needs no more."""
+    path = tmp_path / "data.mdb"
+    path.write_bytes(bytes(4096))
+    free = [MIB + headroom.OTHERS - 8192, MIB + headroom.OTHERS, 0]
+    monkeypatch.setattr(headroom.shutil, "disk_usage", lambda _: SimpleNamespace(free=free.pop(0)))
+    before = allocated(path)
+    assert not Headroom(path, MIB).ensure(4096) and allocated(path) == before
+    assert Headroom(path, MIB).ensure(4096) and allocated(path) >= MIB
+    assert Headroom(path, MIB).ensure(4096)
+
+
 @pytest.mark.parametrize(("error", "there"), [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EOPNOTSUPP, True)])
 def test_a_disk_that_gives_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, there: bool) -> None:
     monkeypatch.setattr(headroom, "_allocate", lambda *_: error)
+    (tmp_path / "data.mdb").touch()
     assert Headroom(tmp_path / "data.mdb").ensure(0) is there
 
 
