@@ -285,14 +285,14 @@ class Line:
         self.overhead -= SEGMENT_WEIGHT * (index - first)
         return first
 
-    def drop_contents(self, segment: Segment) -> int:
-        """Let the contents of one segment go, or have them spilled; how much went, or will. 0 where neither can be: of
-        what the store does not have it must know which messages are settled.
+    def drop_contents(self, segment: Segment, spills: bool) -> int:
+        """Let the contents of one segment go, or, if it `spills`, have them spilled; how much went, or will. 0 where
+        neither can be: of what the store does not have it must know which messages are settled.
         """
         if segment.octets and not self.journal.waits(self.id, segment):
             self.paged += segment.weight()
             segment.go_out()
-        elif not segment.stored and segment.live == segment.count:
+        elif spills and not segment.stored and segment.live == segment.count:
             segment.stored = True
             segment.spilled = True
             self.journal.add(self.id, segment)

@@ -273,7 +273,7 @@ class Moving:
 
         def kept() -> None:
             if not arriving.ended and self.core.journal is not None:
-                queue.contents.page_out_front(UNLIMITED, 0)
+                queue.contents.page_out_front(UNLIMITED, 0, spills=True)
                 self.core.weigh(queue, queue.weight)
             if self.core.weight > self.core.paging.resume:
                 self.failed(arriving, "there is no room in memory")

@@ -30,6 +30,8 @@ HEAD = 512 * 1024
 SLICE = 16 * 1024 * 1024
 # So much comes in beyond a window before it goes: pieces of that size are worth writing.
 PIECE = 128 * 1024
+# While a commit is under way it is looked for what may go once there is that part of the shard's memory more.
+AGAIN = 32
 # Where all that is left is at heads or in hand, it is looked through again after so many microseconds.
 REST = 100_000
 
@@ -39,13 +41,15 @@ class Paging:
     may hold and let its producers go on.
 
     `head` is how many octets stay at the head of a queue with consumers. `wake` is when there may be more to do though
-    nothing happens, in microseconds since 1970. `reads` are segments to be read, for whoever drives the core.
+    nothing happens, in microseconds since 1970. `reads` are segments to be read, for whoever drives the core. `seen` is
+    what was there when it was last looked for what may go while a commit is under way.
     """
 
     def __init__(self, core: ShardCore) -> None:
         self.core = core
         self.head = HEAD
         self.begun = False
+        self.seen = 0
         self.wake = NEVER
         self.reads: list[tuple[QueueState, list[Segment]]] = []
         self.beyond: dict[int, QueueState] = {}
@@ -53,6 +57,7 @@ class Paging:
     def limit(self, limit: int, resume: int) -> None:
         """The memory of the shard, in octets, and the mark at which its gate opens again."""
         self.resume = resume
+        self.again = limit // AGAIN
         self.above = min(limit * ABOVE // 100, resume)
         self.left = min(limit * LEFT // 100, resume)
 
@@ -68,26 +73,42 @@ class Paging:
             self.wake = NEVER
             return
         self.begun = True
-        if core.journal is None or core.commits.under_way or (self.wake != NEVER and core.now < self.wake):
+        if core.journal is None or (self.wake != NEVER and core.now < self.wake):
+            return
+        before = min(core.weight - left, SLICE)
+        if core.commits.under_way:
+            self.page_out_read(before)
             return
         self.share_heads()
-        before = min(core.weight - left, SLICE)
-        queues = sorted(core.queues.values(), key=lambda queue: queue.weighed, reverse=True)
+        self.seen = 0
+        queues = self.heaviest()
         excess = before
         for front, head in (False, self.head), (True, self.head), (False, 0), (True, 0):
             if head or left + excess > self.resume:
                 excess = self.page_out_of(queues, front, excess, head)
         self.wake = core.now + REST if excess == before and not core.journal else NEVER
 
-    def page_out_of(self, queues: list[QueueState], front: bool, excess: int, head: int) -> int:
-        """Let so much go of the ends of queues, or their front, but heads of those that have consumers; how much more
-        is to go.
+    def page_out_read(self, excess: int) -> None:
+        """While a commit is under way so much goes of what is in the store already: what consumers have in hand, which
+        was read for them. They take more in the time of a commit than there may be.
+        """
+        if self.core.weight >= self.seen + self.again:
+            self.page_out_of(self.heaviest(), True, excess, self.head, spills=False)
+            self.seen = self.core.weight
+
+    def heaviest(self) -> list[QueueState]:
+        """The heaviest queues first."""
+        return sorted(self.core.queues.values(), key=lambda queue: queue.weighed, reverse=True)
+
+    def page_out_of(self, queues: list[QueueState], front: bool, excess: int, head: int, spills: bool = True) -> int:
+        """Let so much go of the ends of queues, or their front, but heads of those that have consumers; if it `spills`,
+        what the store does not have is written first. How much more is to go.
         """
         for queue in queues:
             if excess <= 0:
                 break
-            let_go = queue.contents.page_out_front if front else queue.contents.page_out
-            excess -= let_go(excess, head if queue.ring.consumers else 0)
+            contents, keep = queue.contents, head if queue.ring.consumers else 0
+            excess -= contents.page_out_front(excess, keep, spills) if front else contents.page_out(excess, keep)
             self.core.weigh(queue, queue.weight)
         return excess
 

@@ -36,7 +36,7 @@ cdef class PriorityQueue(Queue):
     @cython.locals(gone=int64_t, line=Queue)
     cpdef int64_t page_out(self, int64_t octets, int64_t keep) except -1
     @cython.locals(gone=int64_t, line=Queue)
-    cpdef int64_t page_out_front(self, int64_t octets, int64_t keep) except -1
+    cpdef int64_t page_out_front(self, int64_t octets, int64_t keep, bint spills) except -1
     @cython.locals(gone=int64_t, line=Queue)
     cpdef int64_t page_out_beyond(self, int64_t count, int64_t octets, int64_t least) except -1
     @cython.locals(line=Queue, batch=Batch)

@@ -281,13 +281,13 @@ class PriorityQueue(Queue):
                 self.count(line, 1)
         return gone
 
-    def page_out_front(self, octets: int, keep: int) -> int:
+    def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
         """Likewise."""
         gone = 0
         for line in reversed(self.order):
             if gone < octets:
                 self.count(line, -1)
-                gone += line.page_out_front(octets - gone, keep)
+                gone += line.page_out_front(octets - gone, keep, spills)
                 self.count(line, 1)
         return gone
 

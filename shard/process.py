@@ -28,7 +28,7 @@ from penstock.flow_records import FlowRecords
 from penstock.gauges import READY, STARTING, Gauges
 from penstock.lately import Lately, LoopLag
 from penstock.node import Node
-from penstock.process_memory import IdleMemory, own_memory
+from penstock.process_memory import IdleMemory, NodeMemory
 from penstock.pulse import Pulse, Work
 from penstock.questions import answer
 from penstock.router_client import RouterClient
@@ -95,6 +95,7 @@ class Shard:
         self.ending = False
         self.commit_us = Lately()
         self.lag = LoopLag(loop)
+        self.node_memory = NodeMemory(self.gauges)
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
         # Of a first life those that serve already: they have not met a shard that is added to their node.
         awaited = LIVING if incarnation > 1 else (READY,)
@@ -190,7 +191,7 @@ class Shard:
         with suppress(OSError, psutil.Error):  # no more files can be opened
             self.idle_memory.look(self.core.weight, self.core.gate.room.is_scarce(PROCESSES))
         self.core.wall_ahead = clock.wall_ahead_us()
-        self.core.gate.processes_hold(own_memory(self.gauges), now_us())
+        self.core.gate.processes_hold(self.node_memory.look(), now_us())
         self.gauges.measures_write(
             "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
             self.commit_us.percentile(99), self.core.gate.stored,

@@ -371,9 +371,10 @@ class Queue(Line):
         """What its contents count in memory."""
         return self.ready_whole + self.unacked_whole + self.overhead - self.paged
 
-    def page_out_front(self, octets: int, keep: int) -> int:
+    def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
         """Let so much go that is no end of the line: what consumers have in hand, what came back, what was read ahead;
-        but keep so many octets of what is ready from the head on. How much went, or will.
+        but keep so many octets of what is ready from the head on. What the store does not have goes only if it
+        `spills`. How much went, or will.
         """
         gone = 0
         index = self.head
@@ -386,7 +387,7 @@ class Queue(Line):
                 continue
             there -= segment.weight()
             if segment.sequence > below or not self.has_ready(segment):
-                gone += self.drop_contents(segment)
+                gone += self.drop_contents(segment, spills)
                 if segment.spilled:
                     self.extend_lease()
         return gone

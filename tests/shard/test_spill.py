@@ -84,6 +84,30 @@ def test_what_is_read_ahead_keeps_within_the_memory_of_the_shard() -> None:
             assert node.shard(0).weight < 650_000
 
 
+@pytest.mark.parametrize("priorities", [{}, {"x-max-priority": 2}])
+def test_what_consumers_have_in_hand_goes_while_a_commit_is_under_way(priorities: dict[str, int]) -> None:
+    """A disk may take long, and consumers meanwhile more than there may be in memory."""
+    with Node(stores=True, memory_limit=4_000_000) as node:
+        node.declare("q", **priorities)
+        node.declare("durable", durable=True)
+        publisher = open_channel(node)
+        for _ in range(400):
+            publish(publisher, "q", *[bytes(SIZE)] * 20)
+        consumers = [open_channel(node) for _ in range(40)]
+        node.commits = False
+        publish(publisher, "durable", b"", delivery_mode=2)
+        node.commit_shard(0)
+        assert node.shard(0).commits.under_way
+        for consumer in consumers:
+            consumer.call("basic.qos", 1, prefetch_count=200)
+            consumer.call("basic.consume", 1, queue="q")
+            assert node.shard(0).weight < 3_000_000
+        assert node.state("q").contents.unacked == 8000
+        node.commits = True
+        node.settle()
+        recount(node, "q")
+
+
 def test_priorities_keep_what_is_served_first(node: Node) -> None:
     node.declare("q", **{"x-overflow": "spill", "x-max-length": WINDOW, "x-max-priority": 2})
     client = open_channel(node)
