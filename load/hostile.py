@@ -39,6 +39,7 @@ from load.probe import prepare
 from load.processes import MIB, living
 from load.target import Target
 from load.wire import FRAME_END, FRAME_OVERHEAD, METHOD_FRAME, Method, Wire, method_frame, short_string, table
+from penstock.process_memory import private_memory, shared_memory
 
 BASIC_GET: Method = (60, 70)
 BASIC_GET_OK = struct.pack("!HH", 60, 71)
@@ -284,8 +285,7 @@ class Watch(threading.Thread):
             total = 0
             for process in living(self.pid):
                 with suppress(psutil.Error):
-                    memory, name = process.memory_info(), process.name()
-                    octets = memory.rss - memory.shared
+                    octets, name = private_memory(process.pid) - shared_memory(process.pid), process.name()
                     total += octets
                     self.peaks[name] = max(self.peaks.get(name, 0), octets)
             self.most = max(self.most, total)

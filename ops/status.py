@@ -27,7 +27,7 @@ from penstock import clock
 from penstock.durations import shown
 from penstock.gauges import READY, STARTING, STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
 from penstock.node import Node, Role
-from penstock.process_memory import own_memory
+from penstock.process_memory import NodeMemory
 from penstock.pulse import SILENT_SECONDS, silence
 
 CPU_SECONDS = 0.2
@@ -106,7 +106,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         "memory_limit": node.settings.memory_limit,
         "contents": sum(facts.get("contents", 0) for facts in processes),
         "rss": sum(facts["rss"] for facts in processes),
-        "process_memory": own_memory(gauges),
+        "process_memory": NodeMemory(gauges).look(),
         "process_limit": node.settings.memory.process_limit,
         "in_flight": sum(
             gauges.pair_in_flight(acceptor, shard)

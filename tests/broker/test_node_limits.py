@@ -39,7 +39,7 @@ def test_memory_of_the_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["queue.delete", "queue.purge"])
 def test_memory_of_what_is_gone_goes_back(tmp_path: Path, how: str) -> None:
     """At once, since the processes have more than their resume mark."""
-    options = ("memory_limit=2 GiB", "memory.process_limit=1 GiB", "memory.stop_percent=90", "memory.resume_percent=20")
+    options = ("memory_limit=8 GiB", "memory.process_limit=1 GiB", "memory.stop_percent=90", "memory.resume_percent=20")
     with Broker(tmp_path, *options) as broker, Client.connect(broker.address) as client:
         (shard,) = broker.children("shard")
         channel = client.channel()

@@ -6,12 +6,40 @@ import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from penstock.process_memory import LOOKS
 
 pytestmark = pytest.mark.long
+
+FORKS = """
+    import os, signal, sys
+    from pathlib import Path
+    from penstock.gauges import Gauges, READY
+    from penstock.process_memory import NodeMemory, octets_of
+
+    def fork(role, index):
+        pid = os.fork()
+        if not pid:
+            signal.pause()
+        gauges.process_write(role, index, pid=pid, incarnation=1, state=READY, started_us=1, restarts=0)
+        return pid
+
+    path = Path(sys.argv[1])
+    gauges = Gauges.create(path, epoch=1, acceptors=1, shards=1, queues=1, pid=os.getpid())
+    block = bytes([1]) * (100 << 20)
+    places = [("router", 0), ("console", 0), ("shard", 0), ("acceptor", 0)]
+    pids = [fork(*place) for place in places]
+    node = NodeMemory(gauges)
+    print(node.look() >> 20, sum(map(octets_of, pids)) >> 20)
+    os.kill(pids.pop(), signal.SIGKILL)
+    os.wait()
+    print(node.look() >> 20)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+"""
 
 PROGRAM = """
     import json, os
@@ -41,6 +69,18 @@ def looks(gone: int, *calls: str) -> list[int]:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found: list[int] = json.loads(ended.stdout)
     return found
+
+
+def test_what_forked_processes_share_counts_once(tmp_path: Path) -> None:
+    """100 MiB, of five processes: four of the node, and the one that they were forked from."""
+    program = textwrap.dedent(FORKS)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "gauges")], capture_output=True, text=True, check=True
+    )
+    once, each, without_one = map(int, ended.stdout.split())
+    assert 80 <= once < 140
+    assert each >= 400
+    assert once - 40 < without_one < once
 
 
 def test_what_is_idle_goes_back_once_it_is_more_than_what_is_held() -> None:
