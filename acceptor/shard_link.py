@@ -369,6 +369,8 @@ class ShardLink:
                 inlet.taken(count, octets)
                 if inlet.waiting:
                     served[inlet] = None
+        if self.counts and not self.sent:  # some of it may have been taken in before this acceptor began to count
+            self.gauges.pair_reset_sent(self.acceptor, self.index)
         for commit in commits:
             commit.transaction.taken()
         for inlet in served:

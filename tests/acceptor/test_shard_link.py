@@ -244,3 +244,24 @@ def test_what_has_no_time_does_not_ride(node: Node, then: str) -> None:
         client.send("basic.get", 1, queue="q")
         client.read()
     assert leaving(node) == 1
+
+
+def test_nothing_is_in_flight_once_all_was_heard_of(node: Node) -> None:
+    """An acceptor whose predecessor still had its place at first: what it sent meanwhile was taken in, not heard of."""
+    client, link = open_channel(node), link_of(node)
+    link.counts = False
+    client.publish(1, b"before", routing_key="q")
+    client.read()
+    node.finish(0)
+    while node.send_up(0, 0):
+        pass
+    node.core(0).write_counters()
+    assert link.counts
+    node.settle()
+    assert node.gauges.pair_in_flight(0, 0) == 0
+    client.publish(1, b"after", routing_key="q")
+    client.read()
+    node.finish(0)
+    assert node.gauges.pair_in_flight(0, 0) > 0
+    node.settle()
+    assert node.gauges.pair_in_flight(0, 0) == 0
