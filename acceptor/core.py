@@ -132,6 +132,7 @@ class AcceptorCore:
         self.turns = 0
         self.last_connection = 0
         self.last_group = 0
+        self.last_transaction = 0
 
     # Connections
 
@@ -174,6 +175,11 @@ class AcceptorCore:
         """What a channel is called at shards: its connection's number before its own."""
         self.last_group += 1
         return connection.number << bus.GROUP_BITS | self.last_group & (1 << bus.GROUP_BITS) - 1
+
+    def next_transaction(self) -> int:
+        """What a transaction over several shards is called there."""
+        self.last_transaction += 1
+        return self.last_transaction
 
     def ask(self, request: ToRouter | ToShard, resume: Callable[[Answer], None]) -> None:
         """Send a request of a running method; `resume` gets the answer."""

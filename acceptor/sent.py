@@ -63,28 +63,32 @@ class Publish:
             self.batch, self.builder = self.builder.finish(), None
 
     def leave_again(self) -> None:
-        """To another life of the shard: the one before may have delivered what it brings."""
-        self.operation[5:6] = [True]
+        """To another life of the shard: the one before may have delivered what it brings, unless that was prepared."""
+        if self.commit is None or not self.commit.prepares:
+            self.operation[5:6] = [True]
 
 
 class Commit:
-    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT).
+    """One shard's part of a transaction: publishes and settlements, taken in together (bus.COMMIT), or prepared where
+    others have parts as well (bus.PREPARE): `prepared` is its number, the group of its channel and the deciding shard.
 
     `powerless` queues take what they have room for of it, and refuse the rest to nobody.
     """
 
-    __slots__ = ("count", "octets", "operation", "publishes", "settlements", "transaction")
+    __slots__ = ("count", "octets", "operation", "prepares", "publishes", "settlements", "transaction")
 
     def __init__(
-        self, transaction: Committing, settlements: Settlements | None, group: int | None,
-        powerless: Collection[int] = (),
+        self, transaction: Committing, settlements: Settlements | None, powerless: Collection[int] = (),
+        prepared: tuple[int, int, int] | None = None,
     ) -> None:  # fmt: skip
         self.transaction = transaction
         self.settlements = settlements
         self.publishes: list[Publish] = []
         self.count = 0
         self.octets = 0
-        self.operation: list[Any] = [bus.COMMIT, 0, None, group, *([sorted(powerless)] if powerless else [])]
+        self.prepares = prepared is not None
+        kind = bus.PREPARE if self.prepares else bus.COMMIT
+        self.operation: list[Any] = [kind, 0, None, sorted(powerless), *(prepared or ())]
 
     def add(self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int) -> None:
         """Publish rows of a batch to queues of the shard; they join those before them if these go the same way."""

@@ -1,11 +1,12 @@
 """Transactions: publishes and settlements that wait for tx.commit (AMQP 0-9-1, 1.9).
 
-      collecting ──(tx.commit)──▶ waiting for room ──(all of it fits)──▶ on its way ──(every shard took it in)──▶ done
+      collecting ──(tx.commit)──▶ waiting for room ──(all of it fits)──▶ on its way ──(all of it is done)──▶ done
           └──(tx.rollback, an error, the end of the channel)──▶ forgotten
 
 All of it is done or nothing. It leaves when every gate on its way has room for all of it, and queues that refuse what
 is too much have said that they will not; what is larger than a queue ever has room for leaves when the queue is open
-and nothing is under way. Each shard takes in its part at once.
+and nothing is under way. Where one shard takes part, that takes it in at once; where several do they prepare their
+parts first (acceptor/two_phase.py).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from acceptor.parked import ParkedRun
 from acceptor.routes import Route
 from acceptor.sent import Commit
 from acceptor.shard_link import ShardLink
+from acceptor.two_phase import TwoPhase
 from acceptor.unacked_cy import Settlements
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
@@ -163,7 +165,7 @@ def powerless_of(pieces: Sequence[Piece]) -> frozenset[int]:
 
 
 class Committing:
-    """A transaction on its way: `awaited` shards have not taken it in. `full` is the queue that had no room for it.
+    """A transaction on its way, until it is `over`. `full` is the queue that had no room for it.
 
     One shard alone may refuse its part. Where several take part none does: those with queues that may refuse are asked
     to keep room for it before any of it leaves, and it is `firm`.
@@ -171,8 +173,9 @@ class Committing:
 
     def __init__(self, channel: Channel, transaction: Transaction) -> None:
         self.channel = channel
-        self.awaited = 0
+        self.over = True
         self.firm = False
+        self.number = 0
         self.full: int | None = None
         self.reserved: list[int] = []
         self.powerless: frozenset[int] = NOBODY
@@ -223,15 +226,16 @@ class Committing:
         return queue is not None and overflow_on_wire(queue.limits) in REJECTING
 
     def start(self, done: Callable[[Any], None]) -> None:
-        """`done` is called when every shard has taken in its part."""
+        """`done` is called when all of it is done, or refused."""
         self.done = done
-        if not self.awaited:
+        if self.over:
             done(None)
 
     def leave(self, pieces: Sequence[Piece]) -> None:
         """Put it into the turns of its shards; what no queue takes is returned, or dropped."""
         core = self.channel.core
         self.powerless = powerless_of(pieces)
+        self.number = core.next_transaction() if self.firm else 0
         for run, route in pieces:
             if not route.targets:
                 publishing.unroutable(self.channel, run)
@@ -249,27 +253,33 @@ class Committing:
         for link, settlements in zip(core.links, self.settlements[:-1], strict=True):
             if settlements:
                 self.commit(link)
-        self.awaited = len(self.commits)
+        self.over = not self.commits
         for index, commit in self.commits.items():
             core.links[index].commit(commit)
+        if self.firm:
+            TwoPhase(self.number, [core.links[index] for index in self.commits], self.ends).begin()
         self.channel.shared_prefetch.committed(self.settled)
 
     def commit(self, link: ShardLink) -> Commit:
         commit = self.commits.get(link.index)
         if commit is None:
-            settlements = self.settlements[link.index]
-            group = self.channel.group if self.firm else None
-            commit = self.commits[link.index] = Commit(self, settlements or None, group, self.powerless)
+            settlements = self.settlements[link.index] or None
+            decider = next(iter(self.commits), link.index)
+            prepared = (self.number, self.channel.group, decider) if self.firm else None
+            commit = self.commits[link.index] = Commit(self, settlements, self.powerless, prepared)
         return commit
 
     def refused_by(self, queue: int) -> None:
         self.full = queue
 
     def taken(self) -> None:
-        """One shard more has taken in its part, or refused it."""
-        self.awaited -= 1
-        if not self.awaited:
-            self.done(None)
+        """A shard has taken in its part, or refused it."""
+        if not self.firm:
+            self.ends()
+
+    def ends(self) -> None:
+        self.over = True
+        self.done(None)
 
     def no_room(self) -> AMQPError:
         """The error for a queue that is full."""

@@ -21,8 +21,8 @@ of its turns that is safe, and only then it goes on: it sends again what came af
 The shard holds a turn back until its own topology is at least at the turn's version. A request carries a number of the
 sender's choice, repeated in its REPLY.
 
-A shard sends another one PUBLISH (dead letters) and PARTED only, in turns of the same kind, and hears back what is
-safe.
+A shard sends another one PUBLISH (dead letters), PARTED and what is said of transactions, in turns of the same kind,
+and hears back what is safe.
 
 Acceptor, shard -> router   one frame: [request, name, {argument: value}]
 Router -> them              one frame: [request, topology version, result, None | [reply code, text]]
@@ -67,11 +67,17 @@ ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow 
 PREFETCH = 26  # [PREFETCH, request, [consumer, ...], prefetch] -> None: that is their limit from now on
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
 GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consumers within this turn
-# [COMMIT, publishes, part | None, group | None] or [..., [queue id, ...]]: a transaction. The PUBLISH operations that
-# follow, that many, are taken in together with the settlements of the part (as of SETTLE), or none of it where a queue
-# refuses some. With a group others take part in it: none refuses, and what room was kept for the group is used. The
+# [COMMIT, publishes, part | None, [queue id, ...]]: a transaction. The PUBLISH operations that follow, that many, are
+# taken in together with the settlements of the part (as of SETTLE), or none of it where a queue refuses some. The
 # queues that are named take what they have room for; what they refuse, they refuse for themselves.
 COMMIT = 13
+# Of a transaction over several shards (shard/two_phase.py), which its acceptor numbers:
+# [PREPARE, publishes, part | None, [queue id, ...], number, group, deciding shard]: the part of this shard, as of
+# COMMIT, but it is only kept, and none refuses; the room that was kept for the group is its own.
+PREPARE = 27
+PREPARED = 28  # [PREPARED, request, number] -> whether the store has it, once that is kept
+DECIDE = 29  # [DECIDE, request, number, [other shard, ...], whether a store has any of it] -> None, once it is kept
+DO = 30  # [DO, request, number] -> None: it is decided; once it is kept that the part is done
 # [RESERVE, request, group, [[queue id, messages, octets], ...]] -> None | id of a queue that has no room: room is kept
 # for the transaction of a channel, that and no more; with an empty list none, nor after GONE.
 RESERVE = 17
@@ -93,6 +99,11 @@ FENCE = 20  # [FENCE, queue id, epoch]: nothing more is published to it from her
 PARTED = 21  # [PARTED, queue id, epoch]: nor is anything settled from here; from a shard: no dead letters come
 HOMED = 22  # [HOMED, queue id, epoch]: its home has been told, by CONSUME and HOLD, what is in hand of it
 REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
+
+# Shard to shard, of the transaction with an id (shard/stored.py).
+IN_DOUBT = 31  # [IN_DOUBT, id]: what becomes of it?
+OUTCOME = 32  # [OUTCOME, id, whether it is done]
+DONE = 33  # [DONE, id]: it is kept that it is done here
 
 # Shard to acceptor.
 DELIVER = 1  # [DELIVER, consumer, sequence, part, count, redelivered]

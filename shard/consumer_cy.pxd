@@ -59,11 +59,16 @@ cdef class Consumer:
     cpdef hold_all(self, RangeSet held)
     @cython.locals(settled=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
+    @cython.locals(handed=int64_t, low=int64_t, part=int64_t)
+    cdef int64_t hand_over(self, int64_t sequence, int64_t count, int kind, list taken) except -1
     @cython.locals(took=int64_t)
     cpdef note_settled(self, int64_t now)
 
 
 cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)
+
+@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, touched=dict)
+cpdef dict hand_over_rows(const unsigned char[::1] rows, dict consumers, list taken)
 
 cpdef dict hold_rows(const unsigned char[::1] rows, dict consumers)
 

@@ -20,6 +20,10 @@ if not cython.compiled:
     SETTLED_ROW = 24
 
 
+ACK, REQUEUE, REJECT = range(3)
+"""Kinds of settlements."""
+
+
 class Group:
     """The consumers and gets of a channel, and the prefetch limit they share (basic.qos with global); 0 is no limit.
 
@@ -150,6 +154,17 @@ class Consumer:
         self.group.outstanding -= settled
         return settled
 
+    def hand_over(self, sequence: int, count: int, kind: int, taken: list[tuple[Queue, int, int, int]]) -> int:
+        """Deliveries of this consumer stay unacked, with somebody else, until it is known whether they are settled:
+        queue, sequence, count and kind of what was its own of the range go there. How many those were.
+        """
+        handed = 0
+        for low, part in self.outstanding.remove(sequence, count):
+            handed += part
+            taken.append((self.queue, low, part, kind))
+        self.group.outstanding -= handed
+        return handed
+
     def note_settled(self, now: int) -> None:
         """Something of it has been settled. A long time alone says little: it may have had nothing, or had to wait."""
         took = max(now - self.settled_at, 1)
@@ -201,6 +216,27 @@ def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, N
     Rows for consumers that are gone are skipped. Returns the consumers that were touched, in their order.
     """
     return apply_rows(rows, consumers, False)
+
+
+def hand_over_rows(
+    rows: bytes, consumers: dict[int, Consumer], taken: list[tuple[Queue, int, int, int]]
+) -> dict[Consumer, None]:
+    """Take what settlements name out of the hands of consumers (`Consumer.hand_over`): rows as of `settle_rows`.
+
+    Returns the consumers that were touched, in their order.
+    """
+    touched: dict[Consumer, None] = {}
+    p = address_readonly(rows)
+    size = len(rows)
+    at = 0
+    while at + SETTLED_ROW <= size:
+        consumer = consumers.get(get64(p, at))
+        if consumer is not None and consumer.hand_over(
+            get64(p, at + 8), get32(p, at + 16), get32(p, at + 20), taken
+        ):  # fmt: skip
+            touched[consumer] = None
+        at += SETTLED_ROW
+    return touched
 
 
 def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from penstock import bus
 from penstock.settings import Settings
-from shard.consumer_cy import Consumer, Group, hold_rows, settle_rows
+from shard.consumer_cy import Consumer, Group, hand_over_rows, hold_rows, settle_rows
 from shard.dispatch import Ring
 from shard.leases import Lease, Leases
 from shard.lending import lending_of
 from shard.link import Link
 from shard.outlet_cy import Outlet
+from shard.queue_cy import Queue
 from shard.queues import QueueState
 from shard.segment_cy import Range
 from shard.transactions import release
@@ -215,7 +216,16 @@ class Consuming:
             self.core.recovery.heard_of(link)
 
     def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
-        settled = settle_rows(parts[operation[1]], link.consumers)
+        self.were_settled(link, settle_rows(parts[operation[1]], link.consumers))
+
+    def hand_over(self, link: Link, rows: bytes) -> list[tuple[QueueState, int, int, int]]:
+        """Take what settlements name out of the hands of consumers: queue, sequence, count and kind of each."""
+        taken: list[tuple[Queue, int, int, int]] = []
+        self.were_settled(link, hand_over_rows(rows, link.consumers, taken))
+        return [(contents.owner, sequence, count, kind) for contents, sequence, count, kind in taken]
+
+    def were_settled(self, link: Link, settled: dict[Consumer, None]) -> None:
+        """Consumers have less in hand."""
         for consumer in settled:  # of those who share a limit they are the last to have had something
             consumer.group.sleepers.pop(consumer, None)
         for consumer in settled:

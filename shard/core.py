@@ -46,7 +46,8 @@ from shard.requests import Requests
 from shard.saturation import Stop
 from shard.segment_cy import Origin
 from shard.stalls import Stalls
-from shard.transactions import release, reserve, take_in
+from shard.transactions import prepare, release, reserve, take_in
+from shard.two_phase import TwoPhase
 from shard.waiters import Waiters
 
 log = get_logger()
@@ -98,6 +99,9 @@ class ShardCore:
         self.paging = Paging(self)
         self.paging.limit(*memory_of(settings, settings.shards))
         self.commits = Commits(self)
+        self.two_phase = TwoPhase(self)
+        if recovered is not None:
+            self.two_phase.recover(recovered.parts, recovered.decisions)
         self.requests = Requests(self)
         self.moving = Moving(self)
         self.waiters = Waiters(self)
@@ -107,6 +111,12 @@ class ShardCore:
             bus.REPLIES: reply_consumer,
             bus.REPLIES_TO: self.reply_consumer_lives,
             bus.RESERVE: partial(reserve, self),
+            bus.PREPARED: self.two_phase.prepared,
+            bus.DECIDE: self.two_phase.decide,
+            bus.DO: self.two_phase.do,
+            bus.IN_DOUBT: self.two_phase.asked,
+            bus.OUTCOME: self.two_phase.heard,
+            bus.DONE: self.two_phase.has_done,
             bus.LEFT: self.leave_behind,
             bus.EXCUSED: self.excuse_events,
             bus.WAITERS: self.waiters.hear,
@@ -204,7 +214,7 @@ class ShardCore:
 
     def receive_waiting(self) -> None:
         """Take in the turns that waited, as far as they need not go on waiting."""
-        for link in self.links.values():
+        for link in list(self.links.values()):
             waiting, link.waiting = link.waiting, []
             for turn in waiting:
                 self.receive_on(link, *turn)
@@ -302,6 +312,9 @@ class ShardCore:
             elif operation[0] == bus.COMMIT:
                 for _ in range(take_in(self, link, parts, turn, index, operations)):
                     next(steps)
+            elif operation[0] == bus.PREPARE:
+                for _ in range(prepare(self, link, parts, index, operations)):
+                    next(steps)
             else:
                 self.operations[operation[0]](link, *operation[1:])
 
@@ -314,6 +327,8 @@ class ShardCore:
         self.now = now
         if self.recovery is not None and self.recovery.is_over(now):
             self.recovery.end(self)
+        if self.two_phase.doubts or self.two_phase.decisions:
+            self.two_phase.look()
         if self.topology.moves:
             self.moving.look()
         for id in self.alarms.due(now):
@@ -358,17 +373,21 @@ class ShardCore:
                     self.requests.ask_to_delete(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
 
+    def is_ready(self) -> bool:
+        """Whether its queues are as clients may see them, as far as that does not take too long."""
+        return self.version >= 0 and not self.two_phase.is_undecided()
+
     def next_wake(self) -> int:
         """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
         if self.events.waiting or self.burial.has_work():
             return self.now
         recheck = self.now + RECHECK if self.burial.blocked else NEVER
         alarm = self.alarms.next() if self.recovery is None else self.recovery.deadline
-        return min(alarm, self.paging.wake, recheck, self.moving.next_wake())
+        return min(alarm, self.paging.wake, recheck, self.moving.next_wake(), self.two_phase.next_wake())
 
     def weigh_all(self, now: int) -> None:
         """Decide whether the shard has room for more. A queue that goes makes room as well."""
-        held = self.burial.weight + self.peers.held
+        held = self.burial.weight + self.peers.held + self.two_phase.weight
         self.weight += held - self.held
         self.held = held
         stored, spilled = (self.journal.octets, self.journal.spilled) if self.journal is not None else (0, 0)
@@ -487,7 +506,8 @@ class ShardCore:
         """The lowest sequence number that anybody has in hand; None if nobody has any."""
         holders = (c for link in self.links.values() for c in link.consumers.values() if c.queue is queue.contents)
         in_hand = [holder.outstanding.first() for holder in holders if holder.outstanding]
-        return min(in_hand + first_held(queue.leases), default=None)
+        undecided = self.two_phase.first_held(queue) if queue.undecided else []
+        return min(in_hand + first_held(queue.leases) + undecided, default=None)
 
     def leave_behind(self, link: Link, id: int) -> None:
         """Those who publish to several queues do not wait for this one."""
@@ -509,6 +529,8 @@ class ShardCore:
             self.recovery.died(role, index, incarnation)
         self.moving.died(role, index, incarnation)
         self.dead[role, index] = max(incarnation, self.dead.get((role, index), 0))
+        if role == "acceptor":
+            self.two_phase.died(index, incarnation)
         for identity in list(self.links):
             life = life_of(identity)
             if life[:2] == (role, index) and life[2] <= incarnation:

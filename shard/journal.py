@@ -6,7 +6,7 @@ whatever happens to it in the meantime costs the store one record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from penstock.batch_cy import PERSISTENT, Batch
@@ -18,6 +18,9 @@ Key = tuple[int, int]
 
 Records = dict[bytes, bytes | None]
 """What to write by key; None is to be deleted."""
+
+Pieces = Sequence[bytes | memoryview]
+"""A record that is put together as it is written."""
 
 
 @dataclass(slots=True)
@@ -34,6 +37,14 @@ class Gathered:
     counts: dict[Key, int | None] = field(default_factory=dict)
     held: Records = field(default_factory=dict)
     links: Records = field(default_factory=dict)
+    prepared: dict[bytes, Pieces | None] = field(default_factory=dict)
+    decisions: Records = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.added or self.marked or self.removed or self.leases or self.counts or self.held or self.links
+            or self.prepared or self.decisions
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -55,11 +66,15 @@ class Commit:
     counts: Records = field(default_factory=dict)
     held: Records = field(default_factory=dict)
     links: Records = field(default_factory=dict)
+    prepared: dict[bytes, Pieces | None] = field(default_factory=dict)
+    decisions: Records = field(default_factory=dict)
 
     @property
     def promises(self) -> bool:
         """Whether there is anything to write that is not spilled."""
-        return bool(self.kept.index or self.leases or self.counts or self.held or self.links)
+        return bool(
+            self.kept.index or self.leases or self.counts or self.held or self.links or self.prepared or self.decisions
+        )
 
 
 class Journal:
@@ -77,8 +92,7 @@ class Journal:
         self._gathered = Gathered()
 
     def __bool__(self) -> bool:
-        now = self._gathered
-        return bool(now.added or now.marked or now.removed or now.leases or now.counts or now.held or now.links)
+        return bool(self._gathered)
 
     # Of queues (shard/queue_cy.py)
 
@@ -128,6 +142,15 @@ class Journal:
         """What an acceptor or another shard need not send again; None when it is gone for good."""
         self._gathered.links[identity] = record
 
+    def prepare(self, transaction: bytes, record: Pieces | None, octets: int) -> None:
+        """A part of a transaction, with so many octets of rows and contents; None when it is done or undone."""
+        self._gathered.prepared[transaction] = record
+        self.octets += octets if record is not None else -octets
+
+    def decide(self, transaction: bytes, record: bytes | None) -> None:
+        """A transaction is to be done, everywhere; None when it has been."""
+        self._gathered.decisions[transaction] = record
+
     def found(self, segment: Segment) -> None:
         """A segment is in the store from an earlier life."""
         self.octets += segment.octets
@@ -155,6 +178,8 @@ class Journal:
         commit.counts = _pack(gathered.counts)
         commit.held = gathered.held
         commit.links = gathered.links
+        commit.prepared = gathered.prepared
+        commit.decisions = gathered.decisions
         return commit
 
     def take_back(self, commit: Commit) -> None:
@@ -172,6 +197,8 @@ class Journal:
         now.counts = {**before.counts, **now.counts}
         now.held = {**before.held, **now.held}
         now.links = {**before.links, **now.links}
+        now.prepared = {**before.prepared, **now.prepared}
+        now.decisions = {**before.decisions, **now.decisions}
 
 
 def _pack(numbers: dict[Key, int | None]) -> Records:

@@ -136,8 +136,9 @@ class Link:
                 self.tell_when_safe(bus.DEQUEUED, id, gone)
 
     def end(self) -> None:
-        """The other is gone: nobody is told of what leaves."""
+        """The other is gone: nobody is told of what leaves, and what waits is not taken in."""
         self.source.left = None
+        self.waiting = []
 
     def refuse(self, request: int, code: int, text: str) -> None:
         self.reply(request, None, [code, text])

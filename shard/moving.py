@@ -204,7 +204,8 @@ class Moving:
     def look(self) -> None:
         """At the end of a turn: go on with what nothing is awaited for any more."""
         for leaving in list(self.leaving.values()):
-            if not leaving.writing and not leaving.awaited and self.core.recovery is None:
+            busy = leaving.writing or leaving.awaited or leaving.queue.undecided
+            if not busy and self.core.recovery is None:
                 self.put_back(leaving)
                 self.write(leaving)
         for homing in list(self.homing.values()):

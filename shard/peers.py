@@ -1,7 +1,8 @@
-"""What a shard sends to the others: dead letters for queues that live there.
+"""What a shard sends to the others: dead letters for queues that live there, and what it has to say of transactions.
 
-They travel as publishes do, in turns, and are kept until they are safe with the other shard; what was not when it died
-is sent to its next life, which says so itself when it is greeted. So a dead letter comes at least once, in order.
+Dead letters travel as publishes do, in turns, and are kept until they are safe with the other shard; what was not when
+it died is sent to its next life, which says so itself when it is greeted. So a dead letter comes at least once, in
+order.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Publish(NamedTuple):
 
 
 class Peer:
-    """One other shard. `held` is how many octets are not safe with it, `notes` what else it is to be told.
+    """One other shard. `held` is how many octets are not safe with it, `notes` what else it is to be told; `met` counts
+    its lives that were up.
 
     A new life of it is first sent a hello (`greets` until then, `awaits` until that is answered); then it is `up`.
     """
@@ -38,6 +40,7 @@ class Peer:
         self.greets = False
         self.awaits = False
         self.number = 0
+        self.met = 0
         self.held = 0
         self.next: list[Publish] = []
         self.notes: list[list[Any]] = []
@@ -78,6 +81,7 @@ class Peer:
             self.sent.clear()
             self.awaits = False
             self.up = True
+            self.met += 1
 
     def tell(self, *operation: Any) -> None:
         """An operation that comes after what was published before, and need not reach another life."""
@@ -119,6 +123,11 @@ class Peers:
     def held(self) -> int:
         """Octets that are kept until they are safe with others."""
         return sum(peer.held for peer in self._peers.values())
+
+    @property
+    def met(self) -> int:
+        """Grows with each life of another shard that is up."""
+        return sum(peer.met for peer in self._peers.values())
 
     def full(self) -> bool:
         return any(peer.held >= HELD_MAX for peer in self._peers.values())

@@ -83,6 +83,7 @@ cdef class PriorityQueue(Queue):
     cpdef settle(self, int64_t sequence, int64_t count)
     @cython.locals(line=Queue)
     cpdef reject(self, int64_t sequence, int64_t count)
+    cpdef int64_t size_of(self, int64_t sequence, int64_t count) except -1
     @cython.locals(line=Queue)
     cpdef requeue(self, int64_t sequence, int64_t count)
     @cython.locals(line=Queue)

@@ -194,6 +194,9 @@ class PriorityQueue(Queue):
         line.reject(sequence, count)
         self.count(line, 1)
 
+    def size_of(self, sequence: int, count: int) -> int:
+        return self.line_of(sequence).size_of(sequence, count)
+
     def requeue(self, sequence: int, count: int) -> None:
         line = self.line_of(sequence)
         self.count(line, -1)

@@ -158,9 +158,6 @@ class Shard:
             self.core.load(version, changes)
             self.share_limits()
             self.finish_turn()
-        if not self.ready:
-            self.ready = True
-            process.report_ready(self.context, self.node, "shard", self.index, self.incarnation)
 
     def apply(self, version: int, changes: list[Any]) -> None:
         self.core.now = now_us()
@@ -225,7 +222,11 @@ class Shard:
     def finish_turn(self) -> None:
         if self.ending:
             return  # the loop goes round once more when all is written
-        for identity, frames in self.core.finish_turn(now_us()):
+        turns = self.core.finish_turn(now_us())
+        if not self.ready and self.core.is_ready():
+            self.ready = True
+            process.report_ready(self.context, self.node, "shard", self.index, self.incarnation)
+        for identity, frames in turns:
             if not self.acceptors.send(identity, frames):
                 log.info("peer cannot be reached", peer=identity.decode())
         for index, frames in self.core.peers.close_turns(self.core.version):

@@ -148,6 +148,7 @@ cdef class Queue(Line):
                    at=int64_t)
     cdef bint bury(self, int64_t sequence, int64_t count, int reason) except -1
     @cython.locals(i=int64_t)
+    cpdef int64_t size_of(self, int64_t sequence, int64_t count) except -1
     cpdef requeue(self, int64_t sequence, int64_t count)
     @cython.locals(deliveries=int64_t)
     cdef int requeue_counted(self, int64_t sequence) except -1

@@ -723,6 +723,10 @@ class Queue(Line):
             sequence += part
         return True
 
+    def size_of(self, sequence: int, count: int) -> int:
+        """What unacked messages count whole."""
+        return self.range_sizes(sequence, count)[1]
+
     def requeue(self, sequence: int, count: int) -> None:
         """Unacked messages are ready again, in their original place."""
         if self.delivery_limit >= 0:

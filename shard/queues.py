@@ -42,15 +42,16 @@ class QueueState:
     `yields` if it is to let a deadlock go: it stops nobody until it is down to its resume marks. While it is `frozen`
     nothing of it is delivered, expires or is dropped: it moves, or its home does not know yet what is in hand.
     `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if that is to be
-    so.
+    so. `undecided` counts transactions over several shards that are prepared and have something to do with it, and
+    `prepared` the messages by which they will make it deeper (shard/prepared.py).
     """
 
     __slots__ = (
         "auto_delete", "bereft", "burying", "consumed", "contents", "counted_since", "deleters", "drops",
         "exclusive_consumer", "features", "fed", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
-        "kept_weight", "last_values", "leases", "left", "limits", "name", "owner", "rejects", "reserved",
-        "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied", "unburied_bytes", "unburied_whole",
-        "used", "vhost", "weighed", "window", "yields",
+        "kept_weight", "last_values", "leases", "left", "limits", "name", "owner", "prepared", "prepared_whole",
+        "rejects", "reserved", "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied",
+        "unburied_bytes", "unburied_whole", "undecided", "used", "vhost", "weighed", "window", "yields",
     )  # fmt: skip
 
     def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
@@ -88,6 +89,7 @@ class QueueState:
         self.leases: dict[str, Lease] = {}
         self.weighed = 0
         self.kept_weight = 0
+        self.undecided = self.prepared = self.prepared_whole = 0
         self.reserved = 0
         self.reserved_bytes = 0
         self.used = now
@@ -179,13 +181,15 @@ class QueueState:
 
     @property
     def depth(self) -> int:
-        """Messages that count against the marks: ready and unacked, and dead ones whose letters find no room."""
-        return self.contents.ready + self.contents.unacked + self.unburied
+        """Messages that count against the marks: ready and unacked, dead ones whose letters find no room, and what
+        transactions will make of that.
+        """
+        return self.contents.ready + self.contents.unacked + self.unburied + self.prepared
 
     @property
     def depth_bytes(self) -> int:
         """What they count, whole."""
-        return self.contents.ready_whole + self.contents.unacked_whole + self.unburied_whole
+        return self.contents.ready_whole + self.contents.unacked_whole + self.unburied_whole + self.prepared_whole
 
     @property
     def weight(self) -> int:

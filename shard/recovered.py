@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
+from penstock import bus
 from penstock.batch_cy import PERSISTENT
 from penstock.logs import get_logger
-from shard.environment import StoreError
+from shard.environment import StoreError, translated
 from shard.journal import Journal
 from shard.leases import Leases
+from shard.prepared import Part
 from shard.queues import QueueState
 from shard.segment_cy import Segment
 from shard.store import Store
@@ -20,7 +22,8 @@ log = get_logger()
 
 class Recovered:
     """The contents of an earlier life that no queue has taken yet. Where the whole node was down only persistent
-    messages come back. `read_on` is called with the number of messages found so far, at each segment.
+    messages come back. `read_on` is called with the number of messages found so far, at each segment. `parts` are those
+    of transactions that were not over, `decisions` the shards that may not have done theirs, by id.
     """
 
     def __init__(self, store: Store, journal: Journal, read_on: Callable[[int], None] = lambda messages: None) -> None:
@@ -30,6 +33,16 @@ class Recovered:
         self._leases: dict[int, dict[int, int]] = defaultdict(dict)
         self._counts: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._held: dict[int, list[tuple[str, Held]]] = defaultdict(list)
+        self.parts: dict[bytes, Part] = {}
+        self.decisions: dict[bytes, list[int]] = {}
+        with translated(store.path, "transactions"):
+            for transaction, record in store.transactions("prepared"):
+                self.parts[transaction] = Part.of_record(record, store.restarted)
+            for transaction, record in store.transactions("decisions"):
+                self.decisions[transaction] = bus.unpack(record)
+        journal.octets += sum(part.octets for part in self.parts.values())
+        if self.parts:
+            log.info("transactions were not decided: other shards are asked", transactions=len(self.parts))
         messages = 0
         for queue_id, segment in store.segments():
             self._segments[queue_id].append(segment)
@@ -46,11 +59,13 @@ class Recovered:
             self._held[queue_id].append((id, held))
 
     def give(self, queue: QueueState, leases: Leases) -> None:
-        """Give a queue, and its leases, back what they had."""
+        """Give a queue, its transactions and its leases back what they had. A lease's record may be the older one."""
         segments = self._segments.pop(queue.id, [])
         if self._restarted:
             segments = [segment for segment in segments if self._keep_persistent(queue.id, segment)]
         queue.recover(segments, self._leases.pop(queue.id, {}), self._counts.pop(queue.id, []))
+        for part in self.parts.values():
+            part.claim(queue)
         for id, held in self._held.pop(queue.id, []):
             leases.recover(queue, id, held)
 

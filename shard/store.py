@@ -7,7 +7,7 @@ where is said in `shard/stored.py`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from penstock.batch_cy import Batch
 from shard.checkpoint import Checkpoint
 from shard.checkpointed import Checkpointed
 from shard.environment import Environment, StoreError, sync_directories, translated
-from shard.journal import Commit, Records, Segments
+from shard.journal import Commit, Pieces, Records, Segments
 from shard.segment_cy import Segment
 from shard.stored import (
     DATABASES,
@@ -108,6 +108,12 @@ class Store:
         with self._kept.reading("links") as txn:
             return {bytes(identity): bytes(record) for identity, record in txn.cursor(self._kept["links"])}
 
+    def transactions(self, name: Literal["prepared", "decisions"]) -> Iterator[tuple[bytes, bytes]]:
+        """Transactions, and what was noted of each. StoreError if that cannot be read."""
+        with self._kept.reading(name) as txn:
+            for key, record in txn.cursor(self._kept[name]):
+                yield bytes(key), bytes(record)
+
     def read(self, key: bytes, count: int, spilled: bool) -> Batch:
         """The contents of a segment of so many messages. StoreError if they cannot be read."""
         queue_id, sequence = KEY.unpack(key)
@@ -133,6 +139,8 @@ class Store:
         _put_records(txn, self._kept["counts"], commit.counts)
         _put_records(txn, self._kept["held"], commit.held)
         _put_records(txn, self._kept["links"], commit.links)
+        _put_pieces(txn, self._kept["prepared"], commit.prepared)
+        _put_records(txn, self._kept["decisions"], commit.decisions)
 
     def overflowed(self) -> bool:
         """Whether more had to be written, since this was asked last, than the limit allows for."""
@@ -152,8 +160,9 @@ class Store:
         self._spilled.limit(octets)
 
     def is_empty(self) -> bool:
-        """Whether it has no message, and no lease. StoreError if it cannot be read."""
-        return not any(self._kept.entries(name) for name in ("index", "contents", "held"))
+        """Whether it has no message, no lease and no transaction. StoreError if it cannot be read."""
+        names = ("index", "contents", "held", "prepared", "decisions")
+        return not any(self._kept.entries(name) for name in names)
 
     def discard(self) -> None:
         """Close it and have it gone. StoreError if that fails."""
@@ -184,12 +193,15 @@ def check_facts(path: Path, format: Value, shard: Value, expected: int) -> None:
 
 def _put_segments(txn: lmdb.Transaction, environment: Environment, segments: Segments) -> None:
     _put_records(txn, environment["index"], segments.index)
-    db = environment["contents"]
-    for key, parts in segments.contents.items():
-        if parts is None:
+    _put_pieces(txn, environment["contents"], segments.contents)
+
+
+def _put_pieces(txn: lmdb.Transaction, db: Any, records: Mapping[bytes, Pieces | None]) -> None:
+    for key, pieces in records.items():
+        if pieces is None:
             txn.delete(key, db=db)
         else:
-            txn.put(key, b"".join(parts), db=db)
+            txn.put(key, b"".join(pieces), db=db)
 
 
 def _put_records(txn: lmdb.Transaction, db: Any, records: Records) -> None:

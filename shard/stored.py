@@ -14,10 +14,14 @@ little-endian.
     held       queue id (8), id of a lease of consumers         -> what a lease holds, and how long:
                    how long it outlives a consumer (8), until when (8), then ranges of sequence (8), count (8)
     links      identity of an acceptor or another shard         -> what it need not send again (shard/link.py)
+    prepared   a transaction                                    -> this shard's part of it (shard/prepared.py)
+    decisions  a transaction                                    -> msgpack: the shards that may not have done it yet
     facts      format, shard, life, epoch                       -> number (8)
 
 A second environment beside it, `spill`, has an index and contents alike, of what is there to save memory only: it is
 never flushed to the disk, and emptied when the node starts.
+
+The key of a transaction: epoch of the node (8), index (4) and incarnation (4) of its acceptor, its number there (8).
 
 Times are microseconds of the node's clock. `shard` is its index, `life` counts its starts, `epoch` is the run of the
 node that wrote last. A new format gets a new number, and `shard/store.py` a step that makes it of the one before.
@@ -32,13 +36,14 @@ from penstock.batch_cy import Batch
 from shard.segment_cy import Segment
 
 FORMAT = 1
-DATABASES = ("index", "contents", "leases", "counts", "held", "links", "facts")
+DATABASES = ("index", "contents", "leases", "counts", "held", "links", "prepared", "decisions", "facts")
 SPILL_DATABASES = ("index", "contents")
 
 KEY = Struct(">QQ")
 QUEUE = Struct(">Q")
 PAIR = Struct("<QQ")
 NUMBER = Struct("<Q")
+TRANSACTION = Struct(">QIIQ")
 _INDEX = Struct("<IIQQq")
 
 Held = tuple[int, int, list[tuple[int, int]]]

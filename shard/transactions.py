@@ -1,8 +1,8 @@
 """A shard's part of a transaction: all of what it publishes and settles, or nothing (AMQP 0-9-1, 1.9).
 
-Where one shard takes part it may find a queue full and refuse. Where several do, and queues among theirs may refuse,
-each of these is asked for room first; what it keeps counts as used until the commit takes it, or it is given back.
-Thus no shard finds its part too large when others have taken in theirs.
+Where one shard takes part it may find a queue full and refuse. Where several do (shard/two_phase.py), and queues among
+theirs may refuse, each of these is asked for room first; what it keeps counts as used until the transaction is over, or
+it is given back. Thus no shard finds its part too large when others have taken in theirs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import bus
 from shard.admission import admits
 from shard.link import Link
+from shard.prepared import Part, published
 from shard.queues import QueueState
 
 if TYPE_CHECKING:
@@ -27,18 +28,31 @@ def take_in(
 ) -> int:
     """Take in a transaction unless a queue refuses it; how many of the operations that follow belong to it."""
     size: int
-    _, size, settlements, group, *more = operations[index]
-    powerless: Sequence[int] = more[0] if more else ()
+    _, size, settlements, powerless = operations[index]
     publishes = operations[index + 1 : index + 1 + size]
-    if group is not None:
-        release(link, group)
-    elif (full := full_one(core, needs(core, parts, publishes, powerless))) is not None:
+    if (full := full_one(core, needs(core, parts, publishes, powerless))) is not None:
         link.verdicts.append([bus.REFUSED, turn, index, full.id])
         return size
     if settlements is not None:
         core.consuming.settle(link, parts, [bus.SETTLE, settlements])
     for at, publish in enumerate(publishes, index + 1):
         core.publish(link, parts, turn, at, publish, firm=True, powerless=powerless)
+    return size
+
+
+def prepare(core: ShardCore, link: Link, parts: Sequence[Any], index: int, operations: list[list[Any]]) -> int:
+    """Keep a part of a transaction until that is decided; how many of the operations that follow belong to it."""
+    size: int
+    _, size, settlements, powerless, number, group, decider = operations[index]
+    part = Part(decider, published(parts, operations[index + 1 : index + 1 + size], powerless))
+    for queue in (core.queues[id] for id in part.queues() if id in core.queues):
+        part.enter(queue)
+        core.touch(queue)
+    if settlements is not None:
+        for queue, sequence, count, kind in core.consuming.hand_over(link, parts[settlements]):
+            part.hold(queue, sequence, count, kind)
+    part.reserved = link.reserved.pop(group, ())
+    core.two_phase.prepare(link, number, part)
     return size
 
 

@@ -41,10 +41,13 @@ from shard.copying import remove_all
 from shard.core import ShardCore
 from shard.environment import StoreError
 from shard.journal import Commit, Journal
+from shard.link import life_of
+from shard.prepared import Part
 from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.saturation import Stop
 from shard.store import Store
+from shard.stored import TRANSACTION
 from tests.frames import (
     BODY,
     CARRIES_CONTENT,
@@ -337,7 +340,8 @@ class Book:
 class Shard:
     """One life of a shard. `books` are those of the queues whose home it is, by queue id; `handed_on` those of queues
     that have moved from it. `known` is the last turn of each link that was safe from the start. `published` has the
-    bodies of each PUBLISH, `dequeued` those that it has told acceptors to have left a queue.
+    bodies of each PUBLISH, `dequeued` those that it has told acceptors to have left a queue. `parts` are those of
+    transactions that it has been told of, by id.
     """
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
@@ -359,7 +363,8 @@ class Shard:
         self.router = Follower(self.core.load, self.core.apply, self.asked.append)
         self.books: dict[int, Book] = defaultdict(Book)
         self.handed_on: dict[int, Book] = {}
-        self.read: dict[bytes, deque[tuple[int, list[tuple[int, int, bytes]]]]] = defaultdict(deque)
+        self.read: dict[bytes, deque[tuple[int, list[tuple[int, int, bytes]], list[bytes]]]] = defaultdict(deque)
+        self.parts: dict[bytes, Part] = {}
         self.published: dict[tuple[bytes, int, int], list[bytes]] = {}
         self.dequeued: dict[tuple[int, bytes, int, int, int], bytes] = {}
 
@@ -453,28 +458,51 @@ class Shard:
     def note(self, identity: bytes, turn: int, operations: list[list[Any]], parts: list[Any]) -> None:
         """Remember what a turn brings, until it is taken in; of a transaction, which, as it may be refused."""
         bodies: list[tuple[int, int, bytes]] = []
-        commit, ends = -1, 0
+        done: list[bytes] = []
+        commit, ends, prepared = -1, 0, -1
         for index, (kind, *operation) in enumerate(operations):
             if kind == bus.COMMIT:
                 commit, ends = index, index + operation[0]
-            elif kind == bus.PUBLISH:
+            elif kind == bus.PREPARE:
+                prepared = index + operation[0]
+            elif kind in (bus.DECIDE, bus.DO):
+                _, acceptor, incarnation = life_of(identity)
+                done.append(TRANSACTION.pack(self.core.gauges.epoch, acceptor, incarnation, operation[1]))
+            elif kind == bus.PUBLISH and index > prepared:
                 ids, part, first, count, *_ = operation
                 batch = bus.batch_at(parts, part)
                 self.published[identity, turn, index] = [batch.record(first + i)[2] for i in range(count)]
                 of = commit if index <= ends else -1
                 bodies += [(of, id, batch.record(first + i)[2]) for i in range(count) for id in ids]
-        self.read[identity].append((turn, bodies))
+        self.read[identity].append((turn, bodies, done))
+        self.look()
+
+    def note_of_shard(self, identity: bytes, turn: int, operations: list[list[Any]]) -> None:
+        """Remember what a turn of another shard says of transactions."""
+        done = [operation[1] for operation in operations if operation[0] == bus.OUTCOME and operation[2]]
+        self.read[identity].append((turn, [], done))
         self.look()
 
     def look(self) -> None:
+        self.parts |= self.core.two_phase.parts
         for identity, turns in self.read.items():
             link = self.core.links.get(identity)
             while turns and link is not None and link.taken >= turns[0][0]:
-                turn, bodies = turns.popleft()
+                turn, bodies, done = turns.popleft()
+                for transaction in done:
+                    self.note_done(transaction)
                 refused = {verdict[2] for verdict in link.verdicts if verdict[:2] == [bus.REFUSED, turn]}
                 for commit, id, body in bodies:
                     if commit not in refused and id in self.core.queues:
                         self.books[id].entered.append(body)
+
+    def note_done(self, transaction: bytes) -> None:
+        """Its part of a transaction is done, if it was not before."""
+        part = self.parts.pop(transaction, None)
+        for queues, _, batch in part.publishes if part is not None else ():
+            for id in queues:
+                if isinstance(id, int) and id in self.core.queues:
+                    self.books[id].entered += [batch.record(row)[2] for row in range(batch.count)]
 
 
 def were_written(sizes: list[tuple[Book, int]]) -> None:
@@ -887,7 +915,10 @@ class Node:
             return False
         identity, frames = line.popleft()
         life.core.now = self.microseconds()
-        life.core.receive(identity, *unpacked(frames))
+        turn, version, heard, operations, parts = unpacked(frames)
+        life.core.receive(identity, turn, version, heard, operations, parts)
+        if turn != bus.HELLO:
+            life.note_of_shard(identity, turn, operations)
         return True
 
     def send_down(self, shard: int, acceptor: int, flow: str = "keep") -> bool:

@@ -11,10 +11,12 @@ from pathlib import Path
 from ops.store.opened import Opened, opened
 from ops.store.progress import Step, progress
 from ops.store.records import address_of, check_header, done_bits, rows
+from penstock import bus
 from penstock.batch_cy import PERSISTENT
 from router.store import FILE_NAME as TOPOLOGY
+from shard.prepared import split
 from shard.segment_cy import Segment
-from shard.stored import KEY, NUMBER, unpack_segment
+from shard.stored import KEY, NUMBER, TRANSACTION, unpack_segment
 
 PROBLEMS_MAX = 20
 """Of one store so many problems are kept as texts, the rest is counted."""
@@ -44,11 +46,13 @@ def check(path: Path, shard: int) -> Findings:
     """Look through one store. StoreError if it cannot be opened."""
     found = Findings(shard, str(path), size=(path / "data.mdb").stat().st_size)
     with opened(path, shard) as store:
-        total = sum(store.entries(name) for name in ("index", "contents", "leases", "counts"))
+        names = ("index", "contents", "leases", "counts", "prepared", "decisions")
+        total = sum(store.entries(name) for name in names)
         with progress(f"shard {shard}", total) as step:
             _check_segments(store, found, step)
             for name in ("leases", "counts"):
                 _check_numbers(store, name, found, step)
+            _check_transactions(store, found, step)
     return found
 
 
@@ -114,6 +118,27 @@ def _check_numbers(store: Opened, name: str, found: Findings, step: Step) -> Non
         step(1)
         if len(key) != KEY.size or len(record) != NUMBER.size:
             found.complain(f"{name}: a record of {len(record)} octets under a key of {len(key)}")
+
+
+def _check_transactions(store: Opened, found: Findings, step: Step) -> None:
+    for key, record in store.records("prepared"):
+        step(1)
+        try:
+            TRANSACTION.unpack(key)
+            for publish in split(bytes(record))[2]:
+                value = memoryview(publish.value)
+                for row in rows(publish.messages, value):
+                    address_of(row, value)
+                    check_header(row, value)
+        except (ValueError, struct.error) as error:
+            found.complain(f"prepared: {key.hex()}: {error}")
+    for key, record in store.records("decisions"):
+        step(1)
+        try:
+            TRANSACTION.unpack(key)
+            bus.unpack(record)
+        except (ValueError, struct.error) as error:
+            found.complain(f"decisions: {key.hex()}: {error}")
 
 
 def _named(key: bytes) -> str:

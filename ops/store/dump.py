@@ -67,6 +67,7 @@ def _write(data: Path, out: BinaryIO) -> Count:
     queues = {change[3] for change in stored.changes if change[0] == "queue"}
     out.writelines(pack([TOPOLOGY, change]) for change in stored.changes)
     messages = octets = 0
+    _check_decided(data)
     for shard, path in store_paths(data):
         with opened(path, shard) as store, progress(f"shard {shard}", store.entries("index")) as step:
             out.write(pack([SHARD, shard]))
@@ -76,6 +77,16 @@ def _write(data: Path, out: BinaryIO) -> Count:
                 octets += size
     out.write(pack([END, messages]))
     return Count(len(queues), messages, octets)
+
+
+def _check_decided(data: Path) -> None:
+    """CommandError if what is in a store depends on others."""
+    for shard, path in store_paths(data):
+        with opened(path, shard) as store:
+            if undecided := store.entries("prepared"):
+                raise CommandError(
+                    f"shard {shard} does not know what became of {undecided} transactions: start the node once, it asks"
+                )
 
 
 def stored_topology(data: Path) -> Stored:

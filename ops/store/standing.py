@@ -31,4 +31,4 @@ def check_standing(data: Path, shards: Collection[int]) -> None:
 
 def _has_messages(path: Path, shard: int) -> bool:
     with opened(path, shard) as store:
-        return store.entries("index") > 0
+        return any(store.entries(name) for name in ("index", "prepared", "decisions"))

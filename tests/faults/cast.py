@@ -158,8 +158,9 @@ def everybody(node: Node, record: Record, seed: object) -> Cast:
     routes = [Route("", queue.name, (queue.name,)) for queue in committed]
     cast.publishers.append(Committer(node, record, "committer", seed, *routes))
     consumer(*committed)
-    origin, target = plan.add("origin", 1), plan.add("moved", 1)
-    publisher(origin)
-    cast.readers.append(Mover(node, record, "mover", seed, origin, marker(plan, 1), target=target.name))
-    consumer(target)
+    for name, shard in (("moved", 1), ("moved-far", 0)):
+        origin, target = plan.add(f"origin-{name}", 1), plan.add(name, shard)
+        publisher(origin)
+        cast.readers.append(Mover(node, record, f"mover-{name}", seed, origin, marker(plan, 1), target=target.name))
+        consumer(target)
     return cast

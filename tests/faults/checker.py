@@ -19,8 +19,8 @@ what is not redelivered ascend. Dead letters come in the order in which one conn
 were published if their queue has no reader. A fault may bring back what a ring dropped or what expired, out of order,
 and to one reader of several what another had in hand.
 
-Refused: what was nacked does not come. Whole: if anything of the part of a transaction that one shard has was settled
-for good, all of it has come. Moved: a message that was confirmed before any fault and whose last reader took it over
+Refused: what was nacked does not come. Whole: if anything of a transaction was settled for good, all of it has come, on
+whatever shards. Moved: a message that was confirmed before any fault and whose last reader took it over
 into another in a transaction has a successor, and never does a second one come and get settled for good: before that it
 may have been seen, for deliveries do not wait for the disk.
 """
@@ -248,15 +248,15 @@ class Checker:
         return (queue.dead_to, message) in self._acked
 
     def _whole(self) -> None:
-        parts: dict[tuple[str, int], list[Place]] = defaultdict(list)
+        commits: dict[str, list[Place]] = defaultdict(list)
         for sent in self._sent_since():
             if sent.commit:
-                for name in sent.queues:
-                    parts[sent.commit, self.queues[name].shard].append((name, sent.message))
-        for (commit, shard), part in parts.items():
-            missing = [place for place in part if not self._delivered[place]]
-            if missing and not self._done.isdisjoint(part):
-                self._wrong(f"shard {shard}: {missing[0][1]} is missing of a part of {commit} that came", missing[0][1])
+                commits[sent.commit] += [(name, sent.message) for name in sent.queues]
+        for commit, places in commits.items():
+            missing = [place for place in places if not self._delivered[place]]
+            if missing and not self._done.isdisjoint(places):
+                queue, message = missing[0]
+                self._wrong(f"{queue}: {message} is missing of {commit}, of which something came", message)
 
     def _moved_once(self) -> None:
         """Of origins whose successors were sent since the last rest."""

@@ -54,8 +54,7 @@ class Sent:
     """About to be published, to come to each of `queues`.
 
     `life` counts the connections of its publisher; `commit` names the transaction it is part of; `origin` is the
-    message that it takes the place of, acked in the same transaction by the reader of the publisher's name, on the same
-    shard.
+    message that it takes the place of, acked in the same transaction by the reader of the publisher's name.
     """
 
     message: Message

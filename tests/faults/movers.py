@@ -13,7 +13,7 @@ from tests.raw import Client
 
 
 class Mover(Reader):
-    """Both queues are on the same shard, so what it commits is kept as one."""
+    """Whatever shards the queues are on, what it commits is kept as one."""
 
     def __init__(self, *args: Any, target: str) -> None:
         super().__init__(*args)

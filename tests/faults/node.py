@@ -142,6 +142,10 @@ class Node:
                 with suppress(ProcessLookupError):  # it is dead, and the gauges do not say so yet
                     os.kill(pid, signal.SIGKILL)
 
+    def pid(self, role: Role, index: int) -> int:
+        """Of the present life of a process; 0 if there is none."""
+        return self._gauges.process_read(role, index).pid
+
     def lives(self) -> list[int]:
         """Which life each of its processes is in."""
         return [self._gauges.process_read(role, index).incarnation for role, index in PLACES]

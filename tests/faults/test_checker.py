@@ -267,8 +267,9 @@ def test_refused() -> None:
 def test_a_transaction_in_part() -> None:
     parts = [sent(1, commit="a"), sent(2, "dead", commit="a"), sent(3, "other", commit="a"), sent(4, commit="b")]
     assert problems(*parts) == []
-    assert problems(*parts, *consumed([1]), *consumed([2], "dead")) == []
-    assert problems(*parts, *consumed([1])) == ["shard 0: p#2 is missing of a part of a that came"]
+    assert problems(*parts, *consumed([1]), *consumed([2], "dead"), *consumed([3], "other")) == []
+    missing = ["other: p#3 is missing of a, of which something came"]
+    assert problems(*parts, *consumed([1]), *consumed([2], "dead")) == missing
     assert problems(*parts, came(1), settled(1)) == []
 
 

@@ -1,0 +1,83 @@
+"""Whoever dies at whatever step of a transaction over several shards: all of it is done, or nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.shard.two_phase_world import DEATHS, World
+
+
+def search(world: World) -> int:
+    """Go all ways from here, and look at each state and each end. From each state there must be a way to an end on
+    which nobody else dies. How many ends there are.
+    """
+    seen = {world.key()}
+    waiting = [world]
+    ends: list[Hashable] = []
+    before: dict[Hashable, list[Hashable]] = defaultdict(list)
+    while waiting:
+        state = waiting.pop()
+        own = state.key()
+        goes_on = False
+        for step in state.steps():
+            following = state.copy()
+            following.take(step)
+            key = following.key()
+            if step[0] not in DEATHS and key != own:
+                goes_on = True
+                before[key].append(own)
+            if key not in seen:
+                seen.add(key)
+                waiting.append(following)
+        if not goes_on:
+            ends.append(own)
+            state.check_end()
+    assert leading_to(ends, before) == seen
+    return len(ends)
+
+
+def leading_to(ends: list[Hashable], before: dict[Hashable, list[Hashable]]) -> set[Hashable]:
+    """The states from which one gets to these."""
+    found, waiting = set(ends), [*ends]
+    while waiting:
+        for state in before[waiting.pop()]:
+            if state not in found:
+                found.add(state)
+                waiting.append(state)
+    return found
+
+
+@pytest.mark.parametrize(("shards", "deaths", "times"), [(2, 0, 1), (2, 1, 1), (3, 0, 1)])
+def test_all_interleavings(shards: int, deaths: int, times: int) -> None:
+    assert search(World(shards, deaths, times))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shards", "deaths", "times"), [(2, 2, 0), (3, 1, 0)])
+def test_all_interleavings_of_more(shards: int, deaths: int, times: int) -> None:
+    assert search(World(shards, deaths, times))
+
+
+@settings(max_examples=200)
+@given(shards=st.integers(2, 4), deaths=st.integers(1, 6), choices=st.lists(st.integers(0, 1 << 16), max_size=150))
+def test_some_of_many(shards: int, deaths: int, choices: list[int]) -> None:
+    """Then nobody else dies, and it comes to its end."""
+    world = World(shards, deaths, times=5)
+    for choice in choices:
+        if steps := world.steps():
+            world.take(steps[choice % len(steps)])
+    world.deaths = world.times = 0
+    for _ in range(1000):
+        steps = world.steps()
+        before = world.key()
+        for step in steps:
+            if step in world.steps():
+                world.take(step)
+        if world.key() == before:
+            break
+    world.check_end()
