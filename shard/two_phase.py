@@ -18,7 +18,8 @@ the shards that take part, the *decider*, keeps the decision.
 more. D takes in a DECIDE only from the life of the acceptor that is in the transaction's id, and only that life sends
 it, once all parts are kept. So the moment at which the decision is in D's store is the one at which the transaction
 happens, everywhere: a part that is kept waits for that, and outlives its shard; and once the acceptor's life is over,
-which is what the supervisor says when it has buried the process, no decision means that there will be none.
+which is what the supervisor says when it has buried the process, no decision means that there will be none. (D's own
+part is in the same commit, and may be delivered before that is written, as whatever is published may.)
 
 **Who dies.** *P or D*: its next life has its part from the store, hidden again before anything is delivered, and the
 living acceptor says again what was not answered: a PREPARE that was not safe, and each request. All of them may come
@@ -34,8 +35,8 @@ bounded by what clients had in commits when their acceptor died, and counts in t
 (shard/prepared.py), which holds producers when there is too much.
 
 **What is forgotten when.** D forgets a decision when each P has kept that its part is done. A DONE that was lost is
-made up for: D says OUTCOME again now and then for decisions that are so old, and whoever has no part answers DONE.
-So a P that asks for what D has forgotten cannot be: it would have kept its part being done.
+made up for: D says OUTCOME four times a second of decisions that are that old, and whoever has no part answers DONE. So
+a P that asks for what D has forgotten cannot be: it would have kept its part being done.
 
 **Acks.** What a transaction settles leaves its consumer's hand when it is prepared, but stays unacked: it comes to
 nobody else and is not lost. Done, it is acked, or dead-lettered; undone, it is requeued, and comes as redelivered.
