@@ -26,6 +26,7 @@ from acceptor.obedience import Obedience
 from acceptor.parked import OVERTAKES, QUEUE_METHODS, ParkedMethod, ParkedRun, ParkedSettlements, means
 from acceptor.prefetch import SharedPrefetch
 from acceptor.replies import ReplyConsumer
+from acceptor.routing import Routing, Unfinished
 from acceptor.transaction import Transaction
 from acceptor.unacked_cy import UnackedTags
 from penstock import bus
@@ -33,10 +34,11 @@ from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
 from penstock.logs import get_logger
+from router.topics_cy import Work
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
-    from acceptor.routes import Route
+    from acceptor.route import Route
 
 log = get_logger()
 
@@ -71,6 +73,7 @@ class Channel:
         self.obedience = Obedience()
         self.confirms: Confirms | None = None
         self.withheld = 0
+        self.routing: Routing | None = None
         self.route: Route | None = None
         self.routes: dict[Route, None] = {}
         self.transaction: Transaction | None = None
@@ -287,6 +290,9 @@ class Channel:
             self.leave_gates()
             self.pump(UNLIMITED)
 
+    def budget(self) -> Work:
+        return self.connection.budget.at(self.core.turns)
+
     def share(self, by: str) -> tuple[Hashable, int]:
         """What it shares its turns by at a gate, and its weight."""
         weight = self.core.weights.of(self.access)
@@ -313,9 +319,9 @@ class Channel:
         item = self.inbox[0] if self.inbox else None
         if isinstance(item, ParkedRun) and self.gates:
             try:
-                route = self.core.routes.find(self.access, item.address, item.further)
+                route = self.core.routes.find(self, item.address, item.further)
                 gates = route.gates_for(self.connection.id)
-            except AMQPError:
+            except (AMQPError, Unfinished):
                 gates = ()
             if any(gate not in gates for gate in self.gates):
                 self.admit(UNLIMITED)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from acceptor.fan import Fan
     from acceptor.inlet import Gate, Inlet
     from acceptor.permissions import Access
-    from acceptor.routes import Route
+    from acceptor.route import Route
+    from router.topics_cy import Work
 
 
 class Confirms:
@@ -63,6 +64,8 @@ class Confirmed(Protocol):
 
     @property
     def access(self) -> Access: ...
+
+    def budget(self) -> Work: ...
 
     def confirmed(self) -> None: ...
 

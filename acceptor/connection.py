@@ -19,6 +19,7 @@ from acceptor.clients import Traits, kept, traits_of
 from acceptor.contained import contained
 from acceptor.pauses import HELD, LOGIN
 from acceptor.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
+from acceptor.routing import Budget
 from acceptor.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from acceptor.unread import WHY
 from penstock.amqp import methods
@@ -108,6 +109,7 @@ class Connection:
         self.unfinished = 0
         self.uncommitted = 0
         self.read_size = ReadSize()
+        self.budget = Budget()
         self.last_received = core.now
         self.last_sent = core.now
         self.deadline: float | None = core.now + core.settings.amqp.handshake_timeout

@@ -101,7 +101,7 @@ class EarlyNotice:
             return None
         for route in channel.routes:
             for inlet in route.inlets:
-                if inlet in full and self.core.routes.passes(inlet, channel.access, route):
+                if inlet in full and self.core.routes.passes(inlet, channel, route):
                     return inlet
         return None
 
@@ -137,4 +137,4 @@ class EarlyNotice:
         """Whether a channel that is warned of a queue still is to be."""
         if inlet.lane is not None or not self.tells(channel, self.means(channel, inlet)):
             return False
-        return any(self.core.routes.passes(inlet, channel.access, route) for route in channel.routes)
+        return any(self.core.routes.passes(inlet, channel, route) for route in channel.routes)

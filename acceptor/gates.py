@@ -20,6 +20,7 @@ from acceptor.pools import Pools
 from acceptor.pressure import Pressure
 from acceptor.rates import Rates
 from acceptor.rounds import Rounds
+from acceptor.routing import RoutingGate
 from acceptor.shard_link import ShardLink
 from acceptor.stops import StopGate
 from acceptor.terms import terms_of
@@ -65,6 +66,7 @@ class Gates:
             topology, gauges, settings.acceptors, settings.flow.defaults, turns, self.away, self.claims
         )  # fmt: skip
         self.pressure = Pressure(topology, gauges)
+        self.routing = RoutingGate()
         self.metered = Metered(INTERVAL * index / settings.acceptors)
         self.rates = Rates(topology, gauges, clock, self.metered, index, settings.acceptors)
         self.wakeups = WakeUps(gauges)

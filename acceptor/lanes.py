@@ -26,7 +26,7 @@ from penstock.watermarks import overshoot_of
 if TYPE_CHECKING:
     from acceptor.channel import Channel
     from acceptor.metered import Metered
-    from acceptor.routes import Route
+    from acceptor.route import Route
 
 # How often the reserve is looked at while somebody waits for it: nobody tells that messages have left.
 LOOK_SECONDS = 0.01

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from acceptor.parked import ParkedMethod, ParkedRun
+from acceptor.routing import Unfinished
 from penstock.amqp.errors import AMQPError
 from router.policies import policy_for
 from router.policy_keys import BY_DESTINATION, OVERTAKING, USER
@@ -45,12 +46,12 @@ def may_pass(channel: Channel, run: ParkedRun) -> bool:
 
 
 def destinations(channel: Channel, run: ParkedRun) -> frozenset[int | str] | None:
-    """The queues that a run goes to; None where each message has a route of its own, or none."""
+    """The queues that a run goes to; None where each message has a route of its own, or none, or none is known yet."""
     try:
-        route = channel.core.routes.find(channel.access, run.address, run.further)
+        route = channel.core.routes.go_on(channel, run)
     except AMQPError:
         return None
-    if route.by_headers:
+    if route is None or route.by_headers:
         return None
     return frozenset(queue for target in route.targets for queue in target.queues)
 
@@ -97,8 +98,8 @@ def leave_passed(channel: Channel) -> None:
     ahead: set[Gate] = set()
     for address, further in parked:
         try:
-            route = channel.core.routes.find(channel.access, address, further)
-        except AMQPError:
+            route = channel.core.routes.find(channel, address, further)
+        except (AMQPError, Unfinished):
             return
         if route.by_headers:
             return

@@ -117,6 +117,7 @@ class Acceptor:
         else:
             self.kept_accounts.forget()
         self.metering = False
+        self.routing = False
         self.rechecks = Chores(
             loop, node.settings.flow.recheck_seconds, self.notice_hang_ups, *self.core.rechecks(), self.caught_up,
             self.neighbours.look, self.finish_turn,
@@ -244,6 +245,9 @@ class Acceptor:
                 connection.broken(error)
         if self.core.gates.metered.closed and not self.metering:
             self.meter_later()
+        if self.core.gates.routing.waiting and not self.routing:
+            self.routing = True
+            self.loop.call_soon(self.route)
 
     def meter_later(self) -> None:
         """Look again after the time, where somebody waits for it."""
@@ -256,6 +260,13 @@ class Acceptor:
         self.metering = False
         self.core.now = self.loop.time()
         self.core.gates.metered.serve()
+        self.finish_turn()
+
+    def route(self) -> None:
+        """Once others have been heard: go on with what is too much for one turn."""
+        self.routing = False
+        self.core.now = self.loop.time()
+        self.core.gates.routing.serve()
         self.finish_turn()
 
     def finish_later(self) -> None:

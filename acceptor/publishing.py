@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from acceptor import overtaking
@@ -14,7 +14,8 @@ from acceptor.parked import ParkedRun
 from acceptor.refusal import is_refused
 from acceptor.refusal import refuse as refuse_full
 from acceptor.returned import Returns
-from acceptor.routes import Route
+from acceptor.route import Route
+from acceptor.routing import Unfinished
 from acceptor.sessions import note
 from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import AMQPError, amqp_error
@@ -59,9 +60,12 @@ def accept(channel: Channel, run: ParkedRun) -> None:
     """Send what there is room for, park the rest."""
     if channel.core.gates.lanes and channel.transaction is None:
         try:
-            route = channel.core.routes.find(channel.access, run.address, run.further)
+            route = channel.core.routes.find(channel, run.address, run.further)
         except AMQPError as error:
             refuse(channel, error)
+            return
+        except Unfinished:
+            accept_in_order(channel, run)
             return
         if route.lanes:
             for piece, in_lane in pieces(run, route.lanes, (route.key, *route.further)):
@@ -108,8 +112,8 @@ def pass_lane(channel: Channel, most: int) -> int:
 def pass_run(channel: Channel, run: ParkedRun, most: int) -> int:
     """Send of a parked run what its lanes have room for, at most so many messages; how many went."""
     try:
-        route = channel.core.routes.find(channel.access, run.address, run.further)
-    except AMQPError:
+        route = channel.core.routes.find(channel, run.address, run.further)
+    except (AMQPError, Unfinished):
         return 0  # told when its turn comes
     passes = min(passing(channel, run, route), most) if route.lanes else 0
     if passes:
@@ -135,8 +139,10 @@ def forward(channel: Channel, run: ParkedRun, most: int) -> int:
     """Send what there is room for, at most that many; how many went. `run` keeps the rest."""
     before = run.count
     try:
-        route = channel.core.routes.find(channel.access, run.address, run.further)
-        if channel.transaction is not None:
+        route = channel.core.routes.go_on(channel, run)
+        if route is None:
+            channel.wait_at(channel.core.gates.routing)
+        elif channel.transaction is not None:
             note(channel, route)
             channel.transaction.publish(run)
         elif route.by_headers:
@@ -255,32 +261,47 @@ def forward_by_headers(channel: Channel, run: ParkedRun, route: Route, most: int
     """Each message has a route of its own. A share of the room is not kept to: the gates bound it all the same."""
     share = UNLIMITED if most == UNLIMITED else UNLIMITED - 1
     while run.count:
-        single, route_of_it = first_by_headers(channel, run, route)
+        route_of_it = route_by_headers(channel, run, route)
+        if route_of_it is None:
+            channel.wait_at(channel.core.gates.routing)
+            return
+        single = first_of(run)
         forward_along(channel, single, route_of_it, share)
         if single.count:
             return
         run.advance(1)
 
 
-def first_by_headers(channel: Channel, run: ParkedRun, route: Route) -> tuple[ParkedRun, Route]:
-    """The first message of a run, and the route that its headers give it."""
+def route_by_headers(channel: Channel, run: ParkedRun, route: Route) -> Route | None:
+    """The route that its headers give to the first message of a run; None if it needs another turn."""
     _, header, _ = run.batch.record(run.first)
     found = headers(header[PROPERTIES_AT:]) if run.batch.flags(run.first) & HAS_HEADERS else {}
+    return channel.core.routes.by_headers(channel, run, route, found)
+
+
+def first_of(run: ParkedRun) -> ParkedRun:
+    """The first message of a run, as a run."""
     single = ParkedRun(run.address, run.mandatory, run.batch, run.first, 1, run.tag, run.further)
     single.since = run.since
-    return single, channel.core.routes.by_headers(channel.access, route, found)
+    return single
 
 
-def routed(channel: Channel, run: ParkedRun) -> Iterator[tuple[ParkedRun, Route]]:
-    """A run in pieces that go the same way. AMQPError if there is no such exchange."""
-    route = channel.core.routes.find(channel.access, run.address, run.further)
+def next_piece(channel: Channel, rest: ParkedRun) -> tuple[ParkedRun, Route] | None:
+    """Take from a run what goes the same way, and the route of it; None if that needs another turn. AMQPError if there
+    is no such exchange.
+    """
+    route = channel.core.routes.go_on(channel, rest)
+    if route is None:
+        return None
     if not route.by_headers:
-        yield run, route
-        return
-    rest = ParkedRun(run.address, run.mandatory, run.batch, run.first, run.count, 0, run.further)
-    while rest.count:
-        yield first_by_headers(channel, rest, route)
-        rest.advance(1)
+        piece = ParkedRun(rest.address, rest.mandatory, rest.batch, rest.first, rest.count, 0, rest.further)
+    else:
+        route = route_by_headers(channel, rest, route)
+        if route is None:
+            return None
+        piece = first_of(rest)
+    rest.advance(piece.count)
+    return piece, route
 
 
 def unroutable(channel: Channel, run: ParkedRun) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from acceptor.counting import Counting, Meter
+from acceptor.counting import Counting
 from acceptor.fan import Fan, fan_of
-from acceptor.inlet import Gate, Inlet
-from acceptor.move_gate import MoveGate
-from acceptor.pools import Manifold, Pool
+from acceptor.inlet import Inlet
+from acceptor.pools import Pool
 from acceptor.pressure import VhostGate
-from acceptor.rates import RateGate
 from acceptor.replies import carriers
-from acceptor.stops import StopGate
+from acceptor.route import Barrier, Route, Target
+from acceptor.routing import MESSAGE, ROUTE, Publisher, Routing, Unfinished
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.methods import short_string
@@ -22,14 +20,19 @@ from penstock.features import message_ttl_on_wire
 from penstock.replies import carrier, home_of
 from penstock.watermarks import overflow_on_wire
 from router.grants import NOBODY, Grants
+from router.matching import HeadersIndex, Pair
 from router.policy_keys import SHARED
 from router.records import DEFAULT_EXCHANGE
+from router.topics_cy import Work
 from router.topology import Queue, Topology
+from router.working import Working
 
 if TYPE_CHECKING:
+    from acceptor.channel import Channel
     from acceptor.confirms import Span
     from acceptor.gates import Gates
     from acceptor.moving import Moves
+    from acceptor.parked import ParkedRun
     from acceptor.permissions import Access
     from acceptor.shard_link import ShardLink
 
@@ -37,105 +40,10 @@ if TYPE_CHECKING:
 CACHE_SIZE = 65536
 # Characters that the further routing keys of a cached route have together.
 CACHED_KEYS = 1024
-
-
-Barrier = StopGate | VhostGate | MoveGate
-
-
-class Target:
-    """The queues of a route on one shard, their slots in the gauges, and those of them that may be full."""
-
-    __slots__ = ("inlets", "link", "queues", "slots")
-
-    def __init__(self, link: ShardLink) -> None:
-        self.link = link
-        self.queues: tuple[int | str, ...] = ()
-        self.slots: tuple[int, ...] = ()
-        self.inlets: tuple[Inlet, ...] = ()
-
-
-class Route:
-    """The targets of a publish, the exchanges on its way, and the gates of shards and queues that it must pass.
-
-    `barriers` come before those: they have no room for anything, or for all there is. `rates` are the gates of limited
-    rates; `meters`, these among them, are told what has gone; `lanes` the priority lanes of its queues. Of several
-    queues with marks those that are left behind (`fan`) hold nobody. `returning` are the queues that give back what is
-    mandatory and finds no room; the `powerless` neither hold its publishes nor refuse them (router/grants.py), and have
-    no gates on it. It `expires` if one of the queues has a TTL. With `by_headers` each message has a route of its own.
-    """
-
-    __slots__ = (
-        "barriers",
-        "by_headers",
-        "exchange",
-        "exchanges",
-        "expires",
-        "fan",
-        "further",
-        "gates",
-        "inlets",
-        "key",
-        "lanes",
-        "meters",
-        "powerless",
-        "rates",
-        "returning",
-        "targets",
-    )
-
-    def __init__(
-        self,
-        exchange: str,
-        key: str,
-        further: tuple[str, ...],
-        by_headers: bool,
-        targets: tuple[Target, ...],
-        exchanges: tuple[str, ...] = (),
-        barriers: tuple[Barrier, ...] = (),
-        rates: tuple[RateGate, ...] = (),
-        fan: Fan | None = None,
-        returning: frozenset[int] = frozenset(),
-        counter: Meter | None = None,
-        powerless: frozenset[int] = NOBODY,
-        expires: bool = False,
-    ) -> None:
-        self.expires = expires
-        self.returning = returning
-        self.powerless = powerless
-        self.exchange = exchange
-        self.exchanges = exchanges
-        self.key = key
-        self.further = further
-        self.by_headers = by_headers
-        self.targets = targets
-        self.barriers = barriers
-        self.rates = rates
-        self.meters: tuple[RateGate | Meter, ...] = rates if counter is None else (*rates, counter)
-        self.fan = fan
-        times = Counter(inlet for target in targets for inlet in target.inlets)
-        self.inlets = tuple(times)
-        self.lanes = tuple(inlet.lane for inlet in self.inlets if inlet.lane is not None)
-        self.gates: tuple[Gate, ...] = (
-            *rates,
-            *(target.link for target in targets),
-            *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
-        )
-
-    def address(self) -> bytes:
-        """Exchange and routing key as two short strings."""
-        octets = (name.encode("utf-8", "surrogateescape") for name in (self.exchange, self.key))
-        return b"".join(bytes([len(name)]) + name for name in octets)
-
-    def barriers_for(self, connection: str) -> list[Gate]:
-        """Those that publishes of a connection must pass: a stop may be of a single one."""
-        return [b for b in self.barriers if not isinstance(b, StopGate) or b.stop.connection in (None, connection)]
-
-    def gates_for(self, connection: str) -> Sequence[Gate]:
-        """All that publishes of a connection must pass now."""
-        if self.fan is not None:
-            left = self.fan.leavers()
-            return [*self.barriers_for(connection), *(gate for gate in self.gates if gate not in left)]
-        return [*self.barriers_for(connection), *self.gates] if self.barriers else self.gates
+# Routes by headers, the pairs of headers that one of them depends on, and the headers that are looked at for that.
+HEADERS_CACHE_SIZE = 8192
+CACHED_PAIRS = 64
+LOOKED_AT = 1024
 
 
 class Routes:
@@ -149,10 +57,15 @@ class Routes:
         self.moves = moves
         self.grants = Grants(topology)
         self.cache: dict[tuple[Any, ...], Route] = {}
+        self.headers_cache: dict[tuple[Any, ...], Route] = {}
+        self.epoch = 0
         self.counting = Counting()
 
     def clear(self) -> None:
+        """What changes that routes are made of ends an `epoch`."""
+        self.epoch += 1
         self.cache.clear()
+        self.headers_cache.clear()
 
     def count(self, now: float) -> dict[str, Any]:
         """What has been published while it is counted (`Counting.told`), which begins now if it has not."""
@@ -165,36 +78,8 @@ class Routes:
         if self.counting.is_over(now):
             self.clear()
 
-    def find(self, access: Access, address: bytes, further: tuple[str, ...] = ()) -> Route:
-        """The route of an exchange and routing key (two short strings), and of further routing keys.
-
-        AMQPError if there is no such exchange, or the user may not publish to it.
-        """
-        where = (access, address, further) if further else (access, address)
-        route = self.cache.get(where)
-        if route is None:
-            route = self.make(access, address, further)
-            if sum(map(len, further)) <= CACHED_KEYS:
-                if len(self.cache) >= CACHE_SIZE:
-                    self.cache.clear()
-                self.cache[where] = route
-        return route
-
-    def waits(self, inlet: Inlet, span: Span) -> bool:
-        """Whether publishes that go the way of a span wait for a queue now."""
-        return span.route is None or self.passes(inlet, span.session.access, span.route)
-
-    def passes(self, inlet: Inlet, access: Access, before: Route) -> bool:
-        """Whether what is published now where that went before has to pass the gate of a queue."""
-        try:
-            route = self.find(access, before.address(), before.further)
-        except AMQPError:
-            return False
-        if route.by_headers:
-            return True  # the headers are gone
-        return inlet in route.inlets and (route.fan is None or inlet not in route.fan.leavers())
-
-    def make(self, access: Access, address: bytes, further: tuple[str, ...]) -> Route:
+    def check(self, access: Access, address: bytes, further: tuple[str, ...]) -> None:
+        """AMQPError if there is no such exchange, or the user may not publish to it."""
         exchange, key = names(address)
         vhost = access.vhost
         access.check("write", "exchange", exchange)
@@ -205,27 +90,136 @@ class Routes:
             raise amqp_error(403, f"cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")
         for each in (key, *further):
             access.check_topic("write", record, each)
-        if self.topology.depends_on_headers(vhost, exchange):
-            return Route(exchange, key, further, True, ())
-        return self.route(access, exchange, key, None, further)
 
-    def by_headers(self, access: Access, route: Route, headers: dict[str, object]) -> Route:
-        """The route of one message that is routed by its headers too."""
-        return self.route(access, route.exchange, route.key, headers, route.further)
+    def find(self, publisher: Publisher, address: bytes, further: tuple[str, ...] = ()) -> Route:
+        """The route of an exchange and routing key (two short strings), and of further routing keys.
+
+        AMQPError as of `check`; `Unfinished` if it costs more than is left to the connection in this turn.
+        """
+        access = publisher.access
+        route = self.cache.get((access, address, further) if further else (access, address))
+        if route is None:
+            epoch, work = self.epoch, publisher.budget()
+            try:
+                next(self.making(work, access, address, further))
+            except StopIteration as made:
+                route = cast("Route", made.value)
+                self.keep(access, address, route, epoch)
+            else:
+                raise Unfinished
+        return route
+
+    def go_on(self, channel: Channel, run: ParkedRun) -> Route | None:
+        """The route of the publishes that a channel has to publish first, made from turn to turn; None if it needs
+        another one. AMQPError as of `check`.
+        """
+        access, address, further = channel.access, run.address, run.further
+        route = self.cache.get((access, address, further) if further else (access, address))
+        if route is None:
+            work = channel.budget()
+            routing = self.routing(channel, run, lambda: self.making(work, access, address, further))
+            route = routing.go_on()
+            if route is not None:
+                channel.routing = None
+                self.keep(access, address, route, routing.epoch)
+        return route
+
+    def routing(self, channel: Channel, run: ParkedRun, begin: Callable[[], Working[Route]]) -> Routing:
+        """What has been done for a run so far."""
+        routing = channel.routing
+        if routing is None or routing.batch is not run.batch or routing.first != run.first:
+            routing = channel.routing = Routing(run.batch, run.first, self.epoch, begin())
+        return routing
+
+    def keep(self, access: Access, address: bytes, route: Route, epoch: int) -> None:
+        """For the next time, unless it was begun before something changed."""
+        if epoch == self.epoch and sum(map(len, route.further)) <= CACHED_KEYS:
+            if len(self.cache) >= CACHE_SIZE:
+                self.cache.clear()
+            self.cache[(access, address, route.further) if route.further else (access, address)] = route
+
+    def waits(self, inlet: Inlet, span: Span) -> bool:
+        """Whether publishes that go the way of a span wait for a queue now."""
+        return span.route is None or self.passes(inlet, span.session, span.route)
+
+    def passes(self, inlet: Inlet, publisher: Publisher, before: Route) -> bool:
+        """Whether what somebody publishes now where that went before has to pass the gate of a queue."""
+        try:
+            route = self.find(publisher, before.address(), before.further)
+        except AMQPError:
+            return False
+        except Unfinished:
+            return True
+        if route.by_headers:
+            return True  # the headers are gone
+        return inlet in route.inlets and (route.fan is None or inlet not in route.fan.leavers())
+
+    def making(self, work: Work, access: Access, address: bytes, further: tuple[str, ...]) -> Working[Route]:
+        self.check(access, address, further)
+        while work.left <= 0:
+            yield
+        work.spend(ROUTE + len(further))
+        exchange, key = names(address)
+        by_headers = self.topology.headers_indexes(access.vhost, exchange)
+        if by_headers:
+            return Route(exchange, key, further, by_headers, ())
+        return (yield from self.route(work, access, exchange, key, None, further))
+
+    def by_headers(self, channel: Channel, run: ParkedRun, route: Route, headers: dict[str, object]) -> Route | None:
+        """The route of the first message of a run that is routed by its headers too; None if it needs another turn."""
+        work = channel.budget()
+        work.spend(MESSAGE)
+        if work.left <= 0:
+            return None
+        pairs = pairs_of(route.by_headers, headers, work)
+        where = None if pairs is None else (channel.access, run.address, run.further, pairs)
+        found = None if where is None else self.headers_cache.get(where)
+        if found is None:
+            routing = self.routing(channel, run, lambda: self.of_message(work, channel.access, route, headers))
+            found = routing.go_on()
+            if found is not None:
+                channel.routing = None
+                if where is not None and routing.epoch == self.epoch:
+                    if len(self.headers_cache) >= HEADERS_CACHE_SIZE:
+                        self.headers_cache.clear()
+                    self.headers_cache[where] = found
+        return found
+
+    def of_message(self, work: Work, access: Access, route: Route, headers: dict[str, object]) -> Working[Route]:
+        while work.left <= 0:
+            yield
+        work.spend(ROUTE)
+        return (yield from self.route(work, access, route.exchange, route.key, headers, route.further))
 
     def route(
-        self, access: Access, exchange: str, key: str, headers: dict[str, object] | None, further: tuple[str, ...]
-    ) -> Route:
+        self, work: Work, access: Access, exchange: str, key: str, headers: dict[str, object] | None,
+        further: tuple[str, ...],
+    ) -> Working[Route]:  # fmt: skip
+        keys = (key, *further)
         passed: dict[str, None] = {}
-        queues = self.topology.route(access.vhost, exchange, key, headers, further, passed)
-        powerless = self.grants.powerless(access.vhost, exchange, (key, *further), headers, passed, queues)
+        queues = yield from self.topology.routing(work, access.vhost, exchange, keys, headers, passed)
+        powerless = yield from self.grants.powerless(work, access.vhost, exchange, keys, headers, passed, queues)
+        work.spend(len(queues))
+        return self.made(access, exchange, keys, headers is not None, passed, self.now(queues), powerless)
+
+    def now(self, queues: tuple[Queue, ...]) -> tuple[Queue, ...]:
+        """Those that there still are, as they are now."""
+        found = (self.topology.queue_by_id(queue.queue_id) for queue in queues)
+        return tuple(queue for queue in found if queue is not None)
+
+    def made(
+        self, access: Access, exchange: str, keys: tuple[str, ...], by_headers: bool, passed: dict[str, None],
+        queues: tuple[Queue, ...], powerless: frozenset[int],
+    ) -> Route:  # fmt: skip
+        """The route to queues by way of the exchanges that were passed."""
+        key, *further = keys
         heeded = tuple(queue for queue in queues if queue.queue_id not in powerless) if powerless else queues
         targets = self.targets(queues, powerless)
         if self.gates.pools.active:
             self.put_before(targets, self.gates.pools.of(access, passed, key, heeded))
-        if exchange == DEFAULT_EXCHANGE and headers is None:
-            targets += self.reply_targets((key, *further))
-        stops = [gate for gate in self.gates.stops.values() if gate.concerns(access, exchange, (key, *further), queues)]
+        if exchange == DEFAULT_EXCHANGE and not by_headers:
+            targets += self.reply_targets(keys)
+        stops = [gate for gate in self.gates.stops.values() if gate.concerns(access, exchange, keys, queues)]
         rates = self.gates.rates.of(access, passed, key, heeded)
         moves = self.moves.gates_of(queues) if self.moves.away else ()
         barriers: tuple[Barrier, ...] = (*stops, *self.gates_of(access.vhost), *moves)
@@ -238,8 +232,8 @@ class Routes:
         fan = self.fan_of(targets, access.vhost, passed)
         returning = frozenset(queue.queue_id for queue in heeded if overflow_on_wire(queue.limits) == "reject")
         expires = any(message_ttl_on_wire(queue.features) is not None for queue in queues)
-        return Route(exchange, key, further, False, targets, tuple(passed), barriers, rates, fan, returning, counter,
-                     powerless, expires)  # fmt: skip
+        return Route(exchange, key, tuple(further), (), targets, tuple(passed), barriers, rates, fan, returning,
+                     counter, powerless, expires)  # fmt: skip
 
     def fan_of(self, targets: tuple[Target, ...], vhost: str, exchanges: Iterable[str]) -> Fan | None:
         inlets = [inlet for target in targets for inlet in target.inlets if not isinstance(inlet, Pool)]
@@ -298,3 +292,15 @@ def names(address: bytes) -> tuple[str, str]:
     """Exchange and routing key of two short strings. AMQPError (501) unless they are UTF-8."""
     split = 1 + address[0]
     return short_string(address[1:split]), short_string(address[split + 1 :])
+
+
+def pairs_of(
+    indexes: Sequence[HeadersIndex], headers: dict[str, object], work: Work
+) -> tuple[frozenset[Pair], ...] | None:
+    """What the route of a message depends on, of its headers. None where it is not worth while to look, or to keep."""
+    looked_at = len(indexes) * len(headers)
+    if looked_at > LOOKED_AT:
+        return None
+    work.spend(looked_at)
+    pairs = tuple(index.pairs(headers) for index in indexes)
+    return pairs if sum(map(len, pairs)) <= CACHED_PAIRS else None

@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from acceptor import unread
+from acceptor.routing import Unfinished
 from penstock.amqp.errors import AMQPError
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
     from acceptor.core import AcceptorCore
-    from acceptor.routes import Route
+    from acceptor.route import Route
 
 ROUTES = 16
 
@@ -61,9 +62,11 @@ def lately(channel: Channel) -> Iterable[Route]:
     found: dict[Route, None] = {}
     for route in channel.routes:
         try:
-            now = channel.core.routes.find(channel.access, route.address(), route.further)
+            now = channel.core.routes.find(channel, route.address(), route.further)
         except AMQPError:  # the exchange is gone, or it may not publish there any more
             continue
+        except Unfinished:
+            now = route
         found[route if now.by_headers else now] = None
     return found
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from acceptor.shut_gate import ShutGate
-from router.matching import TopicIndex
+from router.matching import match
 from router.records import Binding, Queue, Stop
+from router.topics_cy import Memory, TopicIndex
 
 if TYPE_CHECKING:
     from acceptor.permissions import Access
@@ -24,7 +25,7 @@ class StopGate(ShutGate):
         self.stop = stop
         self._keys: TopicIndex | None = None
         if stop.key is not None:
-            self._keys = TopicIndex()
+            self._keys = TopicIndex(Memory(0))
             self._keys.add(Binding("", "", "queue", "", stop.key, {}))
 
     def __str__(self) -> str:
@@ -37,6 +38,6 @@ class StopGate(ShutGate):
             stop.vhost in (None, access.vhost)
             and stop.user in (None, access.user)
             and stop.exchange in (None, exchange)
-            and (self._keys is None or any(self._keys.match(key, {}) for key in keys))
+            and (self._keys is None or any(match(self._keys, key, {}) for key in keys))
             and (stop.queue is None or any(queue.name == stop.queue for queue in queues))
         )

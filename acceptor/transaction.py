@@ -11,15 +11,17 @@ parts first (acceptor/two_phase.py).
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acceptor import publishing
-from acceptor.asking import Asking, ask_shard
+from acceptor.asking import Answer, Asking, AtGates, ask_shard
 from acceptor.inlet import Gate, Inlet
 from acceptor.parked import ParkedRun
-from acceptor.routes import Route
+from acceptor.route import Route
+from acceptor.routing import BUDGET
 from acceptor.sent import Commit
 from acceptor.shard_link import ShardLink
 from acceptor.two_phase import TwoPhase
@@ -96,9 +98,26 @@ class Transaction:
         self.charge(-self.octets)
         self.runs.clear()
 
-    def pieces(self, channel: Channel) -> list[Piece]:
-        """The publishes, in pieces that go the same way by the topology of now."""
-        return [piece for run in self.runs for piece in publishing.routed(channel, run)]
+    def pieces(self, channel: Channel) -> Generator[AtGates, Answer, list[Piece]]:
+        """The publishes, in pieces that go the same way by the topology of now. What changes while they are found makes
+        it begin again, each time with more to spend in a turn.
+        """
+        routes, routing = channel.core.routes, channel.core.gates.routing
+        found: list[Piece] = []
+        for attempt in itertools.count():
+            epoch, found = routes.epoch, []
+            for run in self.runs:
+                rest = ParkedRun(run.address, run.mandatory, run.batch, run.first, run.count, 0, run.further)
+                while rest.count and epoch == routes.epoch:
+                    piece = publishing.next_piece(channel, rest)
+                    if piece is not None:
+                        found.append(piece)
+                    else:
+                        yield AtGates((routing,))
+                        channel.budget().left += BUDGET * attempt
+            if epoch == routes.epoch:
+                break
+        return found
 
     def freed(self, channel: Channel) -> dict[int, list[int]]:
         """Messages that its settlements take out of queues, and what they count whole, by queue id."""

@@ -13,16 +13,24 @@ and neither does a temporary one (router/strangers.py); unless a policy of the q
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.features import UNCONSUMED, granted_on_wire, stranger_on_wire
-from router.matching import INDEXES
+from router.matching import INDEXES, Index
 from router.records import DEFAULT_EXCHANGE, Binding, Destination, Queue
+from router.topics_cy import Memory, Work
 
 if TYPE_CHECKING:
     from router.topology import Headers, Topology
+    from router.working import Working
 
 NOBODY: frozenset[int] = frozenset()
+# Indexes kept of bindings that grant something to some keys only.
+PARTIAL_MOST = 1024
+
+
+Way: TypeAlias = tuple[str, str, Destination]
+"""A vhost, an exchange in it, and where bindings lead from there."""
 
 
 def grants(topology: Topology, binding: Binding) -> bool:
@@ -67,16 +75,19 @@ class Grants:
         self._shut: set[tuple[str, str]] = set()
         self._strong: set[int] = set()
         self._feeders: dict[int, str | None] = {}
+        self._bindings: dict[Way, dict[str | None, list[Binding]]] = {}
+        self._partial: dict[tuple[Way, frozenset[str | None]], Index] = {}
 
     def powerless(
         self,
+        work: Work,
         vhost: str,
         exchange: str,
         keys: tuple[str, ...],
         headers: Headers,
         exchanges: Collection[str],
         queues: Collection[Queue],
-    ) -> frozenset[int]:
+    ) -> Working[frozenset[int]]:
         """Of the queues that a publish goes to, by way of exchanges, the ids of those that can do nothing to it."""
         if exchange == DEFAULT_EXCHANGE or not queues:
             return NOBODY
@@ -93,7 +104,7 @@ class Grants:
                 return NOBODY
         found = [queue.queue_id for queue in queues if not self._has_power(queue)]
         if not all(self._is_open(vhost, name) for name in exchanges):
-            reached = {queue.queue_id for queue in self._reached(vhost, exchange, keys, headers)}
+            reached = {queue.queue_id for queue in (yield from self._reached(work, vhost, exchange, keys, headers))}
             others = (queue for queue in queues if queue.queue_id not in reached)
             found += [queue.queue_id for queue in others if not granted_on_wire(queue.features)]
         return frozenset(found) if found else NOBODY
@@ -118,6 +129,8 @@ class Grants:
             self._shut.clear()
             self._strong.clear()
             self._feeders.clear()
+            self._bindings.clear()
+            self._partial.clear()
 
     def _has_power(self, queue: Queue) -> bool:
         if queue.queue_id in self._strong:
@@ -141,40 +154,74 @@ class Grants:
         self._open.add((vhost, exchange))
         return True
 
-    def _reached(self, vhost: str, exchange: str, keys: tuple[str, ...], headers: Headers) -> tuple[Queue, ...]:
+    def _reached(
+        self, work: Work, vhost: str, exchange: str, keys: tuple[str, ...], headers: Headers
+    ) -> Working[tuple[Queue, ...]]:
         """The queues that a publish comes to by bindings that grant it alone."""
         known = headers() if callable(headers) else headers or {}
-        by = self._granting(vhost, keys, known)
-        return self.topology.route(vhost, exchange, keys[0], known, keys[1:], by=by)
+        by = self._granting(work, vhost, keys, known)
+        return self.topology.routing(work, vhost, exchange, keys, known, by=by)
 
     def _granting(
-        self, vhost: str, keys: tuple[str, ...], headers: Mapping[str, object]
-    ) -> Callable[[str, Destination], bool]:
+        self, work: Work, vhost: str, keys: tuple[str, ...], headers: Mapping[str, object]
+    ) -> Callable[[str, Destination], Working[bool]]:
         """Whether one of the bindings that such a publish takes from an exchange to a destination grants it."""
 
-        def granting(source: str, destination: Destination) -> bool:
-            bindings = [each for each in self.topology.bindings_to(vhost, *destination) if each.source == source]
-            able = [binding for binding in bindings if self._could_publish(binding, keys)]
-            if len(able) in (0, len(bindings)):
+        def granting(source: str, destination: Destination) -> Working[bool]:
+            self._look()
+            way = vhost, source, destination
+            by_maker = self._by_maker(work, way)
+            able = frozenset(maker for maker in by_maker if self._could_publish(vhost, source, maker, keys))
+            if len(able) in (0, len(by_maker)):
                 return bool(able)
-            exchange = self.topology.exchange(vhost, source)
-            assert exchange is not None
-            index = INDEXES[exchange.type]()
-            for binding in able:
-                index.add(binding)
-            return any(index.match(key, headers) for key in keys)
+            index = self._index(work, way, able)
+            for key in keys:
+                walk = index.walk(key, headers)
+                while not walk.go_on(work):
+                    yield
+                if walk.found:
+                    return True
+            return False
 
         return granting
 
-    def _could_publish(self, binding: Binding, keys: tuple[str, ...]) -> bool:
-        """Whether the maker of a binding could publish with these routing keys where it begins."""
-        topology, maker = self.topology, binding.maker
-        if not _writes(topology, binding):
+    def _by_maker(self, work: Work, way: Way) -> dict[str | None, list[Binding]]:
+        """The bindings from an exchange to a destination."""
+        found = self._bindings.get(way)
+        if found is None:
+            found = self._bindings[way] = {}
+            vhost, source, destination = way
+            bindings = self.topology.bindings_to(vhost, *destination)
+            work.spend(len(bindings))
+            for binding in bindings:
+                if binding.source == source:
+                    found.setdefault(binding.maker, []).append(binding)
+        return found
+
+    def _index(self, work: Work, way: Way, makers: frozenset[str | None]) -> Index:
+        """The bindings of some makers from an exchange to a destination."""
+        index = self._partial.get((way, makers))
+        if index is None:
+            exchange = self.topology.exchange(way[0], way[1])
+            assert exchange is not None
+            index = INDEXES[exchange.type](Memory(0))
+            for maker in makers:
+                for binding in self._bindings[way][maker]:
+                    index.add(binding)
+                    work.spend(1)
+            if len(self._partial) >= PARTIAL_MOST:
+                self._partial.clear()
+            self._partial[way, makers] = index
+        return index
+
+    def _could_publish(self, vhost: str, source: str, maker: str | None, keys: tuple[str, ...]) -> bool:
+        """Whether who made a binding could publish with these routing keys where it begins."""
+        anyone, users = Binding(vhost, source, "queue", "", "", {}, maker), self.topology.users
+        if not _writes(self.topology, anyone):
             return False
-        if maker is None or not _is_limited(topology, binding):
+        if maker is None or not _is_limited(self.topology, anyone):
             return True
-        users = topology.users
-        return all(users.may_use_topic(maker, binding.vhost, binding.source, "write", key) for key in keys)
+        return all(users.may_use_topic(maker, vhost, source, "write", key) for key in keys)
 
     def refusing(self, queue: Queue) -> Iterator[tuple[str, str]]:
         """The bindings on ways to a queue that do not grant it power over all that takes them: from which exchange each

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.automata import LAST, Automaton, States, Undecided
 from penstock.patterns import Pattern, pattern
-from router.matching import words_of
 from router.records import Binding
+from router.topics_cy import words_of
 
 STEPS_MAX = 300
 """How many steps are walked: patterns that clients choose must not take long, whatever they are."""

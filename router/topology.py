@@ -42,10 +42,9 @@ Bindings go before what they bind. The binding of every queue to the default exc
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any
 
-from router.matching import INDEXES, Tally
+from router.matching import INDEXES, HeadersIndex, Index
 from router.records import (
     DEFAULT_EXCHANGE,
     Arguments,
@@ -61,7 +60,10 @@ from router.records import (
     Stop,
 )
 from router.resource_limits import ResourceLimits
+from router.tally import Tally
+from router.topics_cy import Memory, Work
 from router.users import Users
+from router.working import Working, at_once
 
 __all__ = ["Binding", "Change", "Exchange", "HoldOff", "Move", "Policy", "Queue", "Stop", "Topology"]
 
@@ -72,13 +74,12 @@ Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
 class _Place:
     """An exchange with its bindings: `onward` the exchanges among their destinations, `makers` who made how many."""
 
-    __slots__ = ("bindings", "by_headers", "exchange", "index", "makers", "onward")
+    __slots__ = ("bindings", "exchange", "index", "makers", "onward")
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, memory: Memory) -> None:
         self.exchange = exchange
-        self.by_headers = exchange.type == "headers"
         self.bindings: dict[Binding, Binding] = {}
-        self.index = INDEXES[exchange.type]()
+        self.index = INDEXES[exchange.type](memory)
         self.makers: dict[str | None, int] = {}
         self.onward = Tally()
 
@@ -135,6 +136,7 @@ class Topology:
 
     def reset(self) -> None:
         """Be empty, for another snapshot."""
+        self.memory = Memory()
         self.users.reset()
         self.limits.reset()
         self.placements: dict[tuple[str, str], int] = {}
@@ -177,7 +179,7 @@ class Topology:
         if name in places:
             places[name].exchange = exchange
         else:
-            places[name] = _Place(exchange)
+            places[name] = _Place(exchange, self.memory)
 
     def _exchange_gone(self, vhost: str, name: str) -> None:
         place = self._vhosts[vhost].places.pop(name)
@@ -360,21 +362,28 @@ class Topology:
     # Routing
 
     def route(
+        self, vhost: str, exchange: str, routing_key: str, headers: Headers = None,
+        passed: dict[str, None] | None = None,
+    ) -> tuple[Queue, ...]:  # fmt: skip
+        """The queues a message goes to, at once, whatever that costs (`routing`)."""
+        return at_once(self.routing(Work(), vhost, exchange, (routing_key,), headers, passed))
+
+    def routing(
         self,
+        work: Work,
         vhost: str,
         exchange: str,
-        routing_key: str,
+        keys: Collection[str],
         headers: Headers = None,
-        further: Collection[str] = (),
         passed: dict[str, None] | None = None,
-        by: Callable[[str, Destination], bool] | None = None,
-    ) -> tuple[Queue, ...]:
-        """The queues a message goes to, each once; none if there is no such exchange.
+        by: Callable[[str, Destination], Working[bool]] | None = None,
+    ) -> Working[tuple[Queue, ...]]:
+        """The queues a message goes to by any of its routing keys, each once; none if there is no such exchange.
 
         Each exchange on the way is passed once, so cycles end. What an exchange has no binding for goes to its
-        alternate exchange. `further` are routing keys beside the first: of the headers CC and BCC (RabbitMQ). The
-        exchanges on the way are added to `passed`. With `by` it goes only from an exchange to a destination of a
-        binding where that is true.
+        alternate exchange. The exchanges on the way are added to `passed`. With `by` it goes only from an exchange to a
+        destination of a binding where that is true. Where the topology changes meanwhile, what was bound all the time
+        is found, and nothing that is gone.
         """
         inside = self._vhosts.get(vhost)
         if inside is None:
@@ -387,47 +396,82 @@ class Topology:
             name = waiting.pop()
             place = inside.places.get(name)
             if name == DEFAULT_EXCHANGE:
-                found |= {key: inside.queues[key] for key in (routing_key, *further) if key in inside.queues}
+                found |= {key: inside.queues[key] for key in keys if key in inside.queues}
                 continue
             if place is None:
                 continue
-            if place.by_headers and not isinstance(headers, Mapping):
+            if isinstance(place.index, HeadersIndex) and not isinstance(headers, Mapping):
                 headers = headers() if headers else {}
-            known = headers if isinstance(headers, Mapping) else {}
-            destinations = place.index.match(routing_key, known)
-            if further:
-                matches = (place.index.match(key, known) for key in further)
-                destinations = dict.fromkeys((*destinations, *chain.from_iterable(matches)))
+            destinations = yield from _matching(
+                work, place.index, keys, headers if isinstance(headers, Mapping) else {}
+            )
             if by is not None and destinations:
-                destinations = [each for each in destinations if by(name, each)]
+                destinations = yield from _chosen(destinations, by, name)
                 if not destinations:
                     continue
+            work.spend(len(destinations))
             for kind, destination in destinations or _alternate(place.exchange):
                 if kind == "queue":
-                    found[destination] = inside.queues[destination]
+                    if destination in inside.queues:
+                        found[destination] = inside.queues[destination]
                 elif destination not in passed:
                     passed[destination] = None
                     waiting.append(destination)
-        return tuple(found.values())
+        return tuple(queue for queue in map(self._now, found.values()) if queue is not None)
 
-    def depends_on_headers(self, vhost: str, exchange: str) -> bool:
-        """Whether a route from the exchange may differ between messages of the same routing key."""
+    def _now(self, queue: Queue) -> Queue | None:
+        """A queue as it is by now."""
+        return self._by_id.get(queue.queue_id)
+
+    def headers_indexes(self, vhost: str, exchange: str) -> list[HeadersIndex]:
+        """What the routes from an exchange of messages with the same routing key may differ by: the indexes of the
+        headers exchanges on the way.
+        """
         inside = self._vhosts.get(vhost)
+        found: list[HeadersIndex] = []
         if inside is None:
-            return False
+            return found
         passed = {exchange}
         waiting = [exchange]
         while waiting:
             place = inside.places.get(waiting.pop())
             if place is None:
                 continue
-            if place.by_headers:
-                return True
+            if isinstance(place.index, HeadersIndex):
+                found.append(place.index)
             for _, destination in (*place.onward, *_alternate(place.exchange)):
                 if destination not in passed:
                     passed.add(destination)
                     waiting.append(destination)
-        return False
+        return found
+
+
+def _matching(
+    work: Work, index: Index, keys: Collection[str], headers: Mapping[str, object]
+) -> Working[Collection[Destination]]:
+    """Where the bindings of an exchange lead by any of some keys."""
+    found: dict[Destination, None] = {}
+    for key in keys:
+        walk = index.walk(key, headers)
+        while not walk.go_on(work):
+            yield
+        assert walk.found is not None
+        if len(keys) == 1:
+            return walk.found
+        found |= dict.fromkeys(walk.found)
+        work.spend(1)
+    return found
+
+
+def _chosen(
+    destinations: Collection[Destination], by: Callable[[str, Destination], Working[bool]], source: str
+) -> Working[Collection[Destination]]:
+    """Those that a message may go to from an exchange."""
+    chosen: dict[Destination, None] = {}
+    for destination in list(destinations):
+        if (yield from by(source, destination)):
+            chosen[destination] = None
+    return chosen
 
 
 def _alternate(exchange: Exchange) -> tuple[Destination, ...]:

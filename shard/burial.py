@@ -25,6 +25,8 @@ from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuil
 from penstock.logs import get_logger
 from router.placement import by_shard
 from router.records import Queue
+from router.topics_cy import Work
+from router.working import at_once
 from shard.dead_letters import REASONS, DeadLetter, Death, dead_letter
 from shard.letter_room import LetterRoom
 from shard.peers import Peers
@@ -238,7 +240,7 @@ class Burial:
         for key in keys:
             for queue in self.core.topology.route(vhost, exchange, key, headers, passed=passed):
                 found[queue.queue_id] = queue
-        powerless = self.core.grants.powerless(vhost, exchange, keys, headers, passed, found.values())
+        powerless = at_once(self.core.grants.powerless(Work(), vhost, exchange, keys, headers, passed, found.values()))
         targets = (queue for queue in found.values() if not cut or not letter.would_cycle(_octets(queue.name)))
         return tuple(targets), powerless
 

@@ -844,10 +844,12 @@ class Node:
             running = self.shards[shard]
             if running is not None and life.meets[shard] == running.incarnation:
                 self.up[index, shard].append((life.identity, [bytes(frame) for frame in frames]))
+        routes = bool(life.core.gates.routing.waiting)
+        life.core.gates.routing.serve()
         waits = life.core.waits()
         if waits:
             life.core.now = self.now = self.now + SETTLING_SECONDS
-        said = bool(turns or waits or life.core.router_requests or life.core.dirty)
+        said = bool(turns or waits or routes or life.core.router_requests or life.core.dirty)
         self.carry_out(life)
         dirty, life.core.dirty = life.core.dirty, {}
         for connection in dirty:

@@ -25,8 +25,11 @@ PURE_PARTS = {
     "records",
     "resource_limits",
     "shared_limits",
+    "tally",
+    "topics_cy",
     "topology",
     "users",
+    "working",
 }
 """Of the router: what its followers use to follow and to route, without socket, file or authority."""
 FOLLOWERS = ["shard", "acceptor", "console"]

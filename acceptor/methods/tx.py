@@ -45,12 +45,14 @@ def find_room(
     """Wait until all of it may leave; the pieces that it leaves in. AMQPError where a queue refuses it."""
     topology = channel.core.topology
     while True:
-        while closed := transaction.closed_gates(channel, pieces := transaction.pieces(channel)):
+        pieces = yield from transaction.pieces(channel)
+        while closed := transaction.closed_gates(channel, pieces):
             refuse_if_full(channel, closed)
             for gate in closed:
                 if isinstance(gate, Inlet) and not gate.in_flight:
                     channel.held_at(gate)
             yield AtGates(closed)
+            pieces = yield from transaction.pieces(channel)
         version = topology.version
         yield from committing.reserve(pieces)
         if not committing.reserved or (version == topology.version and not transaction.closed_gates(channel, pieces)):

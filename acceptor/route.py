@@ -1,0 +1,120 @@
+"""A route: where a publish goes, and what it must pass on the way there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from acceptor.counting import Meter
+from acceptor.fan import Fan
+from acceptor.inlet import Gate, Inlet
+from acceptor.move_gate import MoveGate
+from acceptor.pools import Manifold
+from acceptor.pressure import VhostGate
+from acceptor.rates import RateGate
+from acceptor.stops import StopGate
+from router.grants import NOBODY
+from router.matching import HeadersIndex
+
+if TYPE_CHECKING:
+    from acceptor.shard_link import ShardLink
+
+Barrier = StopGate | VhostGate | MoveGate
+
+
+class Target:
+    """The queues of a route on one shard, their slots in the gauges, and those of them that may be full."""
+
+    __slots__ = ("inlets", "link", "queues", "slots")
+
+    def __init__(self, link: ShardLink) -> None:
+        self.link = link
+        self.queues: tuple[int | str, ...] = ()
+        self.slots: tuple[int, ...] = ()
+        self.inlets: tuple[Inlet, ...] = ()
+
+
+class Route:
+    """The targets of a publish, the exchanges on its way, and the gates of shards and queues that it must pass.
+
+    `barriers` come before those: they have no room for anything, or for all there is. `rates` are the gates of limited
+    rates; `meters`, these among them, are told what has gone; `lanes` the priority lanes of its queues. Of several
+    queues with marks those that are left behind (`fan`) hold nobody. `returning` are the queues that give back what is
+    mandatory and finds no room; the `powerless` neither hold its publishes nor refuse them (router/grants.py), and have
+    no gates on it. It `expires` if one of the queues has a TTL. Where headers exchanges are on the way, with
+    these indexes, each message has a route of its own (`by_headers`).
+    """
+
+    __slots__ = (
+        "barriers",
+        "by_headers",
+        "exchange",
+        "exchanges",
+        "expires",
+        "fan",
+        "further",
+        "gates",
+        "inlets",
+        "key",
+        "lanes",
+        "meters",
+        "powerless",
+        "rates",
+        "returning",
+        "targets",
+    )
+
+    def __init__(
+        self,
+        exchange: str,
+        key: str,
+        further: tuple[str, ...],
+        by_headers: Sequence[HeadersIndex],
+        targets: tuple[Target, ...],
+        exchanges: tuple[str, ...] = (),
+        barriers: tuple[Barrier, ...] = (),
+        rates: tuple[RateGate, ...] = (),
+        fan: Fan | None = None,
+        returning: frozenset[int] = frozenset(),
+        counter: Meter | None = None,
+        powerless: frozenset[int] = NOBODY,
+        expires: bool = False,
+    ) -> None:
+        self.expires = expires
+        self.returning = returning
+        self.powerless = powerless
+        self.exchange = exchange
+        self.exchanges = exchanges
+        self.key = key
+        self.further = further
+        self.by_headers = by_headers
+        self.targets = targets
+        self.barriers = barriers
+        self.rates = rates
+        self.meters: tuple[RateGate | Meter, ...] = rates if counter is None else (*rates, counter)
+        self.fan = fan
+        times = Counter(inlet for target in targets for inlet in target.inlets)
+        self.inlets = tuple(times)
+        self.lanes = tuple(inlet.lane for inlet in self.inlets if inlet.lane is not None)
+        self.gates: tuple[Gate, ...] = (
+            *rates,
+            *(target.link for target in targets),
+            *(inlet if count == 1 else Manifold(inlet, count) for inlet, count in times.items()),
+        )
+
+    def address(self) -> bytes:
+        """Exchange and routing key as two short strings."""
+        octets = (name.encode("utf-8", "surrogateescape") for name in (self.exchange, self.key))
+        return b"".join(bytes([len(name)]) + name for name in octets)
+
+    def barriers_for(self, connection: str) -> list[Gate]:
+        """Those that publishes of a connection must pass: a stop may be of a single one."""
+        return [b for b in self.barriers if not isinstance(b, StopGate) or b.stop.connection in (None, connection)]
+
+    def gates_for(self, connection: str) -> Sequence[Gate]:
+        """All that publishes of a connection must pass now."""
+        if self.fan is not None:
+            left = self.fan.leavers()
+            return [*self.barriers_for(connection), *(gate for gate in self.gates if gate not in left)]
+        return [*self.barriers_for(connection), *self.gates] if self.barriers else self.gates
