@@ -29,7 +29,7 @@ EXPIRATION_MAX = 315_360_000_000
 def examined(channel: Channel, run: PublishRun) -> Iterator[ParkedRun]:
     """The publishes of a run as they may be taken, in order. AMQPError at the first that may not."""
     # A publish to no exchange is refused for that, whatever else is wrong with it.
-    channel.core.routes.check(channel.access, run.address, run.further)
+    channel.core.routes.check(channel.access, run.address, ())
     batch = run.batch
     builder = BatchBuilder()
     further: tuple[str, ...] = ()

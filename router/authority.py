@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from penstock.amqp.errors import amqp_error
 from penstock.watermarks import FlowDefaults
-from router import equivalence, extent, queue_arguments
+from router import binding_limits, equivalence, extent, queue_arguments
+from router.binding_limits import BindingLimits
 from router.checks import (
     RESERVED,
     check_access,
@@ -26,7 +27,7 @@ from router.checks import (
 )
 from router.governing import follow_bindings, governed_exchange, governed_queue
 from router.ledger import Ledger
-from router.matching import INDEXES, headers_pattern
+from router.matching import INDEXES
 from router.moving import Moves
 from router.placement import place
 from router.records import Arguments, Binding, Exchange, Kind, Queue, described
@@ -38,7 +39,7 @@ Found: TypeAlias = dict[str, Any]
 
 class Authority:
     """Decides on requests. `shards` are those of the settings; `name_key` makes the names of server-named queues hard
-    to guess; `bounds` are how much may be declared.
+    to guess; `bounds` are how much may be declared, `limits` how many bindings there may be.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Authority:
         defaults: FlowDefaults,
         name_key: bytes,
         bounds: extent.Bounds = extent.Bounds(),  # noqa: B008
+        limits: BindingLimits = BindingLimits(),  # noqa: B008
     ) -> None:
         self.bounds = bounds
+        self.binding_limits = limits
         self.ledger = ledger
         self.topology = ledger.topology
         self.placing = Shards(ledger, shards)
@@ -285,14 +288,10 @@ class Authority:
             raise missing(described("exchange", source, vhost))
         if self._destination(vhost, kind, destination, connection) is None:
             raise missing(described(kind, destination, vhost))
-        if exchange.type == "headers":
-            try:
-                headers_pattern(arguments)
-            except ValueError as error:
-                raise amqp_error(406, str(error)) from None
         binding = Binding(vhost, source, kind, destination, key, arguments, user)
         if self.topology.binding(binding) is None:
             extent.check(binding, self.ledger.taken, self.topology, self.bounds)
+            binding_limits.check(binding, exchange.type, self.topology, self.binding_limits)
         self.ledger.bind(binding)
         follow_bindings(self.ledger, vhost, destination if kind == "queue" else None, self.defaults)
 

@@ -1,8 +1,9 @@
 """How much of the topology there may be: each process that routes, or holds queues, has a copy of it in memory.
 
 What counts is what a declaration brings: names, routing key and arguments, and `RECORD` for being a queue, an exchange
-or a binding. It counts for all, and for the user who made it, who has a share: nobody takes all of it from others. What
-was there before a limit was lowered stays; new ones are refused until there is room.
+or a binding, of that `ARGUMENT` for each argument too. It counts for all, and for the user who made it, who has a
+share: nobody takes all of it from others. What was there before a limit was lowered stays; new ones are refused until
+there is room.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from router.topology import Topology
 
 RECORD = 3 * 1024
 """Octets that a queue, an exchange or a binding takes beside its names and arguments, about."""
+
+ARGUMENT = 512
+"""Octets that each argument of a binding takes beside itself, where a headers exchange finds the binding by it."""
 
 PROCESS_SHARE = 4
 """Unless there is a setting, all copies together may take one in so many octets of `memory.process_limit`."""
@@ -89,9 +93,10 @@ def octets_of(record: Exchange | Queue | Binding) -> int:
     """What a record takes."""
     if isinstance(record, Binding):
         words: tuple[str, ...] = (record.vhost, record.source, record.destination, record.key)
+        indexed = ARGUMENT * len(record.arguments)
     else:
-        words = record.vhost, record.name
-    return RECORD + sum(map(len, words)) + len(pack(dict(record.arguments)))
+        words, indexed = (record.vhost, record.name), 0
+    return RECORD + indexed + sum(map(len, words)) + len(pack(dict(record.arguments)))
 
 
 def holders(record: Exchange | Queue | Binding) -> list[Holder]:

@@ -140,7 +140,9 @@ class HeadersIndex:
         pattern = headers_pattern(binding.arguments)
         for pair in pattern.wanted:
             self._ask(pair)
-        for tally in self._tallies(pattern):
+        # Sets of the same tuples are compared without a look into them.
+        same = HeadersPattern(pattern.match, frozenset(self._asked[pair].pair for pair in pattern.wanted))
+        for tally in self._tallies(same):
             tally.add(binding.target)
 
     def remove(self, binding: Binding) -> None:

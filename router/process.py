@@ -27,6 +27,7 @@ from penstock.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
 from router import extent
 from router.authority import Authority
+from router.binding_limits import BindingLimits
 from router.commands import NOT_NOTED
 from router.core import Answered, RouterCore
 from router.recovery import TooManyQueues, recover
@@ -218,7 +219,11 @@ def open_core(node: Node, store: Store, gauges: Gauges) -> RouterCore:
         settings.amqp.max_arguments_bytes, limit, max(limit * settings.user_topology_percent // 100, 1),
         settings.resolved_limits,
     )  # fmt: skip
-    core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key, bounds), store)
+    amqp = settings.amqp
+    limits = BindingLimits(
+        amqp.bindings_per_exchange, amqp.bindings_per_queue, amqp.pattern_words, amqp.binding_headers
+    )
+    core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key, bounds, limits), store)
     if not stored.seeded:
         core.seed()
     return core

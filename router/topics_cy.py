@@ -22,8 +22,8 @@ from typing import Any
 from router.records import Binding, Destination
 from router.tally import Tally
 
-REMEMBERED = 1 << 18
-"""How many places, steps and destinations a process remembers in states: some 20 MiB."""
+REMEMBERED = 1 << 16
+"""How many places, steps and destinations a process remembers in states: some 5 MiB."""
 UNLIMITED = 1 << 62
 # What a state and a step take, in places.
 STATE = 8

@@ -106,6 +106,25 @@ class AmqpSettings(BaseModel):
         le=1024 * KIB,
         description="arguments of a queue, an exchange or a binding, in bytes; a declaration with more is refused",
     )
+    bindings_per_exchange: int = Field(
+        default=100_000,
+        ge=0,
+        description="most bindings that an exchange may be the source of; more are refused; 0 is no limit",
+    )
+    bindings_per_queue: int = Field(
+        default=100_000, ge=0, description="most bindings that may lead to a queue; more are refused; 0 is no limit"
+    )
+    pattern_words: int = Field(
+        default=32,
+        ge=0,
+        description="words that the pattern of a binding to a topic exchange may have; one with more is refused; 0 is "
+        "no limit",
+    )
+    binding_headers: int = Field(
+        default=64,
+        ge=0,
+        description="headers that a binding to a headers exchange may ask for; one with more is refused; 0 is no limit",
+    )
     receive_buffer: Bytes = Field(
         default=256 * KIB,
         ge=0,

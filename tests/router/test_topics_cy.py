@@ -20,7 +20,7 @@ TWINS = [load_compiled("router.topics_cy"), load_plain("router.topics_cy")]
 
 twins = pytest.mark.parametrize("twin", TWINS, ids=["compiled", "plain"])
 bindings = st.builds(lambda name, key: Binding("/", "x", "queue", name, key, {}), st.sampled_from("abc"), topics)
-memories = st.sampled_from([0, 60, 200, 1 << 18])
+memories = st.sampled_from([0, 60, 200, 1 << 16])
 """Room for nothing, for little, and for all."""
 
 
@@ -28,7 +28,7 @@ def binding(key: str, queue: str = "q") -> Binding:
     return Binding("/", "x", "queue", queue, key, {})
 
 
-def index_of(twin: ModuleType, *keys: str, limit: int = 1 << 18) -> Any:
+def index_of(twin: ModuleType, *keys: str, limit: int = 1 << 16) -> Any:
     index = twin.TopicIndex(twin.Memory(limit))
     for key in keys:
         index.add(binding(key, f"q{key}"))
