@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from penstock.batch_cy import Batch
     from router.working import Working
 
-BUDGET = 8192
-"""Places that may be visited in a turn: a millisecond, about."""
+BUDGET = 4096
+"""Places that may be visited in a turn: half a millisecond, about."""
 # What making a route costs beside matching, and finding that of one message by its headers, in places.
 ROUTE = 200
 MESSAGE = 50

@@ -1,0 +1,240 @@
+"""How routing grows with the bindings of an exchange, and whether others notice one who has the costliest routed.
+
+    python -m load.matching
+
+For each kind of bindings, and more and more of them, a broker is started and a client publishes in batches with keys,
+or headers, that the broker has not seen, and then the same again: printed are microseconds a publish. With the most
+bindings a client then publishes batch after batch beside one that publishes, is confirmed and gets its message back 100
+times a second. Printed is the 99th percentile of the good client's round trips, in milliseconds: alone, beside batches
+that are all the same, which cost no matching, and beside new ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from load.confirms import ConfirmWindow
+from load.frames import BASIC_ACK, CONFIRM_SELECT, CONFIRM_SELECT_OK, publish
+from load.node import LocalNode
+from load.probe import prepare
+from load.target import Target
+from load.wire import FRAME_OVERHEAD, METHOD_FRAME, Method, Wire, method_frame, short_string, table
+
+EXCHANGE_DECLARE: Method = (40, 10)
+EXCHANGE_DECLARE_OK: Method = (40, 11)
+QUEUE_BIND: Method = (50, 20)
+QUEUE_DECLARE: Method = (50, 10)
+QUEUE_DECLARE_OK: Method = (50, 11)
+
+SIZES = [250, 1000, 4000]
+PUBLISHES = 300
+PAUSE = 0.05
+RATE = 100
+WORDS = 120
+LETTERS = "abcdefgh"
+HEADERS = 24
+SINK = "sink"
+EXCHANGE = "bound"
+NO_WAIT = b"\1"
+
+Address = tuple[str, bytes]
+"""A routing key and a table of headers; empty for none."""
+
+
+class Kind(NamedTuple):
+    """Bindings of an exchange of a type: the routing keys and tables of so many, and what is published that costs most.
+
+    What is published ends with the number of the publish, so that none is like another.
+    """
+
+    type: str
+    bindings: Callable[[int], Iterator[Address]]
+    publish: Callable[[int, random.Random], Address]
+
+
+def plain_patterns(count: int) -> Iterator[Address]:
+    """As programs have them."""
+    return ((f"region{number % 100}.*.kind{number}.#", b"") for number in range(count))
+
+
+def plain_keys(number: int, generator: random.Random) -> Address:
+    kind = generator.randrange(SIZES[-1])
+    return f"region{kind % 100}.host.kind{kind}.{number}", b""
+
+
+def hashes(count: int) -> Iterator[Address]:
+    """Patterns with a `#` between all words, so that a key may be at all of their places at once."""
+    every = itertools.product(LETTERS, repeat=5)
+    return ((f"#.{'.#.'.join(words)}.#.z", b"") for words in itertools.islice(every, count))
+
+
+def long_keys(number: int, generator: random.Random) -> Address:
+    return ".".join([*generator.choices(LETTERS[:4], k=WORDS - 1), str(number)]), b""
+
+
+def one_of_its_own(count: int) -> Iterator[Address]:
+    """Bindings to three headers, of which two are everybody's."""
+    return (("", table({"x-match": "all", "k": str(number), "l": "v", "m": "w"})) for number in range(count))
+
+
+def all_of_these(number: int, generator: random.Random) -> Address:
+    return "", table({"k": str(generator.randrange(SIZES[-1])), "l": "v", "m": "w", "number": str(number)})
+
+
+def subsets(count: int) -> Iterator[Address]:
+    """Bindings to some of the same headers each, and to one that never comes."""
+    generator = random.Random(1)
+    for _ in range(count):
+        names = generator.sample(range(HEADERS), HEADERS // 2)
+        yield "", table({"x-match": "all", "never": "", **{f"h{name}": "v" for name in names}})
+
+
+def nearly_all(number: int, generator: random.Random) -> Address:
+    missing = generator.sample(range(HEADERS), 2)
+    values = {f"h{name}": "v" for name in range(HEADERS) if name not in missing}
+    return "", table({**values, "number": str(number)})
+
+
+KINDS = {
+    "topic": Kind("topic", plain_patterns, plain_keys),
+    "hashes": Kind("topic", hashes, long_keys),
+    "headers": Kind("headers", one_of_its_own, all_of_these),
+    "subsets": Kind("headers", subsets, nearly_all),
+}
+
+
+class Publisher:
+    """A client that publishes in batches, each in one write, and waits until all of one is confirmed."""
+
+    def __init__(self, target: Target) -> None:
+        self.wire = Wire(target, timeout=120.0, capabilities=("publisher_confirms", "basic.nack"))
+        self.wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
+        self.input = bytearray(self.wire.received)
+        self.window = ConfirmWindow()
+
+    def batch(self, addresses: list[Address]) -> float:
+        """Seconds for a publish."""
+        octets = b"".join(publish(key, b"x", exchange=EXCHANGE, headers=headers) for key, headers in addresses)
+        for _ in addresses:
+            self.window.publish()
+        began = time.monotonic()
+        self.wire.socket.sendall(octets)
+        while self.window:
+            self.input += self.wire.socket.recv(65536)
+            while self.take_frame():
+                pass
+        return (time.monotonic() - began) / len(addresses)
+
+    def take_frame(self) -> bool:
+        """Take in one frame; whether there was one."""
+        if len(self.input) < FRAME_OVERHEAD:
+            return False
+        kind, _, size = struct.unpack_from("!BHI", self.input)
+        if len(self.input) < size + FRAME_OVERHEAD:
+            return False
+        if kind == METHOD_FRAME:
+            method = struct.unpack_from("!HH", self.input, 7)
+            if method != BASIC_ACK:
+                raise ConnectionError(f"got method {method} instead of a confirm")
+            self.window.settle(*struct.unpack_from("!Q?", self.input, 11))
+        del self.input[: size + FRAME_OVERHEAD]
+        return True
+
+
+def bind(target: Target, kind: Kind, count: int) -> None:
+    """An exchange with so many bindings to one queue that drops what comes."""
+    prepare(target, SINK, {"x-max-length": 10})
+    wire = Wire(target, timeout=120.0)
+    exchange = b"\0\0" + short_string(EXCHANGE)
+    wire.call(EXCHANGE_DECLARE, exchange + short_string(kind.type) + b"\0" + table({}), EXCHANGE_DECLARE_OK)
+    for key, arguments in kind.bindings(count):
+        head = b"\0\0" + short_string(SINK) + short_string(EXCHANGE) + short_string(key)
+        wire.socket.sendall(method_frame(1, QUEUE_BIND, head + NO_WAIT + (arguments or table({}))))
+    passive = b"\0\0" + short_string(SINK) + b"\1" + table({})
+    wire.call(QUEUE_DECLARE, passive, QUEUE_DECLARE_OK)
+    wire.close()
+
+
+def growth(target: Target, kind: Kind) -> tuple[float, float]:
+    """Microseconds for a publish that is new, and for one like an earlier one."""
+    publisher, generator = Publisher(target), random.Random(2)
+    addresses = [kind.publish(number, generator) for number in range(PUBLISHES)]
+    found = publisher.batch(addresses), publisher.batch(addresses)
+    publisher.wire.close()
+    return found[0] * 1e6, found[1] * 1e6
+
+
+def attack(target: Target, name: str, new: bool) -> None:
+    """Batch after batch, until the process is killed."""
+    publisher = Publisher(target)
+    for first in itertools.count(step=PUBLISHES):
+        generator = random.Random(first if new else 0)
+        begin = first if new else 0
+        publisher.batch([KINDS[name].publish(begin + number, generator) for number in range(PUBLISHES)])
+        time.sleep(PAUSE)
+
+
+def good(target: Target, seconds: float) -> float:
+    """The 99th percentile of its round trips, milliseconds."""
+    arguments = [f"amqp://{target}", "good", str(RATE), str(seconds)]
+    done = subprocess.run(
+        [sys.executable, "-m", "load.good_client", *arguments], capture_output=True, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return float(found["percentile_99"]) * 1000
+
+
+def beside(target: Target, name: str, new: bool, seconds: float) -> float:
+    """The good client's percentile beside one who publishes."""
+    process = multiprocessing.get_context("spawn").Process(target=attack, args=(target, name, new), daemon=True)
+    process.start()
+    try:
+        return good(target, seconds)
+    finally:
+        process.kill()
+        process.join()
+
+
+def others(target: Target, name: str, seconds: float) -> str:
+    """How the good client does, in words."""
+    alone = good(target, seconds)
+    known, new = (beside(target, name, kind, seconds) for kind in (False, True))
+    return f"; good client's p99 {alone:.1f} ms alone, {known:.1f} beside known, {new:.1f} beside new publishes"
+
+
+def main(
+    kinds: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(KINDS)}; all unless given")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="how long the good client goes on, each time")] = 8.0,
+) -> None:
+    """Routing by more and more bindings, and others beside it."""
+    unknown = [name for name in kinds or () if name not in KINDS]
+    if unknown:
+        raise typer.BadParameter(f"no kind {', '.join(unknown)}")
+    for name in kinds or KINDS:
+        for size in SIZES:
+            options = "--acceptors", "1", "--shards", "1"
+            with (
+                tempfile.TemporaryDirectory(prefix="matching-") as directory,
+                LocalNode(Path(directory), *options) as node,
+            ):
+                bind(node.target, KINDS[name], size)
+                new, again = growth(node.target, KINDS[name])
+                told = others(node.target, name, seconds) if size == SIZES[-1] else ""
+            print(f"{name}, {size} bindings: {new:.0f} µs a new publish, {again:.0f} µs again{told}", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,37 @@
+"""The course of matching: each kind of bindings with a real broker, once and small."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from load.matching import KINDS, Publisher, bind, growth
+from load.node import LocalNode
+from penstock.amqp.tables_cy import decode_table
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bindings_differ(kind: str) -> None:
+    """Each of them counts."""
+    assert len({*KINDS[kind].bindings(1000)}) == 1000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_are_tables(kind: str) -> None:
+    for key, headers in itertools.islice(KINDS[kind].bindings(10), 10):
+        assert len(key.split(".")) <= 32
+        if headers:
+            assert decode_table(headers, 0, len(headers))[1] == len(headers)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_is_confirmed(tmp_path: Path, kind: str) -> None:
+    with LocalNode(tmp_path, "--acceptors", "1", "--shards", "1") as node:
+        bind(node.target, KINDS[kind], 50)
+        assert all(seconds > 0 for seconds in growth(node.target, KINDS[kind]))
+        publisher = Publisher(node.target)
+        assert publisher.batch([("a.b", b"")] * 10) > 0 and not publisher.window
+        publisher.wire.close()
