@@ -12,9 +12,10 @@ from acceptor.claims import NO_PLACE
 from acceptor.confirms import Span
 from acceptor.core import AcceptorCore
 from acceptor.fair import SAVED_ROUNDS
-from acceptor.inlet import SHARE, SHARE_OCTETS, Gate, Inlet
+from acceptor.inlet import SHARE, SHARE_OCTETS, UNLIMITED, Gate, Inlet
 from acceptor.pauses import HELD
 from acceptor.pools import Pool
+from acceptor.transaction import Piece, Transaction
 from shard.queue_cy import Queue
 from shard.room import MEMORY
 from shard.segment_cy import Segment
@@ -337,4 +338,18 @@ def lacks_room(channel: Channel) -> bool:
     """Whether there is a gate that has no room for all that a commit brings."""
     transaction = channel.committing
     assert transaction is not None
-    return bool(transaction.closed_gates(channel, transaction.pieces(channel)))
+    return bool(transaction.closed_gates(channel, pieces_of(channel, transaction)))
+
+
+def pieces_of(channel: Channel, transaction: Transaction) -> list[Piece]:
+    """What it brings, found at once, whatever that costs; the channel has no less to spend for it."""
+    budget = channel.budget()
+    left, budget.left = budget.left, UNLIMITED
+    finding = transaction.pieces(channel)
+    try:
+        while True:
+            next(finding)
+    except StopIteration as found:
+        pieces: list[Piece] = found.value
+    budget.left = left
+    return pieces
