@@ -15,7 +15,6 @@ import itertools
 import json
 import multiprocessing
 import random
-import struct
 import subprocess
 import sys
 import tempfile
@@ -26,12 +25,12 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from load.confirms import ConfirmWindow
-from load.frames import BASIC_ACK, CONFIRM_SELECT, CONFIRM_SELECT_OK, publish
+from load.frames import publish
 from load.node import LocalNode
 from load.probe import prepare
+from load.publisher import Publisher
 from load.target import Target
-from load.wire import FRAME_OVERHEAD, METHOD_FRAME, Method, Wire, method_frame, short_string, table
+from load.wire import Method, Wire, method_frame, short_string, table
 
 EXCHANGE_DECLARE: Method = (40, 10)
 EXCHANGE_DECLARE_OK: Method = (40, 11)
@@ -116,44 +115,6 @@ KINDS = {
 }
 
 
-class Publisher:
-    """A client that publishes in batches, each in one write, and waits until all of one is confirmed."""
-
-    def __init__(self, target: Target) -> None:
-        self.wire = Wire(target, timeout=120.0, capabilities=("publisher_confirms", "basic.nack"))
-        self.wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
-        self.input = bytearray(self.wire.received)
-        self.window = ConfirmWindow()
-
-    def batch(self, addresses: list[Address]) -> float:
-        """Seconds for a publish."""
-        octets = b"".join(publish(key, b"x", exchange=EXCHANGE, headers=headers) for key, headers in addresses)
-        for _ in addresses:
-            self.window.publish()
-        began = time.monotonic()
-        self.wire.socket.sendall(octets)
-        while self.window:
-            self.input += self.wire.socket.recv(65536)
-            while self.take_frame():
-                pass
-        return (time.monotonic() - began) / len(addresses)
-
-    def take_frame(self) -> bool:
-        """Take in one frame; whether there was one."""
-        if len(self.input) < FRAME_OVERHEAD:
-            return False
-        kind, _, size = struct.unpack_from("!BHI", self.input)
-        if len(self.input) < size + FRAME_OVERHEAD:
-            return False
-        if kind == METHOD_FRAME:
-            method = struct.unpack_from("!HH", self.input, 7)
-            if method != BASIC_ACK:
-                raise ConnectionError(f"got method {method} instead of a confirm")
-            self.window.settle(*struct.unpack_from("!Q?", self.input, 11))
-        del self.input[: size + FRAME_OVERHEAD]
-        return True
-
-
 def bind(target: Target, kind: Kind, count: int) -> None:
     """An exchange with so many bindings to one queue that drops what comes."""
     prepare(target, SINK, {"x-max-length": 10})
@@ -168,11 +129,17 @@ def bind(target: Target, kind: Kind, count: int) -> None:
     wire.close()
 
 
+def batch(publisher: Publisher, addresses: list[Address]) -> float:
+    """Seconds for a publish to each."""
+    octets = b"".join(publish(key, b"x", exchange=EXCHANGE, headers=headers) for key, headers in addresses)
+    return publisher.batch(octets, len(addresses)) / len(addresses)
+
+
 def growth(target: Target, kind: Kind) -> tuple[float, float]:
     """Microseconds for a publish that is new, and for one like an earlier one."""
     publisher, generator = Publisher(target), random.Random(2)
     addresses = [kind.publish(number, generator) for number in range(PUBLISHES)]
-    found = publisher.batch(addresses), publisher.batch(addresses)
+    found = batch(publisher, addresses), batch(publisher, addresses)
     publisher.wire.close()
     return found[0] * 1e6, found[1] * 1e6
 
@@ -183,7 +150,7 @@ def attack(target: Target, name: str, new: bool) -> None:
     for first in itertools.count(step=PUBLISHES):
         generator = random.Random(first if new else 0)
         begin = first if new else 0
-        publisher.batch([KINDS[name].publish(begin + number, generator) for number in range(PUBLISHES)])
+        batch(publisher, [KINDS[name].publish(begin + number, generator) for number in range(PUBLISHES)])
         time.sleep(PAUSE)
 
 

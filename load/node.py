@@ -14,8 +14,8 @@ from load.target import Target
 from penstock.gauges import Gauges
 
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
-START_SECONDS = 120.0
-STOP_SECONDS = 12.0
+START_SECONDS = 900.0
+STOP_SECONDS = 60.0
 POINTER_FILE = "running.json"
 """In the data directory, while a node runs on it: where its gauges are."""
 

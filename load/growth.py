@@ -1,0 +1,151 @@
+"""How a node grows with its queues, and with what is stored: declaring, memory, stop, start, the death of its router.
+
+    python -m load.growth
+
+For each size a broker is started on an empty data directory, so many durable queues are declared and bound, and it is
+stopped and started again. Then its router is killed, while one client publishes, is confirmed and gets its message back
+100 times a second, and another one declares: printed are the longest round trip of the first, and when the second was
+answered. With `--messages` so many persistent ones are in 100 queues. Each line is a row of the table in
+docs/operations.md: seconds, and MiB of all processes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from load.frames import publish
+from load.good_client import run
+from load.node import LocalNode
+from load.processes import MIB, living, settled_memory
+from load.publisher import Publisher
+from load.target import Target
+from load.wire import Method, Wire, method_frame, short_string, table
+
+QUEUE_DECLARE: Method = (50, 10)
+QUEUE_DECLARE_OK: Method = (50, 11)
+QUEUE_BIND: Method = (50, 20)
+QUEUE_BIND_OK: Method = (50, 21)
+PASSIVE, DURABLE = b"\1", b"\2"
+NO_WAIT = 16
+EXCHANGE = "amq.direct"
+SIZES = [1000, 10_000, 100_000, 300_000]
+PIECE = 500
+MESSAGE_QUEUES = 100
+MESSAGE_OCTETS = 100
+RATE = 100
+BEFORE_SECONDS = 1.0
+PATIENCE_SECONDS = 900.0
+HEADER = ("queues", "messages", "declared", "memory", "stopped", "started", "memory then", "longest round trip",
+          "declares again")  # fmt: skip
+
+
+class Figures(NamedTuple):
+    """Of one size: seconds, and MiB."""
+
+    declared: float
+    memory: float
+    stopped: float
+    started: float
+    memory_then: float
+    longest_trip: float
+    declares_again: float
+
+
+def name(number: int) -> str:
+    return f"queue.{number}"
+
+
+def declare(target: Target, count: int) -> None:
+    """So many durable queues, each bound with its name; done when this returns."""
+    wire = Wire(target, timeout=PATIENCE_SECONDS)
+    for first in range(0, count, PIECE):
+        names = [short_string(name(number)) for number in range(first, min(first + PIECE, count))]
+        for each in names:
+            flags = bytes([DURABLE[0] | NO_WAIT])
+            head = b"\0\0" + each
+            octets = method_frame(1, QUEUE_DECLARE, head + flags + table({}))
+            octets += method_frame(1, QUEUE_BIND, head + short_string(EXCHANGE) + each + b"\1" + table({}))
+            wire.socket.sendall(octets)
+        wire.call(QUEUE_DECLARE, b"\0\0" + names[-1] + PASSIVE + table({}), QUEUE_DECLARE_OK)
+    wire.close()
+
+
+def store(target: Target, count: int) -> None:
+    """So many persistent messages, confirmed."""
+    publisher = Publisher(target)
+    each = count // MESSAGE_QUEUES
+    for number in range(MESSAGE_QUEUES if each else 0):
+        publisher.batch(publish(name(number), bytes(MESSAGE_OCTETS), each, persistent=True), each)
+    publisher.wire.close()
+
+
+def until_declared(target: Target) -> float:
+    """Seconds until one more queue is declared, however often the connection ends."""
+    began = time.monotonic()
+    wire = Wire(target, timeout=PATIENCE_SECONDS)
+    wire.call(QUEUE_DECLARE, b"\0\0" + short_string("one more") + DURABLE + table({}), QUEUE_DECLARE_OK)
+    wire.close()
+    return time.monotonic() - began
+
+
+def death_of_the_router(node: LocalNode, seconds: float) -> tuple[float, float]:
+    """The longest round trip of the good client, and the time until a queue is declared."""
+    found: list[float] = []
+
+    def goes_on() -> None:
+        found.append(run(node.target, "good", RATE, seconds)["slowest"])
+
+    thread = threading.Thread(target=goes_on)
+    thread.start()
+    time.sleep(BEFORE_SECONDS)
+    router = next(process for process in living(node.pid) if process.name() == "pstk-router-0")
+    os.kill(router.pid, signal.SIGKILL)
+    declares_again = until_declared(node.target)
+    thread.join()
+    return found[0], declares_again
+
+
+def figures(directory: Path, queues: int, messages: int, seconds: float) -> Figures:
+    options = "--set", f"max_queues={2 * queues + 1000}"
+    began = time.monotonic()
+    with LocalNode(directory, *options) as node:
+        began = time.monotonic()
+        declare(node.target, queues)
+        declared = time.monotonic() - began
+        store(node.target, messages)
+        memory = settled_memory(node.pid).octets / MIB
+        began = time.monotonic()
+    stopped = time.monotonic() - began
+    began = time.monotonic()
+    with LocalNode(directory, *options) as node:
+        started = time.monotonic() - began
+        memory_then = settled_memory(node.pid).octets / MIB
+        trip, again = death_of_the_router(node, seconds)
+    return Figures(declared, memory, stopped, started, memory_then, trip, again)
+
+
+def main(
+    sizes: Annotated[list[int] | None, typer.Argument(help="how many queues; 1,000 to 300,000 unless given")] = None,
+    messages: Annotated[int, typer.Option(min=0, help="persistent messages in 100 of them")] = 0,
+    seconds: Annotated[float, typer.Option(min=2, help="how long the good client goes on")] = 20.0,
+) -> None:
+    """Growth with queues and messages."""
+    print("| " + " | ".join(HEADER) + " |\n|" + " ---: |" * len(HEADER))
+    for queues in sizes or SIZES:
+        with tempfile.TemporaryDirectory(prefix="growth-") as directory:
+            found = figures(Path(directory), queues, messages, seconds)
+        cells = [f"{queues:,}", f"{messages:,}"]
+        cells += [f"{value:,.0f}" if "memory" in field else f"{value:.2f}" for field, value in found._asdict().items()]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
