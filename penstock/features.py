@@ -7,7 +7,8 @@ is here. Names and meanings of the arguments are RabbitMQ's, but for those of la
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Self
 
 from penstock.amounts import size
@@ -114,7 +115,7 @@ class QueueFeatures:
 
     def to_wire(self) -> list[Any]:
         """For the bus and the store: the fields in their order."""
-        return list(astuple(self))
+        return list(_values(self))
 
     @classmethod
     def from_wire(cls, values: Sequence[Any]) -> Self:
@@ -122,6 +123,7 @@ class QueueFeatures:
         return cls(*values[: len(fields(cls))])
 
 
+_values = attrgetter(*(field.name for field in fields(QueueFeatures)))
 _STRANGER, _GRANTED = ([field.name for field in fields(QueueFeatures)].index(name) for name in ("stranger", "granted"))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from penstock.asked import decided
+from penstock.asked import Level, decided
+from penstock.bus import pack
 from penstock.features import QueueFeatures
-from penstock.watermarks import FlowDefaults
+from penstock.watermarks import FlowDefaults, QueueLimits
 from router.inheritance import exchanges_hand_down, hands_down, levels_of
 from router.ledger import Ledger
 from router.policies import combined, effective, governs, policy_for
@@ -23,12 +26,10 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
-    decision = decided(arguments, defaults, adapt=True, levels=levels_of(queue, topology))
+    limits, features = _decided(Said(arguments), tuple(map(Said.of_level, levels_of(queue, topology))), defaults)
     standing = standing_of(queue, topology, policy, operator)
     features = replace(
-        QueueFeatures.from_arguments(arguments),
-        throttle=decision.throttle,
-        hold=decision.hold,
+        features,
         essential=standing.essential,
         stranger=standing.stranger,
         granted=standing.granted,
@@ -36,11 +37,38 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     )
     return replace(
         queue,
-        limits=decision.limits.to_wire(),
+        limits=limits.to_wire(),
         features=features.to_wire(),
         policy=policy.name if policy else None,
         operator_policy=operator.name if operator else None,
     )
+
+
+class Said:
+    """Arguments, compared by what they are on the wire."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.arguments = arguments
+        self._packed = pack(arguments)
+
+    @classmethod
+    def of_level(cls, level: Level) -> Said:
+        return cls(level.arguments)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Said) and self._packed == other._packed
+
+    def __hash__(self) -> int:
+        return hash(self._packed)
+
+
+@lru_cache(maxsize=1024)
+def _decided(own: Said, levels: tuple[Said, ...], defaults: FlowDefaults) -> tuple[QueueLimits, QueueFeatures]:
+    """What arguments come to: most queues of a node say the same as others."""
+    inherited = [Level("", level.arguments) for level in levels]
+    decision = decided(own.arguments, defaults, adapt=True, levels=inherited)
+    features = replace(QueueFeatures.from_arguments(own.arguments), throttle=decision.throttle, hold=decision.hold)
+    return decision.limits, features
 
 
 def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:
