@@ -39,7 +39,11 @@ class Notifier:
 
     def ready(self) -> None:
         self._serves = True
-        self._send("READY=1", PATIENCE_SECONDS)
+        self._send("READY=1\nSTATUS=serving", PATIENCE_SECONDS)
+
+    def starts(self, status: str, patience: float) -> None:
+        """It is not ready yet, and moves: it may take so many seconds more, whatever the unit says."""
+        self._send(f"STATUS={status}\nEXTEND_TIMEOUT_USEC={int(patience * 1e6)}", 0)
 
     def stopping(self) -> None:
         self._send("STOPPING=1", PATIENCE_SECONDS)

@@ -21,6 +21,7 @@ from ops.hangs import HangWatch
 from ops.notify import Notifier
 from ops.renewal import Renewal
 from ops.signals import Signals
+from ops.start import Start
 from penstock.bus import pack, unpack
 from penstock.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
 from penstock.logs import get_logger
@@ -28,7 +29,6 @@ from penstock.node import Node, Role
 from penstock.process import REFUSED_STATUS, take_reason
 from penstock.pulse import BEAT_SECONDS, Pulse
 
-START_SECONDS = 60.0
 START_DEATHS = 3
 STOP_ORDER: tuple[tuple[tuple[Role, ...], float], ...] = (
     (("acceptor",), 4.0),
@@ -101,7 +101,7 @@ class Supervisor:
     def run(self, on_ready: Callable[[], None]) -> None:
         """Start all, call `on_ready` when all are ready, and watch until asked to stop. StartError if one will not."""
         self._pulse.serve()
-        deadline = time.monotonic() + START_SECONDS
+        start = Start(self._gauges, self._manager, time.monotonic())
         while not self._signals.stop:
             now = time.monotonic()
             self._start_template(now)
@@ -110,9 +110,10 @@ class Supervisor:
                 self._renew(now)
             self._end_leaving(now)
             self._hangs.look(self._processes(), now)
-            self._turn(self._next_due(now, deadline))
-            if not self._serving:
-                self._check_start(deadline, on_ready)
+            self._turn(self._next_due(now, start))
+            if not self._serving and start.is_over(self._children, time.monotonic()):
+                self._serving = True
+                on_ready()
 
     def _turn(self, seconds: float) -> None:
         """Wait for something to happen, `seconds` at most and no longer than until the next beat, and take it in."""
@@ -137,16 +138,16 @@ class Supervisor:
             for child in self._processes():
                 child.send(signal.SIGHUP)
 
-    def _next_due(self, now: float, deadline: float) -> float:
+    def _next_due(self, now: float, start: Start) -> float:
         times = [child.due for child in self._children if child.state is State.WAITING and self._forks.ready]
         if self._forks.due is not None:
             times.append(self._forks.due)
         times += [child.leaves_by for child in self._children if child.leaves_by is not None]
         if not self._serving:
-            times.append(deadline)
+            times.append(start.deadline)
         if self._renewal.deadline is not None:
             times.append(self._renewal.deadline)
-        return min(times, default=now + START_SECONDS) - now
+        return min(times, default=now + BEAT_SECONDS) - now
 
     def _start_template(self, now: float) -> None:
         """What the others are forked from has to be there first."""
@@ -320,15 +321,6 @@ class Supervisor:
             started_us=child.started_us,
             restarts=max(0, child.incarnation - 1),
         )
-
-    def _check_start(self, deadline: float, on_ready: Callable[[], None]) -> None:
-        late = [child for child in self._children if child.serves_clients and child.state is not State.READY]
-        if not late:
-            self._serving = True
-            on_ready()
-        elif time.monotonic() > deadline:
-            names = ", ".join(f"{child.role} {child.index}" for child in late)
-            raise StartError(f"not ready after {START_SECONDS:g} s: {names}")
 
     def _stop(self) -> None:
         """In order, so that each role finds those it depends on until its own end."""

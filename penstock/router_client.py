@@ -24,7 +24,7 @@ Done = Callable[[Any, list[Any] | None], None]
 class Follower:
     """Requests to the router and the stream of topology changes. `send` takes a request, as one frame.
 
-    `load(version, changes)` gets a snapshot, first of all and whenever changes may have been missed;
+    `load(version, changes)` gets a snapshot, first of all, and where more was missed than the router knows separately;
     `apply(version, changes)` gets every change published after it, in order.
     """
 
@@ -67,7 +67,7 @@ class Follower:
 
     def ask_for_snapshot(self) -> None:
         if not self.loading:
-            self.request("snapshot", {}, lambda result, _: self.on_snapshot(result))
+            self.request("snapshot", {"have": self.version}, lambda result, _: self.on_snapshot(result))
             self.last_snapshot = self.last_request
 
     def on_reply(self, frame: bytes) -> None:
@@ -80,10 +80,12 @@ class Follower:
         done(result, error)
 
     def on_snapshot(self, snapshot: dict[str, Any]) -> None:
-        if snapshot["version"] >= self.version:
+        early, self.early = self.early, []
+        for frame in snapshot.get("turns", ()):
+            self.on_change(frame)
+        if "changes" in snapshot and snapshot["version"] >= self.version:
             self.version = snapshot["version"]
             self.load(self.version, snapshot["changes"])
-        early, self.early = self.early, []
         for version, changes in early:
             self.follow(version, changes)
 

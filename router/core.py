@@ -11,7 +11,7 @@ not yet taken in what was published sees by the gauges that it must.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock import bus
@@ -25,6 +25,7 @@ from router.hold_offs import forget_old
 from router.ledger import Step
 from router.move_commands import MOVE, MOVE_ARGUMENTS
 from router.operations import Malformed, Outcome, perform
+from router.recent import Recent
 from router.records import Change
 from router.stop_commands import lift_expired
 from router.store import Store
@@ -57,11 +58,12 @@ class Turn(NamedTuple):
 class RouterCore:
     """The authority, its store, and the turn in progress."""
 
-    def __init__(self, authority: Authority, store: Store) -> None:
+    def __init__(self, authority: Authority, store: Store, turns: Iterable[tuple[int, bytes]] = ()) -> None:
+        """`turns` are the last ones that an earlier life stored."""
         self.authority = authority
         self.store = store
-        self.last_published: bytes | None = None
-        self._answers: list[tuple[bytes, Any, Outcome | None]] = []
+        self.recent = Recent(turns)
+        self._answers: list[tuple[bytes, Any, Outcome | int]] = []
         self._commanded: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
         self._administration = Administration(
@@ -85,9 +87,9 @@ class RouterCore:
         except Malformed as error:
             log.error("unreadable request", sender=identity.decode("ascii", "replace"), problem=str(error))
             return
-        if operation == SNAPSHOT:
+        if operation == SNAPSHOT and isinstance(have := arguments.get("have"), int):
             self._shard_lives(identity)
-            self._answers.append((identity, number, None))
+            self._answers.append((identity, number, have))
             return
         request = f"{identity.decode('ascii', 'replace')}/{number}"
         outcome = perform(self.authority, operation, arguments, request)
@@ -141,28 +143,35 @@ class RouterCore:
         published = None
         if self._steps:
             version = self.version + 1
-            self.store.commit(self._steps, version, self.authority.ledger.last_queue_id)
-            self.authority.topology.version = version
             published = bus.pack([version, [told(step.change) for step in self._steps]])
-            self.last_published = published
+            self.store.commit(self._steps, version, self.authority.ledger.last_queue_id, published)
+            self.authority.topology.version = version
+            self.recent.add(version, published)
             self._steps = []
         answers, self._answers = self._answers, []
         commanded, self._commanded = self._commanded, []
         commanded += self.authority.moves.take_answers()
-        # A snapshot is taken now, when the topology is what its version says: one for all who have asked.
-        asked = any(outcome is None for _, _, outcome in answers)
-        snapshot = self._snapshot() if asked else b""
-        return Turn(self.version, published, [self._reply(*answer, snapshot) for answer in answers], commanded)
+        snapshots: dict[int, bytes] = {}
+        replies = [self._reply(*answer, snapshots) for answer in answers]
+        return Turn(self.version, published, replies, commanded)
 
-    def _snapshot(self) -> bytes:
+    def _reply(
+        self, identity: bytes, number: Any, outcome: Outcome | int, known: dict[int, bytes]
+    ) -> tuple[bytes, bytes]:
+        """A snapshot is taken now, when the topology is what its version says, one for all who have the same."""
+        if isinstance(outcome, Outcome):
+            return identity, bus.pack([number, self.version, outcome.result, outcome.error])
+        if outcome not in known:
+            known[outcome] = self._snapshot(outcome)
+        frame = (LIST_OF_FOUR, bus.pack(number), bus.pack(self.version), known[outcome], bus.pack(None))
+        return identity, b"".join(frame)
+
+    def _snapshot(self, have: int) -> bytes:
+        """What was published since that version; all that there is if that is not known any more."""
+        turns = self.recent.since(have, self.version)
+        if turns is not None:
+            return bus.pack({"turns": turns})
         return bus.pack({"changes": [told(change) for change in self.authority.topology.changes()]})
-
-    def _reply(self, identity: bytes, number: Any, outcome: Outcome | None, snapshot: bytes) -> tuple[bytes, bytes]:
-        if outcome is None:
-            return identity, b"".join(
-                (LIST_OF_FOUR, bus.pack(number), bus.pack(self.version), snapshot, bus.pack(None))
-            )
-        return identity, bus.pack([number, self.version, outcome.result, outcome.error])
 
 
 def told(change: Change) -> Change:

@@ -23,6 +23,7 @@ from penstock.failures import Chores, end_on_failure, report
 from penstock.gauges import DEAD, READY, UNSTARTED, Gauges
 from penstock.kept_clock import KeptClock
 from penstock.node import Node
+from penstock.progress import Progress
 from penstock.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
 from router import extent
@@ -55,7 +56,7 @@ class Router:
         self.gauges = Gauges.open(node.gauges)
         self.pulse = Pulse(self.gauges, "router", index, incarnation)
         self.store = Store(node.settings.data / FILE_NAME, node.epoch)
-        self.core = open_core(node, self.store, self.gauges)
+        self.core = open_core(node, self.store, self.gauges, self.pulse)
         self.context: zmq.Context[Any] = zmq.Context()
         self.retrying = False
         self.closed = False
@@ -119,8 +120,8 @@ class Router:
 
         A follower that has missed more finds a gap before this version and asks for a snapshot.
         """
-        if frames[0][:1] == b"\x01" and self.core.last_published is not None:
-            self.changes.send([self.core.last_published])
+        if frames[0][:1] == b"\x01" and self.core.recent.last is not None:
+            self.changes.send([self.core.recent.last])
 
     def on_event(self, _frames: list[bytes]) -> None:
         self.look_for_the_dead()
@@ -205,12 +206,15 @@ class Router:
         self.gauges.close()
 
 
-def open_core(node: Node, store: Store, gauges: Gauges) -> RouterCore:
+def open_core(node: Node, store: Store, gauges: Gauges, pulse: Pulse) -> RouterCore:
     """The core with what is stored."""
     defaults = node.settings.flow.defaults
-    stored = store.load()
+    stored = store.load(Progress(pulse, "topology is being read", "records").through)
+    settling = Progress(pulse, "queues are being placed", "queues")
     open_slots = {slot for slot in gauges.queue_slots() if slot >= node.shard_places}
-    ledger = recover(stored, node.shards, node.shard_places, node.settings.max_queues, defaults, open_slots)
+    ledger = recover(
+        stored, node.shards, node.shard_places, node.settings.max_queues, defaults, open_slots, settling.through
+    )
     settings = node.settings
     limit = extent.topology_limit(
         settings.max_topology_bytes, settings.memory.process_limit, 1 + settings.acceptors + settings.shards
@@ -223,7 +227,7 @@ def open_core(node: Node, store: Store, gauges: Gauges) -> RouterCore:
     limits = BindingLimits(
         amqp.bindings_per_exchange, amqp.bindings_per_queue, amqp.pattern_words, amqp.binding_headers
     )
-    core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key, bounds, limits), store)
+    core = RouterCore(Authority(ledger, node.shards, defaults, stored.name_key, bounds, limits), store, stored.turns)
     if not stored.seeded:
         core.seed()
     return core

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from penstock.logs import get_logger
@@ -24,13 +24,13 @@ class TooManyQueues(Exception):
 
 def recover(
     stored: Stored, shards: Iterable[int], places: int, queues: int, defaults: FlowDefaults,
-    open_slots: Collection[int] = (),
+    open_slots: Collection[int] = (), through: Callable[[list[Queue]], Iterable[Queue]] = iter,
 ) -> Ledger:  # fmt: skip
     """The ledger with all that was stored; what had to be changed is among its steps. TooManyQueues if it cannot be.
 
     A queue stays on its shard if there is one of that number, and keeps the slot it had in this epoch. Slots 0 to
     `places` - 1 are the shards' own. `shards` are those of the settings, `open_slots` those that shards have open: also
-    of queues that were deleted and of whose end they have not heard.
+    of queues that were deleted and of whose end they have not heard. Queues go `through` that one after the other.
     """
     found = [Queue(*change[1:]) for change in stored.changes if change[0] == "queue"]
     if len(found) > queues:
@@ -43,7 +43,7 @@ def recover(
         topology.apply(change)
     ledger.measure()
     known = topology.shards or dict.fromkeys(shards, SERVING)
-    for queue in found:  # only now: a queue may inherit from the exchanges that route to it
+    for queue in through(found):  # only now: a queue may inherit from the exchanges that route to it
         settled = _settle(queue, ledger, known, defaults)
         if settled != queue:
             ledger.add_queue(settled)

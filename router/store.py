@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,10 @@ APPLICATION_ID = 0x50535432
 
 NAME_KEY_OCTETS = 32
 BUSY_SECONDS = 5.0
+Through = Callable[[Iterable[Change]], Iterable[Change]]
+# So many turns are kept for the router's next life, if none has more octets: followers have missed no more.
+TURNS = 16
+TURN_OCTETS = 1024 * 1024
 
 MIGRATIONS: tuple[str, ...] = (
     # 1. Names are text, or blobs where their octets are not UTF-8; arguments and limits are msgpack. A slot is -1
@@ -114,6 +118,10 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE limits (scope TEXT, name, limits BLOB, PRIMARY KEY (scope, name)) WITHOUT ROWID;
     """,
+    # 13. The turns of this epoch that were published last.
+    """
+    CREATE TABLE turns (version INTEGER PRIMARY KEY, published BLOB);
+    """,
 )
 
 
@@ -123,7 +131,8 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What was stored last. `name_key` is random octets of this epoch; slots of queues are -1 in a new epoch.
+    """What was stored last. `name_key` is random octets of this epoch; slots of queues are -1 in a new epoch. `turns`
+    are versions and frames that were published last in this epoch.
 
     `seeded`: whether what a new node begins with has been stored; it is not made again when someone deletes it.
     """
@@ -133,6 +142,7 @@ class Stored:
     name_key: bytes
     changes: list[Change]
     seeded: bool
+    turns: Sequence[tuple[int, bytes]] = ()
 
 
 class Store:
@@ -189,19 +199,23 @@ class Store:
                 self._execute(f"DELETE FROM {table} WHERE NOT durable")
             self._execute("DELETE FROM stops WHERE connection IS NOT NULL")
             self._execute("DELETE FROM moves")
+            self._execute("DELETE FROM turns")
             self._execute("UPDATE queues SET slot = -1")
             self._set_fact("epoch", epoch)
             self._set_fact("name_key", os.urandom(NAME_KEY_OCTETS))
 
-    def load(self) -> Stored:
-        """What was stored last, as changes that make it from nothing. StoreError if it cannot be read."""
+    def load(self, through: Through = iter) -> Stored:
+        """What was stored last, as changes that make it from nothing, which go `through` that. StoreError if it cannot
+        be read.
+        """
         try:
             return Stored(
                 self._fact("version", 0),
                 self._fact("last_queue_id", 0),
                 self._fact("name_key", b""),
-                list(self._changes()),
+                list(through(self._changes())),
                 bool(self._fact("seeded", 0)),
+                self._execute("SELECT version, published FROM turns ORDER BY version").fetchall(),
             )
         except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"cannot read {self.path}: {error}") from None
@@ -250,8 +264,10 @@ class Store:
             found = since, count, octets, checksum, outcome
             yield ["move", *known, _name_or_none(plan), *found, _name(reason), unpack(stop)]
 
-    def commit(self, steps: Iterable[Step], version: int, last_queue_id: int) -> None:
-        """Store the steps that lead to a version, all or none. StoreError if that cannot be; it may be tried again."""
+    def commit(self, steps: Iterable[Step], version: int, last_queue_id: int, published: bytes = b"") -> None:
+        """Store the steps that lead to a version, all or none, and what is published of them. StoreError if that cannot
+        be; it may be tried again.
+        """
         steps = list(steps)
         durable = any(step.durable for step in steps)
         try:
@@ -264,9 +280,18 @@ class Store:
                 self._set_fact("version", version)
                 self._set_fact("last_queue_id", last_queue_id)
                 self._set_fact("seeded", 1)
+                self._keep_turn(version, published)
         except sqlite3.Error as error:
             self._in_doubt = True
             raise StoreError(f"cannot write {self.path}: {error}") from None
+
+    def _keep_turn(self, version: int, published: bytes) -> None:
+        """Where one is too large to be kept, neither are those before it of use."""
+        if 0 < len(published) <= TURN_OCTETS:
+            self._execute("INSERT INTO turns VALUES (?, ?)", (version, published))
+        else:
+            self._execute("DELETE FROM turns")
+        self._execute("DELETE FROM turns WHERE version <= ?", (version - TURNS,))
 
     def _begin_log(self) -> None:
         """Have all that is in the log in the database, on the disk, and the log empty."""

@@ -29,6 +29,7 @@ from penstock.gauges import READY, STARTING, Gauges
 from penstock.lately import Lately, LoopLag
 from penstock.node import Node
 from penstock.process_memory import IdleMemory, NodeMemory
+from penstock.progress import Progress
 from penstock.pulse import Pulse, Work
 from penstock.questions import answer
 from penstock.router_client import RouterClient
@@ -78,7 +79,7 @@ class Shard:
         self.store = Store(path, limit, flush_ms == 0, node.epoch, index)
         self.flushes = Flushes(loop, flush_ms / 1000, self.sync)
         self.journal = Journal(self.store.read)
-        recovered = Recovered(self.store, self.journal, Progress(self.pulse).read_on)
+        recovered = Recovered(self.store, self.journal, Progress(self.pulse, "store is being read", "messages").come_to)
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
         self.core.wall_ahead = clock.wall_ahead_us()
         self.core.commits.flushed_later = flush_ms > 0
@@ -411,21 +412,6 @@ class Shard:
             self.finish_turn()
 
         return finish
-
-
-class Progress:
-    """A sign of life and a log line for each second that reading the store takes."""
-
-    def __init__(self, pulse: Pulse) -> None:
-        self.pulse = pulse
-        self.began = self.told = time.monotonic()
-
-    def read_on(self, messages: int) -> None:
-        now = time.monotonic()
-        if now - self.told >= 1:
-            self.told = now
-            self.pulse.beat()
-            log.info("store is being read", messages=messages, seconds=round(now - self.began, 1))
 
 
 async def serve(runtime: Path, index: int, incarnation: int) -> None:

@@ -35,6 +35,7 @@ from router.core import SNAPSHOT
 from router.governing import delete_policy, set_policy
 from router.ledger import Step
 from router.operations import Outcome
+from router.recent import Recent
 from router.topology import Policy, Queue
 from shard.carrying import Carrier
 from shard.copying import remove_all
@@ -554,6 +555,7 @@ class Node:
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.router = Asked(shards, QUEUES)
         self.router_lives = True
+        self.recent = Recent()
         self.version = 1
         self.gauges.set_topology_version(1)
         self.clients: dict[Connection, Client] = {}
@@ -719,6 +721,7 @@ class Node:
             if step.change[0] == "queue":
                 self.note_home(Queue(*step.change[1:]))
         published = bus.pack([self.version, [step.change for step in steps]])
+        self.recent.add(self.version, published)
         for life in self.lives_now():
             life.changes.append(published)
         self.gauges.set_topology_version(self.version)
@@ -829,7 +832,9 @@ class Node:
             outcome = Outcome() if name == SNAPSHOT else self.router.ask(name, **arguments)
             self.publish_changes()
             if name == SNAPSHOT:
-                outcome = Outcome({"changes": list(self.router.topology.changes())})
+                turns = self.recent.since(arguments["have"], self.version)
+                whole = {"changes": list(self.router.topology.changes())} if turns is None else {"turns": turns}
+                outcome = Outcome(whole)
             life.replies.append(bus.pack([number, self.version, outcome.result, outcome.error]))
 
     # One step of something

@@ -15,6 +15,8 @@ from ops.notify import Notifier
 from tests.broker.process import Broker
 from tests.waiting import PATIENCE, wait_for
 
+READY = ["READY=1\nSTATUS=serving"]
+
 
 class Manager:
     """It listens where a unit would say."""
@@ -55,7 +57,7 @@ def test_a_unit_of_type_notify(manager: Manager, tmp_path: Path) -> None:
     notifier.ready()
     notifier.lives(1.0)
     notifier.stopping()
-    assert manager.heard() == ["READY=1", "STOPPING=1"]
+    assert manager.heard() == [*READY, "STOPPING=1"]
 
 
 def test_signs_of_life_are_as_many_as_are_wanted(manager: Manager, tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_signs_of_life_are_as_many_as_are_wanted(manager: Manager, tmp_path: Pat
     notifier.ready()
     for tenth in range(100, 161):
         notifier.lives(tenth / 10)
-    assert manager.heard() == ["READY=1"] + ["WATCHDOG=1"] * 4
+    assert manager.heard() == READY + ["WATCHDOG=1"] * 4
 
 
 def test_those_that_another_process_is_to_give(tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ def test_an_abstract_address() -> None:
     manager = Manager(f"\0{name}")
     with manager.socket:
         Notifier({"NOTIFY_SOCKET": f"@{name}"}).ready()
-        assert manager.heard() == ["READY=1"]
+        assert manager.heard() == READY
 
 
 def test_without_a_manager(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_without_a_manager(tmp_path: Path) -> None:
 def test_a_supervisor_that_hangs_gives_no_sign_of_life(manager: Manager, tmp_path: Path) -> None:
     variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
     with Broker(tmp_path, environment=variables) as broker:
-        wait_for(lambda: manager.hears() == "READY=1", what="that it is ready")
+        wait_for(lambda: manager.hears() == READY[0], what="that it is ready")
         wait_for(lambda: manager.hears() == "WATCHDOG=1", what="a sign of life")
         os.kill(broker.pid, signal.SIGSTOP)
         wait_for(lambda: psutil.Process(broker.pid).status() == psutil.STATUS_STOPPED, what="a supervisor that hangs")
@@ -106,3 +108,13 @@ def test_a_supervisor_that_hangs_gives_no_sign_of_life(manager: Manager, tmp_pat
         manager.socket.settimeout(PATIENCE)
         assert manager.hears() == "WATCHDOG=1"
     assert "STOPPING=1" in manager.heard()
+
+
+def test_a_start_that_takes_long(manager: Manager, tmp_path: Path) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+    notifier.starts("waiting for router 0", 60.0)
+    notifier.ready()
+    assert manager.heard() == [
+        "STATUS=waiting for router 0\nEXTEND_TIMEOUT_USEC=60000000",
+        *READY,
+    ]

@@ -83,3 +83,17 @@ def test_a_snapshot_of_the_dead_router_is_not_that_of_the_new_one() -> None:
     followed.answer_snapshot(of_the_new, 2)
     assert followed.known == [1, 2]
     assert (followed.follower.version, followed.follower.loading) == (2, False)
+
+
+def test_what_was_missed_comes_without_the_rest() -> None:
+    """A router that comes back says what the dead one may have published unheard; what came meanwhile is behind it."""
+    followed = Followed()
+    followed.follower.ask_for_snapshot()
+    followed.answer_snapshot(followed.asked[0], 1)
+    followed.follower.router_started()
+    assert followed.asked[1][1:] == [SNAPSHOT, {"have": 1}]
+    followed.change(3)
+    followed.change(4)
+    followed.answer(followed.asked[1], 3, {"turns": [bus.pack([2, [2]]), bus.pack([3, [3]])]})
+    assert followed.known == [1, 2, 3, 4]
+    assert (followed.follower.version, followed.follower.loading) == (4, False)

@@ -46,7 +46,7 @@ def core(tmp_path: Path) -> Iterator[RouterCore]:
 
 
 def request(number: int, operation: str, **arguments: Any) -> bytes:
-    return pack([number, operation, completed(operation, arguments) if operation != "snapshot" else {}])
+    return pack([number, operation, completed(operation, arguments) if operation != "snapshot" else arguments])
 
 
 def replies(turn: Any) -> list[Any]:
@@ -85,7 +85,7 @@ def test_the_first_turn_makes_the_default_vhost(tmp_path: Path) -> None:
 
 def test_one_version_and_one_transaction_a_turn(core: RouterCore) -> None:
     core.receive(ME, request(1, "queue_declare", name="a"))
-    core.receive(ME, request(2, "snapshot"))
+    core.receive(ME, request(2, "snapshot", have=-1))
     core.receive(b"shard.1.1", request(1, "queue_declare", name="a", durable=True))
     core.receive(ME, request(3, "exchange_declare", name="x"))
     turn = core.finish_turn()
