@@ -119,6 +119,8 @@ class AcceptorCore:
         self.patience = Patience(self, settings.amqp.consumer_timeout, settings.amqp.transaction_timeout)
         self.replies = Replies(self)
         self.dirty: dict[Connection, None] = {}
+        self.told_first: dict[Connection, None] = {}
+        """What there is for these is written before the turns are sent."""
         self.confirming: dict[Channel, None] = {}
         self.orphans: dict[Channel, None] = {}
         self.late_closes: dict[Channel, None] = {}

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -228,7 +228,11 @@ class Acceptor:
         self.finishing = False
         if self.ending and not self.has_unsafe():
             self.all_safe.set()
-        for shard, frames in self.core.finish_turn():
+        turns = self.core.finish_turn()
+        if self.core.told_first:
+            told, self.core.told_first = self.core.told_first, {}
+            self.flush_all(told)
+        for shard, frames in turns:
             dialer = self.shards[shard]
             assert dialer is not None
             dialer.send(frames)
@@ -238,11 +242,7 @@ class Acceptor:
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
         dirty, self.core.dirty = self.core.dirty, {}
-        for connection in dirty:
-            try:
-                self.flush(connection)
-            except Exception as error:
-                connection.broken(error)
+        self.flush_all(dirty)
         if self.core.gates.metered.closed and not self.metering:
             self.meter_later()
         if self.core.gates.routing.waiting and not self.routing:
@@ -284,6 +284,13 @@ class Acceptor:
             self.schedule_finish()
 
         return finish
+
+    def flush_all(self, connections: Iterable[Connection]) -> None:
+        for connection in connections:
+            try:
+                self.flush(connection)
+            except Exception as error:
+                connection.broken(error)
 
     def flush(self, connection: Connection) -> None:
         protocol = self.protocols.get(connection)

@@ -227,8 +227,12 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
     """Put messages into the turn of every shard of the route. Confirms of those in a lane are not withheld."""
     span = None
     if channel.confirms is not None and run.tag:
-        span = Span(channel.confirms, run.tag, count, len(route.targets), () if in_lane else route.inlets, channel,
-                    None if in_lane else route.fan, route)  # fmt: skip
+        if route.keepers:
+            span = Span(channel.confirms, run.tag, count, route.keepers, () if in_lane else route.inlets, channel,
+                        None if in_lane else route.fan, route)  # fmt: skip
+        else:
+            confirm(channel, run.tag, count)
+            channel.core.told_first[channel.connection] = None
     if route.meters:
         octets = run.batch.body_bytes(run.first, count)
         for meter in route.meters:
@@ -237,7 +241,8 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
     returns = Returns(channel, route.returning) if run.mandatory and route.returning else None
     age = age_of(channel, run, route, count) if run.since else 0
     for target in route.targets:
-        target.link.publish(target.queues, run.batch, run.first, count, span, returns, target.slots, age)
+        awaited = span if target.keeps else None
+        target.link.publish(target.queues, run.batch, run.first, count, awaited, returns, target.slots, age)
         for inlet in target.inlets:
             target.link.enter(inlet, count, whole)
             if in_lane and inlet.lane_line is not None:
@@ -309,6 +314,12 @@ def unroutable(channel: Channel, run: ParkedRun) -> None:
     if run.mandatory and not channel.detached:
         channel.connection.write_contents(channel.number, NO_ROUTE, 0, False, b"", run.batch, run.first, run.count)
     if channel.confirms is not None and run.tag:
-        channel.confirms.complete(run.tag, run.count, False)
-        channel.confirmed()
+        confirm(channel, run.tag, run.count)
     run.advance(run.count)
+
+
+def confirm(channel: Channel, first: int, count: int) -> None:
+    """Confirm publishes, by tags from `first`, that no queue is to keep."""
+    assert channel.confirms is not None
+    channel.confirms.complete(first, count, False)
+    channel.confirmed()

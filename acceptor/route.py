@@ -24,12 +24,16 @@ Barrier = StopGate | VhostGate | MoveGate
 
 
 class Target:
-    """The queues of a route on one shard, their slots in the gauges, and those of them that may be full."""
+    """The queues of a route on one shard, their slots in the gauges, and those of them that may be full.
 
-    __slots__ = ("inlets", "link", "queues", "slots")
+    Or a reply consumer, whose answers the shard passes on and does not keep (`keeps`).
+    """
 
-    def __init__(self, link: ShardLink) -> None:
+    __slots__ = ("inlets", "keeps", "link", "queues", "slots")
+
+    def __init__(self, link: ShardLink, keeps: bool = True) -> None:
         self.link = link
+        self.keeps = keeps
         self.queues: tuple[int | str, ...] = ()
         self.slots: tuple[int, ...] = ()
         self.inlets: tuple[Inlet, ...] = ()
@@ -42,8 +46,9 @@ class Route:
     rates; `meters`, these among them, are told what has gone; `lanes` the priority lanes of its queues. Of several
     queues with marks those that are left behind (`fan`) hold nobody. `returning` are the queues that give back what is
     mandatory and finds no room; the `powerless` neither hold its publishes nor refuse them (router/grants.py), and have
-    no gates on it. It `expires` if one of the queues has a TTL. Where headers exchanges are on the way, with
-    these indexes, each message has a route of its own (`by_headers`).
+    no gates on it. Confirms wait for the shards of so many `keepers` among the targets. It `expires` if one of the
+    queues has a TTL. Where headers exchanges are on the way, with these indexes, each message has a route of its own
+    (`by_headers`).
     """
 
     __slots__ = (
@@ -56,6 +61,7 @@ class Route:
         "further",
         "gates",
         "inlets",
+        "keepers",
         "key",
         "lanes",
         "meters",
@@ -90,6 +96,7 @@ class Route:
         self.further = further
         self.by_headers = by_headers
         self.targets = targets
+        self.keepers = sum(target.keeps for target in targets)
         self.barriers = barriers
         self.rates = rates
         self.meters: tuple[RateGate | Meter, ...] = rates if counter is None else (*rates, counter)

@@ -282,7 +282,7 @@ class Routes:
         for key in keys:
             home = home_of(key)
             if home is not None and home.acceptor < self.acceptors:
-                target = Target(self.links[carrier(key, carriers(self.topology))])
+                target = Target(self.links[carrier(key, carriers(self.topology))], keeps=False)
                 target.queues = (key,)
                 targets.append(target)
         return tuple(targets)

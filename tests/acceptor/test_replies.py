@@ -33,6 +33,13 @@ def request(node: Node, client: Client, server: Client) -> Event:
     return server.take("basic.get-ok", 1)
 
 
+def finish_turn(node: Node, client: Client) -> None:
+    """The acceptor of a client takes in what that sent; no shard has heard of it yet."""
+    while client.read():
+        pass
+    node.finish(client.acceptor)
+
+
 @pytest.mark.parametrize("acceptor", [0, 1])
 def test_a_request_and_its_answers(node: Node, acceptor: int) -> None:
     client, server = channel(node, 0), channel(node, acceptor)
@@ -49,6 +56,32 @@ def test_a_request_and_its_answers(node: Node, acceptor: int) -> None:
     assert {(event.consumer_tag, event.exchange, event.routing_key) for event in answers} == {("t", "", name)}
     assert set(server.names(1)) == {"basic.ack"}
     assert not client.connection.channels[1].unacked.total
+
+
+def test_an_answer_is_confirmed_before_the_one_who_asked_has_it(node: Node) -> None:
+    """Who has it may be the one that closes the connection that it came from, as in NestJS's tests."""
+    client, server = channel(node, 0), channel(node, 1)
+    client.call("basic.consume", 1, queue=PSEUDO_QUEUE, no_ack=True)
+    name = request(node, client, server).properties["reply_to"]
+    server.call("confirm.select", 1)
+    server.publish(1, b"answer", routing_key=name)
+    finish_turn(node, server)
+    assert server.names(1) == ["basic.ack"] and not client.names(1)
+    node.settle()
+    assert client.take("basic.deliver", 1).body == b"answer"
+    assert server.names(1) == ["basic.ack"]
+
+
+def test_an_answer_that_goes_to_a_queue_as_well_is_confirmed_when_that_keeps_it(node: Node) -> None:
+    client, server = channel(node, 0), channel(node, 1)
+    client.call("basic.consume", 1, queue=PSEUDO_QUEUE, no_ack=True)
+    name = request(node, client, server).properties["reply_to"]
+    server.call("confirm.select", 1)
+    server.publish(1, b"both", routing_key="requests", headers={"BCC": [name]})
+    finish_turn(node, server)
+    assert not server.names(1)
+    node.settle()
+    assert server.names(1) == ["basic.ack"]
 
 
 def test_an_answer_by_a_further_routing_key(node: Node) -> None:

@@ -1,4 +1,4 @@
-"""Node's amqplib for tests: installed once a user by the ordinary npm client, outside the repository."""
+"""Packages of Node.js for tests: installed once a user by the ordinary npm client, outside the repository."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ PROGRAMS = Path(__file__).parent / "node"
 INSTALL_SECONDS = 100
 
 
-def environment() -> dict[str, str]:
-    """The environment in which `require('amqplib')` works. Skips the test where node, npm or the package is missing."""
+def environment(programs: Path = PROGRAMS) -> dict[str, str]:
+    """The environment in which the programs of a folder find what its package.json names. Skips the test where node,
+    npm or a package is missing.
+    """
     for program in ("node", "npm"):
         if not shutil.which(program):
             pytest.skip(f"{program} is not installed")
-    package = (PROGRAMS / "package.json").read_bytes()
+    package = (programs / "package.json").read_bytes()
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-tests"
     installed = caches / f"node-{hashlib.sha256(package).hexdigest()[:16]}"
     if not installed.exists():
