@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,65 +17,79 @@ from kombu import Queue
 PRIORITIES = 10
 PREFIX = os.environ.get("CELERY_TESTS_PREFIX", "tests")
 """Begins the names of all queues: several tests may share a broker."""
+TASKS = f"{PREFIX}-tasks"
+QUEUES: dict[str, dict[str, Any]] = {
+    "classic": {
+        "task_queues": [
+            Queue(TASKS, routing_key=TASKS),
+            Queue(f"{PREFIX}-urgent", routing_key=f"{PREFIX}-urgent", queue_arguments={"x-max-priority": PRIORITIES}),
+        ]
+    },
+    "quorum": {"task_default_queue_type": "quorum"},
+    # From such an exchange tasks for later go by way of queues with TTLs, one for each bit of the delay.
+    "quorum, topic exchange": {
+        "task_default_queue_type": "quorum",
+        "task_default_exchange": f"{PREFIX}-exchange",
+        "task_default_exchange_type": "topic",
+    },
+}
+"""Settings for kinds of queues."""
 
-app = Celery("celery_app", broker=os.environ.get("CELERY_TESTS_BROKER"), backend="rpc://")
+# The results of rpc:// are for one client only, so there are no chords with it.
+app = Celery(
+    "celery_app",
+    broker=os.environ.get("CELERY_TESTS_BROKER"),
+    backend=os.environ.get("CELERY_TESTS_RESULTS", "rpc://"),
+)
 app.conf.update(
-    task_default_queue=f"{PREFIX}-tasks",
-    task_queues=[
-        Queue(f"{PREFIX}-tasks", routing_key=f"{PREFIX}-tasks"),
-        Queue(
-            f"{PREFIX}-urgent",
-            routing_key=f"{PREFIX}-urgent",
-            queue_arguments={"x-max-priority": PRIORITIES},
-        ),
-    ],
+    task_default_queue=TASKS,
     event_exchange=f"{PREFIX}-events",
     event_queue_prefix=f"{PREFIX}-events",
     control_exchange=f"{PREFIX}-control",
     worker_prefetch_multiplier=1,
     broker_connection_retry_on_startup=True,
+    **QUEUES[os.environ.get("CELERY_TESTS_QUEUES", "classic")],
 )
-chords = os.environ.get("CELERY_TESTS_CHORDS")
-if chords:
-    # Chords count their parts in a backend; the results of rpc:// are for one client only.
-    app.conf.result_backend = f"file://{chords}"
+
+task = partial(app.task, shared=False)
+"""Not for other applications: a test process has one for each worker."""
 
 
-@app.task
+@task
 def add(left: int, right: int) -> int:
     return left + right
 
 
-@app.task
+@task
 def total(numbers: list[int]) -> int:
     return sum(numbers)
 
 
-@app.task(bind=True, max_retries=3)
+@task(bind=True, max_retries=3)
 def third_time(self: Any) -> int:
     """Fails twice, then tells how many retries it took."""
     if self.request.retries < 2:
-        raise self.retry(countdown=0.1)
+        raise self.retry(countdown=1)
     return int(self.request.retries)
 
 
-@app.task
+@task
 def when() -> float:
     return time.time()
 
 
-@app.task
+@task
 def note(path: str, word: str) -> None:
     """Append a word to a file."""
     with Path(path).open("a") as file:
         file.write(f"{word}\n")
 
 
-@app.task
+@task
 def process() -> int:
     return os.getpid()
 
 
-@app.task
+@task
 def sleep(seconds: float) -> None:
     time.sleep(seconds)

@@ -1,18 +1,17 @@
-"""Celery as it is used: a worker with a prefork pool, and this process as its client and its operator."""
+"""Celery as it is used: a worker with a prefork pool, and this process as its client and its operator.
+
+Quorum queues are in `test_celery_quorum.py`.
+"""
 
 # Celery and kombu make their names on first use, where a type checker cannot see them, and have no types.
 # mypy: disable-error-code="import-untyped, attr-defined, no-any-return, no-untyped-call, name-defined"
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -21,68 +20,17 @@ import pytest
 from celery import chord, group
 from kombu.pidbox import Mailbox
 
-from tests.broker.process import ROOT
+from tests.clients.celery_worker import Worker, running
+from tests.raw import Address
 from tests.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.broker
 
-STOP_SECONDS = 60
-
-
-class Worker:
-    """A Celery worker of two processes, and its application as a client sees it."""
-
-    def __init__(self, url: str, directory: Path) -> None:
-        self.prefix = f"celery-{uuid4().hex[:8]}"
-        self.name = f"worker@{self.prefix}"
-        chords = directory / "chords"
-        chords.mkdir()
-        settings = {"BROKER": url, "PREFIX": self.prefix, "CHORDS": str(chords)}
-        os.environ.update({f"CELERY_TESTS_{key}": value for key, value in settings.items()})
-        self.module = load()
-        self.app = self.module.app
-        command = [sys.executable, "-m", "celery", "--app", "tests.clients.celery_app", "worker", "--pool", "prefork"]
-        options = ["--concurrency", "2", "--task-events", "--loglevel", "INFO", "--hostname", self.name]
-        queues = ["--queues", f"{self.prefix}-tasks"]
-        self.log = directory / "worker.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen([*command, *options, *queues], cwd=ROOT, stdout=log, stderr=log)
-
-    def inspect(self) -> Any:
-        return self.app.control.inspect([self.name], timeout=PATIENCE, limit=1)
-
-    def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(self.log.read_text()) from None
-
-
-def load() -> ModuleType:
-    """The application, with the settings of this test."""
-    sys.modules.pop("tests.clients.celery_app", None)
-    from tests.clients import celery_app
-
-    return celery_app
-
 
 @pytest.fixture(scope="module")
-def worker(amqp_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    worker = Worker(amqp_url, tmp_path_factory.mktemp("celery"))
-    try:
-        wait_for(lambda: worker.app.control.inspect(timeout=1).ping(), 2 * PATIENCE, "the worker to answer")
+def worker(address: Address, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with running(Worker(address.url, tmp_path_factory.mktemp("celery"))) as worker:
         yield worker
-    finally:
-        worker.app.close()
-        worker.stop()
-
-
-@pytest.fixture(scope="module")
-def amqp_url(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue("address").url)
 
 
 def test_results_of_a_prefork_pool(worker: Worker) -> None:

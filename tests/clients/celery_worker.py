@@ -1,0 +1,83 @@
+"""A Celery worker for tests: a process of its own that runs the tasks of `celery_app.py`."""
+
+# Celery has no types.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+from tests.broker.process import ROOT
+from tests.waiting import PATIENCE, wait_for
+
+STOP_SECONDS = 60
+
+
+class Worker:
+    """A Celery worker of two processes, and its application as a client sees it."""
+
+    def __init__(self, url: str, directory: Path, queues: str = "classic", results: str = "file") -> None:
+        """`queues` is one of `celery_app.QUEUES`. `results` are kept in files, or sent back to the client (`rpc`)."""
+        self.prefix = f"celery-{uuid4().hex[:8]}"
+        self.name = f"worker@{self.prefix}"
+        self.queue = f"{self.prefix}-tasks"
+        kept = directory / "results"
+        kept.mkdir()
+        backend = f"file://{kept}" if results == "file" else "rpc://"
+        settings = {"BROKER": url, "PREFIX": self.prefix, "RESULTS": backend, "QUEUES": queues}
+        os.environ.update({f"CELERY_TESTS_{key}": value for key, value in settings.items()})
+        self.module = load()
+        self.app = self.module.app
+        command = [sys.executable, "-m", "celery", "--app", "tests.clients.celery_app", "worker", "--pool", "prefork"]
+        options = ["--concurrency", "2", "--task-events", "--loglevel", "INFO", "--hostname", self.name]
+        self.log_file = directory / "worker.log"
+        with self.log_file.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, *options, "--queues", self.queue], cwd=ROOT, stdout=log, stderr=log
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    def inspect(self) -> Any:
+        return self.app.control.inspect([self.name], timeout=PATIENCE, limit=1)
+
+    def scheduled(self) -> int:
+        """How many tasks it keeps until their time."""
+        return len(self.inspect().scheduled()[self.name])
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(self.log) from None
+
+
+def load() -> ModuleType:
+    """The application, with the settings of this test."""
+    sys.modules.pop("tests.clients.celery_app", None)
+    return importlib.import_module("tests.clients.celery_app")
+
+
+@contextmanager
+def running(worker: Worker) -> Iterator[Worker]:
+    """A worker that takes tasks; it is stopped at the end."""
+    try:
+        wait_for(lambda: worker.app.control.inspect(timeout=1).ping(), 2 * PATIENCE, "the worker to answer")
+        yield worker
+    finally:
+        worker.app.close()
+        worker.stop()
