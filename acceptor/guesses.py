@@ -9,7 +9,6 @@ What is kept is bounded: of very many addresses the one is forgotten that was he
 
 from __future__ import annotations
 
-import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -80,16 +79,3 @@ class Guesses:
             for (address, user), guesser in self._of.items()
             if guesser.until > now
         ]
-
-
-def address_of(host: str) -> str:
-    """Whom a host counts as: of IPv6 its network of 64 bits, which one machine may have for itself."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from acceptor.guesses import address_of
+from acceptor.addresses import address_of
 from acceptor.shared_counts import SharedCounts
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.settings.limits import LimitSettings

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from acceptor.guesses import Guesser, Guesses, address_of
+from acceptor.addresses import address_of, is_loopback
+from acceptor.guesses import Guesser, Guesses
 from acceptor.known_passwords import KnownPasswords
 from penstock import passwords
 from penstock.durations import shown
@@ -39,11 +40,13 @@ WAITING_MAX = 1024
 
 Decided = Callable[[str], None]
 """Gets why the login is refused, for the log; empty if it is not."""
-Background = Callable[[Callable[[], bool], Callable[[bool], None]], None]
+Verified = bool | Exception
+"""Whether it was the password, or why nobody knows."""
+Background = Callable[[Callable[[], Verified], Callable[[Verified], None]], None]
 """Runs the first elsewhere, then the second, here, with what it gave."""
 
 
-def at_once(work: Callable[[], bool], done: Callable[[bool], None]) -> None:
+def at_once(work: Callable[[], Verified], done: Callable[[Verified], None]) -> None:
     done(work())
 
 
@@ -62,6 +65,16 @@ class Login:
     guesser: Guesser = field(compare=False)
     decided: list[Decided] = field(compare=False)
 
+    def verify(self) -> Verified:
+        try:
+            return passwords.verify(self.stored, self.password)
+        except Exception as error:
+            return error
+
+    def tell(self, reason: str) -> None:
+        for decided in self.decided:
+            decided(reason)
+
 
 class Logins:
     """The logins of one acceptor. `background` and `known` are for the shell to set; `clock` gives seconds."""
@@ -69,7 +82,6 @@ class Logins:
     def __init__(self, topology: Topology, loopback_users: Collection[str], clock: Callable[[], float]) -> None:
         self.background: Background = at_once
         self.known = KnownPasswords.of_process()
-        self.refused = 0
         self._users = topology.users
         self._loopback_users = loopback_users
         self._clock = clock
@@ -83,14 +95,14 @@ class Logins:
     def check(self, name: str, password: str, host: str, decided: Decided) -> None:
         """Decide on a login from that host, now or later."""
         if name in self._loopback_users and not is_loopback(host):
-            self._refuse([decided], "this user may log in from this machine only")
+            decided("this user may log in from this machine only")
             return
         stored = self._stored(name)
         digest = self.known.digest(name, stored, password)
         if self.known.has(digest):
             decided("")
         elif self._wrong.get(digest, 0.0) > self._clock():
-            self._refuse([decided], self._why_wrong(name))
+            decided(self._why_wrong(name))
         elif digest in self._waiting:
             self._waiting[digest].decided.append(decided)
         else:
@@ -107,7 +119,7 @@ class Logins:
         guesser, about = self._guesses.of(address, name, now), self._guesses.of_user(name, now)
         if not guesser.may_try(now):
             left = max(guesser.until - now, 0.0)
-            self._refuse([decided], f"{guesser.wrong} wrong passwords, no other one for {shown(left)}")
+            decided(f"{guesser.wrong} wrong passwords, no other one for {shown(left)}")
             return
         self._number += 1
         guesser.under_way += 1
@@ -126,32 +138,38 @@ class Logins:
         self._turns.remove(last)
         heapq.heapify(self._turns)
         self._ends(last)
-        self._refuse(last.decided, "too many logins at once")
+        last.tell("too many logins at once")
 
     def _next(self) -> None:
         while self._turns and not self._verifying:
             login = heapq.heappop(self._turns)
-            verify = partial(passwords.verify, login.stored, login.password)
             if passwords.is_slow(login.stored):
                 self._verifying = True
-                self.background(verify, partial(self._verified, login))
+                self.background(login.verify, partial(self._verified, login))
             else:
-                self._decide(login, verify())
+                self._decide(login, login.verify())
 
-    def _verified(self, login: Login, right: bool) -> None:
+    def _verified(self, login: Login, verified: Verified) -> None:
         self._verifying = False
-        self._decide(login, right)
-        self._next()
+        try:
+            self._decide(login, verified)
+        finally:
+            self._next()
 
-    def _decide(self, login: Login, right: bool) -> None:
-        now = self._clock()
+    def _decide(self, login: Login, verified: Verified) -> None:
         self._ends(login)
-        if right and login.stored == self._stored(login.name):
+        if isinstance(verified, Exception):
+            log.error("password not verified", user=login.name, address=login.address, exc_info=verified)
+            login.tell("the password could not be verified")
+        elif verified and login.stored == self._stored(login.name):
             self.known.add(login.digest)
-            self._guesses.was_right(login.address, login.name, now)
-            for decided in login.decided:
-                decided("")
-            return
+            self._guesses.was_right(login.address, login.name, self._clock())
+            login.tell("")
+        else:
+            self._was_wrong(login)
+
+    def _was_wrong(self, login: Login) -> None:
+        now = self._clock()
         self._wrong[login.digest] = now + WRONG_SECONDS
         if len(self._wrong) > WRONG_MAX:
             self._wrong.popitem(last=False)
@@ -160,16 +178,11 @@ class Logins:
                 "passwords are guessed", user=login.name, address=login.address, wrong=login.guesser.wrong,
                 refused_for=shown(seconds),
             )  # fmt: skip
-        self._refuse(login.decided, self._why_wrong(login.name))
+        login.tell(self._why_wrong(login.name))
 
     def _ends(self, login: Login) -> None:
         del self._waiting[login.digest]
         login.guesser.under_way -= 1
-
-    def _refuse(self, asking: list[Decided], reason: str) -> None:
-        self.refused += len(asking)
-        for decided in asking:
-            decided(reason)
 
     def _stored(self, name: str) -> str:
         """The hash of a user's password; `passwords.NONE` for an unknown user."""
@@ -178,7 +191,3 @@ class Logins:
 
     def _why_wrong(self, name: str) -> str:
         return "there is no such user" if self._users.user(name) is None else "the password is wrong"
-
-
-def is_loopback(host: str) -> bool:
-    return host == "::1" or host.startswith(("127.", "::ffff:127."))

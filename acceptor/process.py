@@ -23,6 +23,7 @@ from acceptor.hang_ups import HangUps
 from acceptor.kept_accounts import KeptAccounts
 from acceptor.known_passwords import KnownPasswords
 from acceptor.listener import Listener, Neighbours
+from acceptor.logins import Verified
 from acceptor.open_holds import OpenHolds
 from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
@@ -300,15 +301,15 @@ class Acceptor:
             connection.last_sent = self.core.now
             protocol.flush(connection)
 
-    def in_background(self, work: Callable[[], bool], done: Callable[[bool], None]) -> None:
+    def in_background(self, work: Callable[[], Verified], done: Callable[[Verified], None]) -> None:
         """Verify a password in the one thread for it: argon2 lets go of the interpreter lock."""
 
-        def finish(future: Future[bool]) -> None:
+        def finish(future: Future[Verified]) -> None:
             self.core.now = self.loop.time()
             done(future.result())
             self.schedule_finish()
 
-        def hand_over(future: Future[bool]) -> None:
+        def hand_over(future: Future[Verified]) -> None:
             if not future.cancelled():
                 self.loop.call_soon_threadsafe(finish, future)
 

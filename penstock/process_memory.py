@@ -58,12 +58,12 @@ class NodeMemory:
 class IdleMemory:
     """What this process has beyond what it holds: freed, and kept for what may come (`process.keep_buffers`).
 
-    `much` is how much need not go back, `least` how much was idle of late; `stays` is how much of it could not be given
-    back, or never was idle. Octets; `limit` is the memory of all processes of the node.
+    `negligible` is how much need not go back, `least` how much was idle of late; `stays` is how much of it could not be
+    given back, or never was idle. Octets; `limit` is the memory of all processes of the node.
     """
 
     def __init__(self, limit: int) -> None:
-        self.much = min(LEAST, limit // SHARE)
+        self.negligible = min(LEAST, limit // SHARE)
         self.stays = 0
         self.least = 0
         self.looks = 0
@@ -77,9 +77,9 @@ class IdleMemory:
         self.least = min(self.least, idle) if self.looks else idle
         self.looks += 1
         if scarce:
-            self._give_back(held, idle > self.stays + self.much)
+            self._give_back(held, idle > self.stays + self.negligible)
         elif self.looks == LOOKS:
-            self._give_back(held, self.least > self.stays + max(self.much, held))
+            self._give_back(held, self.least > self.stays + max(self.negligible, held))
 
     def _give_back(self, held: int, much: bool) -> None:
         self.looks = 0

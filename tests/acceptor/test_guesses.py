@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from acceptor.guesses import FORGOTTEN_SECONDS, FREE, MOST_SECONDS, Guesses, address_of
+from acceptor.guesses import FORGOTTEN_SECONDS, FREE, MOST_SECONDS, Guesses
 
 
 def test_the_time_doubles_up_to_its_bound() -> None:
@@ -23,17 +21,3 @@ def test_who_is_quiet_for_long_is_forgotten() -> None:
         guesses.was_wrong("a", "u", 0.0)
     assert guesses.of("a", "u", FORGOTTEN_SECONDS).wrong == FREE
     assert guesses.of("a", "u", 2 * FORGOTTEN_SECONDS + 1).wrong == 0
-
-
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3::9", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-    ],
-)
-def test_addresses(host: str, address: str) -> None:
-    assert address_of(host) == address

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from acceptor import guesses, logins
-from acceptor.logins import Logins, is_loopback
+from acceptor.logins import Logins
 from penstock import passwords
 from router.topology import Topology
 from tests.router.making import rabbit_hash
@@ -195,19 +195,34 @@ def test_what_waits_and_what_is_known_is_bounded(asking: Asking, monkeypatch: py
     assert first == [""]
     assert decided[-2] == ["too many logins at once"]
     assert len(asking.logins._wrong) <= 2 and len(asking.logins._guesses._of) <= 3
-    assert not asking.logins._waiting and asking.logins.refused == 6
+    assert not asking.logins._waiting
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True),
-        ("127.9.9.9", True),
-        ("::1", True),
-        ("::ffff:127.0.0.1", True),
-        ("10.0.0.1", False),
-        ("", False),
-    ],
-)
-def test_loopback(host: str, loopback: bool) -> None:
-    assert is_loopback(host) is loopback
+def test_a_verification_that_fails_lets_nobody_in_and_keeps_nobody_out(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing of the password: the next who asks is verified, and nothing of it counts as wrong."""
+
+    def fails(stored: str, password: str) -> bool:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passwords, "verify", fails)
+        first, second = asking.ask("slow", "secret"), asking.ask("quick", "secret")
+        asking.do()
+    assert first == second == ["the password could not be verified"]
+    third, fourth = asking.ask("slow", "secret"), asking.ask("quick", "secret")
+    asking.do()
+    assert third == fourth == [""] and not asking.logins.told()
+
+
+def test_a_client_that_fails_with_its_answer_keeps_nobody_from_a_turn(asking: Asking) -> None:
+    def fails(reason: str) -> None:
+        raise KeyError(reason)
+
+    asking.logins.check("slow", "secret", HERE, fails)
+    second = asking.ask("slow", "other")
+    with pytest.raises(KeyError):
+        asking.do()
+    asking.do()
+    assert second == [WRONG]
