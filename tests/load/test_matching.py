@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from load.matching import KINDS, Publisher, bind, growth
+from load.matching import KINDS, batch, bind, growth
+from load.publisher import Publisher
 from load.node import LocalNode
 from penstock.amqp.tables_cy import decode_table
 
@@ -33,5 +34,5 @@ def test_all_is_confirmed(tmp_path: Path, kind: str) -> None:
         bind(node.target, KINDS[kind], 50)
         assert all(seconds > 0 for seconds in growth(node.target, KINDS[kind]))
         publisher = Publisher(node.target)
-        assert publisher.batch([("a.b", b"")] * 10) > 0 and not publisher.window
+        assert batch(publisher, [("a.b", b"")] * 10) > 0 and not publisher.window
         publisher.wire.close()
