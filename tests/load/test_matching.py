@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from load.matching import KINDS, batch, bind, growth
-from load.publisher import Publisher
 from load.node import LocalNode
+from load.publisher import Publisher
 from penstock.amqp.tables_cy import decode_table
 
 
