@@ -17,7 +17,9 @@ from ops.port import bound, refuse, show
 from ops.reload import Reload
 from ops.runtime import runtime_directory
 from ops.signals import Signals
+from ops.store import identity
 from ops.store.opened import store_paths
+from ops.store.recognition import Standing, begin_run
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
 from penstock import __version__, clock, process, reserve
@@ -53,15 +55,16 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
         known = _known_shards(settings)
         if not known:
             settings = settings.model_copy(update={"shards": _standing_shards(settings)})
-        check_standing(settings.data, known or range(settings.shards))
+        standing = check_standing(settings.data, known or range(settings.shards))
         port = stack.enter_context(bound(settings.host, settings.port))
         runtime = stack.enter_context(runtime_directory())
         epoch = clock.wall_us()
         path = SHARED_MEMORY / f"penstock-{os.geteuid()}-{os.getpid()}.{epoch}.gauges"
         if known:
             settings = settings.model_copy(update={"shards": len(known)})
-        number = port.getsockname()[1]
-        node = Node(epoch, runtime, path, settings.host, number, settings, clock.ahead_us(), known)
+        number = begin_run(settings.data, standing, epoch)
+        address = settings.host, port.getsockname()[1]
+        node = Node(epoch, runtime, path, *address, settings, clock.ahead_us(), known, number)
         gauges = stack.enter_context(_gauges(node))
         _introduce(node)
         forks = ForkServer(template, runtime, port.fileno())
@@ -71,7 +74,7 @@ def serve(configuration: Configuration, read: Callable[[], Configuration], templ
         stack.callback(refuse, port)  # before those end who listen on it
         stack.enter_context(DeadlockWatch(settings, path))
         audit.note(own(), "serve", {"host": node.host, "port": node.port, "version": __version__}, "done")
-        supervisor.run(lambda: _announce(node, manager))
+        supervisor.run(lambda: _announce(node, standing, manager))
         manager.stopping()
         audit.note(None, "stop", {}, "done")
         log.info("stopping")
@@ -114,7 +117,13 @@ def _introduce(node: Node) -> None:
         raise StartError(f"cannot write {error.filename}: {error.strerror}") from None
 
 
-def _announce(node: Node, manager: Notifier) -> None:
+def _announce(node: Node, standing: Standing, manager: Notifier) -> None:
+    """`standing` are the stores before the start: those of shards that the node has not are as they were."""
+    others = {facts.epoch for index, facts in standing.shards.items() if index not in node.shards}
+    try:
+        identity.store(node.settings.data, identity.Identity(node.identity, (*sorted(others), node.epoch)))
+    except OSError as error:
+        raise StartError(f"cannot write {error.filename}: {error.strerror}") from None
     where = show(node.host, node.port)
     log.info("ready", amqp=where, acceptors=node.acceptors, shards=len(node.shards), data=str(node.settings.data))
     manager.ready()

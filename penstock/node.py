@@ -26,6 +26,7 @@ class Node:
     port is the real one, never 0); `settings` has every default filled in, so `acceptors` and `shards` are numbers.
     `clock_ahead_us` is how far its clock is ahead of the time since the machine was started (`penstock.clock`).
     `known_shards` are the shards that the node begins with where commands have changed them, else there is none.
+    `identity` is the node's for as long as its data directory is; all its stores say that they are of it.
     """
 
     epoch: int
@@ -36,6 +37,7 @@ class Node:
     settings: Settings
     clock_ahead_us: int
     known_shards: tuple[int, ...] = ()
+    identity: int = 0
 
     @property
     def acceptors(self) -> int:
@@ -104,6 +106,7 @@ class Node:
             "settings": self.settings.model_dump(mode="json"),
             "clock_ahead_us": self.clock_ahead_us,
             "known_shards": self.known_shards,
+            "identity": self.identity,
         }
         unfinished = self.runtime / f"{NODE_FILE}.new"
         unfinished.write_text(json.dumps(facts))
@@ -122,4 +125,5 @@ class Node:
             settings=Settings.from_resolved(facts["settings"]),
             clock_ahead_us=facts["clock_ahead_us"],
             known_shards=tuple(facts["known_shards"]),
+            identity=facts["identity"],
         )

@@ -26,6 +26,7 @@ from penstock.node import Node
 from penstock.progress import Progress
 from penstock.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
+from penstock.witness import TOPOLOGY, Witness
 from router import extent
 from router.authority import Authority
 from router.binding_limits import BindingLimits
@@ -55,7 +56,8 @@ class Router:
         self.node = node
         self.gauges = Gauges.open(node.gauges)
         self.pulse = Pulse(self.gauges, "router", index, incarnation)
-        self.store = Store(node.settings.data / FILE_NAME, node.epoch)
+        witness = Witness(node.settings.data, TOPOLOGY, node.identity)
+        self.store = Store(node.settings.data / FILE_NAME, node.epoch, witness)
         self.core = open_core(node, self.store, self.gauges, self.pulse)
         self.context: zmq.Context[Any] = zmq.Context()
         self.retrying = False

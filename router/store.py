@@ -26,6 +26,7 @@ from typing import Any
 
 from penstock import reserve
 from penstock.bus import pack, unpack
+from penstock.witness import Witness
 from router.ledger import Step
 from router.records import Change
 
@@ -148,23 +149,30 @@ class Stored:
 class Store:
     """The open file. One at a time: the router's."""
 
-    def __init__(self, path: Path, epoch: int) -> None:
-        """Open or make it for this epoch of the node. StoreError if that cannot be."""
+    def __init__(self, path: Path, epoch: int, witness: Witness | None = None) -> None:
+        """Open or make it for this epoch of the node. StoreError if that cannot be, or if it is not what the witness
+        knows.
+        """
         self.path = path
+        self._witness = witness
         self._in_doubt = True  # a router that died may have left it so
         try:
+            if witness is not None and not path.exists() and witness.seen() is not None:
+                raise StoreError(f"{path} is missing")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)
             path.chmod(0o600)  # password hashes are in it; SQLite gives its other files the same mode
             self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, ValueError, sqlite3.Error) as error:
             raise StoreError(f"cannot open {path}: {error}") from None
         try:
             self._execute = self._database.execute
             self._migrate()
             self._execute("PRAGMA journal_mode = WAL")
+            self._recognise()
             self._begin_epoch(epoch)
-        except sqlite3.Error as error:
+            self._note(self._fact("version", 0), durable=False)
+        except (OSError, ValueError, sqlite3.Error) as error:
             self._database.close()
             raise StoreError(f"cannot use {path}: {error}") from None
         except StoreError:
@@ -182,6 +190,20 @@ class Store:
 
     def close(self) -> None:
         self._database.close()
+        if self._witness is not None:
+            self._witness.close()
+
+    def _recognise(self) -> None:
+        """StoreError if it is not the one that the witness knows."""
+        if self._witness is not None:
+            complaint = self._witness.complaint(self._fact("node", None), self._fact("version", 0))
+            if complaint is not None:
+                raise StoreError(f"{self.path}: {complaint}")
+
+    def _note(self, version: int, durable: bool) -> None:
+        """Have the witness know how far it has come."""
+        if self._witness is not None:
+            self._witness.note(version, version if durable else 0)
 
     def _migrate(self) -> None:
         version = _known_format(self.path, self._database)
@@ -202,6 +224,8 @@ class Store:
             self._execute("DELETE FROM turns")
             self._execute("UPDATE queues SET slot = -1")
             self._set_fact("epoch", epoch)
+            if self._witness is not None:
+                self._set_fact("node", self._witness.node)
             self._set_fact("name_key", os.urandom(NAME_KEY_OCTETS))
 
     def load(self, through: Through = iter) -> Stored:
@@ -281,7 +305,8 @@ class Store:
                 self._set_fact("last_queue_id", last_queue_id)
                 self._set_fact("seeded", 1)
                 self._keep_turn(version, published)
-        except sqlite3.Error as error:
+            self._note(version, durable)
+        except (OSError, sqlite3.Error) as error:
             self._in_doubt = True
             raise StoreError(f"cannot write {self.path}: {error}") from None
 
@@ -320,6 +345,37 @@ def _known_format(path: Path, database: sqlite3.Connection) -> int:
     if version > newest:
         raise StoreError(f"{path} is of a newer penstock: of format {version}, this one knows up to {newest}")
     return int(version)
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a topology says of itself, and which shards have had durable queues of it. `node` is None in one of an older
+    penstock; `commits` counts as `version` does.
+    """
+
+    node: int | None
+    epoch: int
+    commits: int
+    shards: tuple[int, ...]
+
+
+def facts_of(path: Path) -> Facts | None:
+    """Of a node that does not run; None if there is no topology. StoreError if it cannot be read, or is none."""
+    if not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
+            (application,) = database.execute("PRAGMA application_id").fetchone()
+            if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return None
+            if application != APPLICATION_ID:
+                raise StoreError(f"{path} is not a topology of penstock")
+            for (problem,) in database.execute("PRAGMA quick_check(1)"):
+                if problem != "ok":
+                    raise StoreError(f"{path}: it is damaged: {problem.splitlines()[-1]}")
+            facts = dict(database.execute("SELECT name, value FROM facts"))
+            shards = database.execute("SELECT DISTINCT shard FROM queues WHERE durable").fetchall()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {error}") from None
+    return Facts(facts.get("node"), facts.get("epoch", 0), facts.get("version", 0), tuple(n for (n,) in shards))
 
 
 def known_shards(path: Path) -> tuple[int, ...]:

@@ -21,7 +21,8 @@ from struct import Struct
 from zlib import crc32
 
 from penstock.boot import boot_id
-from shard.environment import FILE_NAME, is_unfinished, sync_directories
+from penstock.directories import set_aside, sync_directories
+from shard.environment import FILE_NAME, is_unfinished
 
 NAME = "checkpoint"
 STRIDE = 128 * 1024
@@ -71,15 +72,21 @@ class Checkpoint:
         self._number = number
 
     def restore(self) -> None:
-        """Where the system has been started since, have the state back that was noted last; before another is noted."""
+        """Where the system has been started since, have the state back that was noted last; before another is noted.
+
+        ValueError if what was noted is damaged.
+        """
         if is_unfinished(self.path):
-            (self.path / NAME).unlink(missing_ok=True)
+            if (self.path / NAME).exists():
+                set_aside(self.path / NAME)
             return
         try:
             content = (self.path / NAME).read_bytes()
         except FileNotFoundError:
             return
         self._number, boot, pages = max(_record(content), _record(content[STRIDE:]))
+        if not self._number and any(content[:STRIDE]):  # else the first note was cut short, and nothing came after it
+            raise ValueError(f"{NAME} is damaged")
         if self._number and boot != self.boot:
             with _opened(self.path / FILE_NAME) as file:
                 _write(file, pages, 0)

@@ -17,7 +17,11 @@ from typing import Any
 
 import lmdb
 
+from penstock.directories import set_aside
+from penstock.logs import get_logger
 from shard.headroom import Headroom
+
+log = get_logger()
 
 # Pages that are free but not yet reused, and the trees themselves, need room beyond the contents.
 SLACK = 256 * 1024 * 1024
@@ -32,8 +36,19 @@ class StoreError(Exception):
     """The store cannot be read or written; the text says which and why, `reason` only why."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
+        super().__init__(path, reason)
+        self.path = path
         self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class DamagedError(StoreError):
+    """What is in the store is not what was written. `key` is that of the segment, if it is one; it may be spilled."""
+
+    key: bytes | None = None
+    spilled = False
 
 
 @contextmanager
@@ -63,8 +78,9 @@ class Environment:
         self._headroom = Headroom(path / FILE_NAME)
         with translated(self.path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if is_unfinished(path):
-                (path / FILE_NAME).unlink(missing_ok=True)
+            if is_unfinished(path) and (path / FILE_NAME).exists():
+                aside = set_aside(path / FILE_NAME)
+                log.warning("there is no store in a file, another one is begun", path=str(path), set_aside=str(aside))
             self._open()
 
     def limit(self, octets: int) -> None:
@@ -204,13 +220,3 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error).rpartition(": ")[2] if isinstance(error, lmdb.Error) else str(error)
-
-
-def sync_directories(*paths: Path) -> None:
-    """Files and directories that were made in these last. OSError if that cannot be ensured."""
-    for path in paths:
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

@@ -114,7 +114,10 @@ class Journal:
             self.octets -= segment.octets
             self.spilled -= segment.octets if segment.spilled else 0
             segment.octets = 0
-            self._gathered.removed[key, segment.spilled] = None
+            if segment.damaged:  # to free what is damaged would damage what is not
+                self._gathered.marked[key] = segment
+            else:
+                self._gathered.removed[key, segment.spilled] = None
 
     def lease(self, queue_id: int, priority: int, delivered_to: int | None) -> None:
         """Messages of a priority with lower numbers may have been delivered; None when the queue is gone."""

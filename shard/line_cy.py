@@ -11,7 +11,7 @@ from typing import Any
 
 import cython
 
-from shard.environment import StoreError
+from shard.environment import DamagedError, StoreError
 
 if not cython.compiled:
     from penstock.batch_cy import Batch, BatchBuilder
@@ -169,12 +169,16 @@ class Line:
 
     def load(self, segment: Segment) -> Batch:
         """What only the store has of a segment, which stays as it is. StoreError if it cannot be read."""
-        batch: Batch = self.journal.load(self.id, segment)
+        try:
+            batch: Batch = self.journal.load(self.id, segment)
+        except DamagedError:
+            segment.damaged = True
+            raise
         return batch
 
     def fetch(self, segment: Segment) -> int:
         """Have the store give back what only it has."""
-        self.install(segment, self.journal.load(self.id, segment))
+        self.install(segment, self.load(segment))
         return 0
 
     def fetched(self, segment: Segment) -> bool:

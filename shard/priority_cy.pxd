@@ -89,4 +89,5 @@ cdef class PriorityQueue(Queue):
     @cython.locals(line=Queue)
     cpdef int64_t delivery_count(self, int64_t sequence)
     @cython.locals(line=Queue, before=int64_t, part=int64_t, dropped=int64_t)
+    cpdef int64_t drop_damaged(self)
     cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)

@@ -344,6 +344,14 @@ class PriorityQueue(Queue):
     def delivery_count(self, sequence: int) -> int:
         return self.line_of(sequence).delivery_count(sequence)
 
+    def drop_damaged(self) -> int:
+        dropped = 0
+        for line in self.order:
+            self.count(line, -1)
+            dropped += line.drop_damaged()
+            self.count(line, 1)
+        return dropped
+
     def drop(self, count: int, limit: int, reason: int) -> int:
         dropped = 0
         for line in self.order:

@@ -35,6 +35,7 @@ from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.shard_dialers import ShardDialers, started
 from penstock.turn_sockets import TurnListener, TurnSockets
+from penstock.witness import Witness, shard_name
 from router.records import LEAVING
 from shard import told
 from shard.carrying import Carrier
@@ -46,6 +47,7 @@ from shard.flushes import Flushes
 from shard.journal import Commit, Journal
 from shard.link import life_of
 from shard.open_stops import OpenStops
+from shard.probe import look_through
 from shard.queue_cy import NEVER
 from shard.queues import QueueState
 from shard.recovered import Recovered
@@ -76,7 +78,10 @@ class Shard:
         self.pulse = Pulse(self.gauges, "shard", index, incarnation)
         path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.settings.shards
         flush_ms = node.settings.store.flush_ms
-        self.store = Store(path, limit, flush_ms == 0, node.epoch, index)
+        if incarnation > 1:
+            look_through(path, index)  # what the life before died of may be in there
+        witness = Witness(node.settings.data, shard_name(index), node.identity)
+        self.store = Store(path, limit, flush_ms == 0, node.epoch, index, witness)
         self.flushes = Flushes(loop, flush_ms / 1000, self.sync)
         self.journal = Journal(self.store.read)
         recovered = Recovered(self.store, self.journal, Progress(self.pulse, "store is being read", "messages").come_to)
@@ -84,6 +89,7 @@ class Shard:
         self.core.wall_ahead = clock.wall_ahead_us()
         self.core.commits.flushed_later = flush_ms > 0
         self.disk_room = DiskRoom(loop, self.store, self.core, self.look_for_room)
+        self.core.stalls.set_aside = self.store.set_aside
         self.core.recover_links(self.store.links())
         self.core.moving.life = incarnation
         self.carrier = Carrier(self.core.moving, path.parent, self.carry)

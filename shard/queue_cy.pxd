@@ -157,5 +157,7 @@ cdef class Queue(Line):
     @cython.locals(taken=list, dropped=int64_t, octets=int64_t, item=Range)
     cpdef int64_t drop(self, int64_t count, int64_t limit, int reason)
     @cython.locals(dropped=int64_t, excess=int64_t, octets=int64_t)
+    @cython.locals(dropped=int64_t, low=int64_t, high=int64_t)
+    cpdef int64_t drop_damaged(self)
     cpdef int64_t drop_head(self, int64_t max_count, int64_t max_bytes)
     cpdef int64_t purge(self)

@@ -309,7 +309,7 @@ class Queue(Line):
         0 where they are being read. StoreError if they cannot be.
         """
         if segment.batch is None:
-            if fate == GONE and count == segment.count and segment.body_bytes <= limit:
+            if fate == GONE and (segment.damaged or (count == segment.count and segment.body_bytes <= limit)):
                 return count
             if self.reading and fate == KEPT:
                 return 0
@@ -772,6 +772,19 @@ class Queue(Line):
         self.dropped += dropped
         for item in taken:
             self.dead.append((reason, item))
+        return dropped
+
+    def drop_damaged(self) -> int:
+        """Drop what is ready at the head and damaged in the store; how many messages went."""
+        dropped = 0
+        while self.ready > 0:
+            low, high = self.cursor, self.next_sequence
+            if self.requeued.total:
+                low, high = self.requeued.first_range()
+            segment: Segment = self.segments[self.find(low)]
+            if not segment.damaged:
+                break
+            dropped += self.drop(min(high, segment.sequence + segment.count) - low, UNLIMITED, C_PURGED)
         return dropped
 
     def drop_head(self, max_count: int, max_bytes: int) -> int:

@@ -35,6 +35,7 @@ cdef class Segment:
     cdef public bint mixed
     cdef public bint spilled
     cdef public bint again
+    cdef public bint damaged
     cdef public bytearray unwanted
     cdef public Origin origin
     cdef public Py_ssize_t row

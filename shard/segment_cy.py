@@ -47,7 +47,7 @@ class Segment:
     `unwanted` one for each that was rejected, be it buried by now or not. `octets` is how many the
     store has of it (0: it has not been written yet), `mixed` whether some of those messages are not persistent. What
     only the store has at hand has no batch either. `again` says that an earlier life of the shard may have delivered
-    some, who knows under which number.
+    some, who knows under which number. What is `damaged` in the store is to be had from nowhere.
 
     Where somebody may wait for its messages to leave they came with the rows of `origin` from `row` on, or each of
     its `pieces` did: (first message in the segment, count, origin, row). Of small ones that were made one on their way
@@ -72,6 +72,7 @@ class Segment:
         self.mixed = False
         self.spilled = False
         self.again = False
+        self.damaged = False
         self.unwanted: bytearray | None = None
         self.origin: Any = None
         self.row = 0

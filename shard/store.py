@@ -6,18 +6,26 @@ where is said in `shard/stored.py`.
 
 from __future__ import annotations
 
+import os
 import shutil
+import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from struct import Struct
+from typing import Literal
 
 import lmdb
 
 from penstock.batch_cy import Batch
+from penstock.directories import sync_directories
+from penstock.witness import Witness
 from shard.checkpoint import Checkpoint
 from shard.checkpointed import Checkpointed
-from shard.environment import Environment, StoreError, sync_directories, translated
+from shard.environment import DamagedError, Environment, StoreError, is_unfinished, translated
+from shard.facts import facts_of, put_fact
 from shard.journal import Commit, Pieces, Records, Segments
+from shard.sealed import CHECKSUM, Sums, Totals, checksum, seal, unseal
 from shard.segment_cy import Segment
 from shard.stored import (
     DATABASES,
@@ -29,22 +37,33 @@ from shard.stored import (
     unpack_contents,
     unpack_held,
     unpack_held_key,
-    unpack_segment,
+    unpack_index,
 )
+from shard.takeover import take_over
 
-Value = bytes | memoryview | None
+DAMAGED_FOLDER = "damaged"
+"""Where what is damaged is set aside: files QUEUE-SEQUENCE, octets of the record of the index (4), that, contents."""
+LENGTH = Struct("<I")
 
 
 class Store:
     """An open store. With `durable` each write is on the disk when it returns, else when `sync` does.
 
     `epoch` is the run of the node; the store was `restarted` if another one wrote last: then nothing is left of what
-    was spilled, and of links. StoreError if it cannot be opened, is of a format that this version does not know, or
-    another shard's.
+    was spilled, and of links. StoreError if it cannot be opened, is of a format that this version does not know,
+    another shard's, or not what its `witness` knows.
     """
 
-    def __init__(self, path: Path, limit: int, durable: bool, epoch: int, shard: int = 0) -> None:
+    def __init__(
+        self, path: Path, limit: int, durable: bool, epoch: int, shard: int = 0, witness: Witness | None = None
+    ) -> None:
         self.path = path
+        self._durable = durable
+        self._totals, self._spilled_totals = Totals(), Totals()
+        self._witness = witness
+        with translated(path):
+            if witness is not None and is_unfinished(path) and witness.seen() is not None:
+                raise StoreError(path, "it is missing")
         self._checkpoint = Checkpoint(path)
         with translated(path):
             self._checkpoint.restore()
@@ -58,6 +77,8 @@ class Store:
             with translated(path):
                 sync_directories(path, path.parent, path.parent.parent)
             self._begin_life(epoch, shard)
+            self._kept.sync()
+            self._note(self.commits)
             if self.restarted:
                 shutil.rmtree(path / "spill", ignore_errors=True)
             self._spilled = Environment(path / "spill", SPILL_DATABASES, limit, False)
@@ -68,15 +89,34 @@ class Store:
     def _begin_life(self, epoch: int, shard: int) -> None:
         def begin(txn: lmdb.Transaction) -> None:
             facts = self._kept["facts"]
-            check_facts(self.path, txn.get(b"format", db=facts), txn.get(b"shard", db=facts), shard)
-            self.life = _number(txn.get(b"life", db=facts)) + 1
-            self.restarted = _number(txn.get(b"epoch", db=facts)) != epoch
+            found = facts_of(self.path, txn, facts, shard)
+            if found.get("format", FORMAT) < FORMAT:
+                take_over(txn, self._kept)
+            self._recognise(found.get("node"), found.get("commits", 0))
+            self.life = found.get("life", 0) + 1
+            self.restarted = found.get("epoch", 0) != epoch
+            self.commits = found.get("commits", 0) + 1
             if self.restarted:
                 txn.drop(self._kept["links"], delete=False)
-            for name, number in ((b"format", FORMAT), (b"shard", shard), (b"life", self.life), (b"epoch", epoch)):
-                txn.put(name, NUMBER.pack(number), db=facts)
+            found |= {"format": FORMAT, "shard": shard, "life": self.life, "epoch": epoch, "commits": self.commits}
+            if self._witness is not None:
+                found["node"] = self._witness.node
+            for name, number in found.items():
+                put_fact(txn, facts, name, number)
 
-        self._kept.write(begin)
+        with translated(self.path):
+            self._kept.write(begin)
+
+    def _recognise(self, node: int | None, commits: int) -> None:
+        complaint = None if self._witness is None else self._witness.complaint(node, commits)
+        if complaint is not None:
+            raise StoreError(self.path, complaint)
+
+    def _note(self, flushed: int) -> None:
+        """Have the witness know how far it has come."""
+        if self._witness is not None:
+            with translated(self._witness.path):
+                self._witness.note(self.commits, flushed)
 
     # Reading
 
@@ -84,63 +124,102 @@ class Store:
         """All segments with the ids of their queues. StoreError at one that cannot be read."""
         for environment, spilled in ((self._kept, False), (self._spilled, True)):
             with environment.reading("index") as txn:
-                for key, record in txn.cursor(environment["index"]):
+                for key, value in txn.cursor(environment["index"]):
                     queue_id, sequence = KEY.unpack(key)
                     with translated(self.path, f"queue {queue_id}, message {sequence}"):
-                        segment = unpack_segment(sequence, bytes(record))
+                        segment, _ = unpack_index(bytes(key), value)
                     segment.spilled = spilled
-                    yield queue_id, segment
+                    if not segment.damaged:
+                        yield queue_id, segment
 
     def numbers(self, name: Literal["leases", "counts"]) -> Iterator[tuple[int, int, int]]:
         """Queue id, priority or sequence, and the number noted for it. StoreError if they cannot be read."""
         with self._kept.reading(name) as txn:
-            for key, record in txn.cursor(self._kept[name]):
-                yield *KEY.unpack(key), _number(record)
+            for key, value in txn.cursor(self._kept[name]):
+                yield *KEY.unpack(key), _number(unseal(name, bytes(key), value))
 
     def held(self) -> Iterator[tuple[int, str, Held]]:
         """Queue id and id of each lease, and what it holds. StoreError if they cannot be read."""
         with self._kept.reading("held") as txn:
-            for key, record in txn.cursor(self._kept["held"]):
-                yield *unpack_held_key(bytes(key)), unpack_held(bytes(record))
+            for key, value in txn.cursor(self._kept["held"]):
+                yield *unpack_held_key(bytes(key)), unpack_held(unseal("held", bytes(key), value))
 
     def links(self) -> dict[bytes, bytes]:
         """What was noted of each acceptor and other shard. StoreError if it cannot be read."""
         with self._kept.reading("links") as txn:
-            return {bytes(identity): bytes(record) for identity, record in txn.cursor(self._kept["links"])}
+            records = txn.cursor(self._kept["links"])
+            return {bytes(identity): unseal("links", bytes(identity), value) for identity, value in records}
 
     def transactions(self, name: Literal["prepared", "decisions"]) -> Iterator[tuple[bytes, bytes]]:
         """Transactions, and what was noted of each. StoreError if that cannot be read."""
         with self._kept.reading(name) as txn:
             for key, record in txn.cursor(self._kept[name]):
-                yield bytes(key), bytes(record)
+                yield bytes(key), unseal(name, bytes(key), record)
 
     def read(self, key: bytes, count: int, spilled: bool) -> Batch:
-        """The contents of a segment of so many messages. StoreError if they cannot be read."""
+        """The contents of a segment of so many messages. StoreError if they cannot be read, DamagedError if they are
+        not what was written.
+        """
         queue_id, sequence = KEY.unpack(key)
         environment = self._spilled if spilled else self._kept
-        with environment.reading(f"contents of queue {queue_id}, message {sequence}") as txn:
-            value = txn.get(key, db=environment["contents"])
-            if value is None:
-                raise ValueError("missing")
-            return unpack_contents(count, value)
+        what = f"contents of queue {queue_id}, message {sequence}"
+        with environment.reading(what) as txn:
+            try:
+                return unpack_contents(count, _verified(txn, environment, key))
+            except (ValueError, struct.error, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
+                damaged = DamagedError(self.path, f"{what}: {error}")
+                damaged.key, damaged.spilled = key, spilled
+                raise damaged from None
+
+    def set_aside(self, damaged: DamagedError) -> Path:
+        """Write what there is of a damaged segment to a file of its own; which one. StoreError if that cannot be."""
+        assert damaged.key is not None
+        environment = self._spilled if damaged.spilled else self._kept
+        path = self.path / DAMAGED_FOLDER / "{}-{}".format(*KEY.unpack(damaged.key))
+        with environment.reading(str(path)) as txn:
+            record = txn.get(damaged.key, db=environment["index"]) or b""
+            value = txn.get(damaged.key, db=environment["contents"]) or b""
+            with suppress(ValueError, struct.error):
+                if len(value) != unpack_index(damaged.key, record)[0].octets:
+                    value = b""  # who knows where that ends
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+                file.write(LENGTH.pack(len(record)) + record)
+                file.write(value)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_directories(path.parent)
+        return path
 
     # Writing
 
     def write(self, commit: Commit) -> None:
         """Write a commit. StoreError if it cannot be: it may be tried again as it is. What is kept is written whole."""
         if commit.spilled.index:
-            self._spilled.write(lambda txn: _put_segments(txn, self._spilled, commit.spilled))
+            self._spilled.write(lambda txn: self._put_spilled(txn, commit))
+            self._spilled_totals.committed()
         if commit.promises:
             self._kept.write(lambda txn: self._put(txn, commit))
+            self._totals.committed()
+            self.commits += 1
+            self._note(self.commits if self._durable else 0)
+
+    def _put_spilled(self, txn: lmdb.Transaction, commit: Commit) -> None:
+        sums = Sums()
+        _put_segments(txn, self._spilled, commit.spilled, sums)
+        self._spilled_totals.write(txn, self._spilled, sums)
 
     def _put(self, txn: lmdb.Transaction, commit: Commit) -> None:
-        _put_segments(txn, self._kept, commit.kept)
-        _put_records(txn, self._kept["leases"], commit.leases)
-        _put_records(txn, self._kept["counts"], commit.counts)
-        _put_records(txn, self._kept["held"], commit.held)
-        _put_records(txn, self._kept["links"], commit.links)
-        _put_pieces(txn, self._kept["prepared"], commit.prepared)
-        _put_records(txn, self._kept["decisions"], commit.decisions)
+        sums = Sums()
+        _put_segments(txn, self._kept, commit.kept, sums)
+        _put_records(txn, self._kept, "leases", commit.leases, sums)
+        _put_records(txn, self._kept, "counts", commit.counts, sums)
+        _put_records(txn, self._kept, "held", commit.held, sums)
+        _put_apart(txn, self._kept, "links", commit.links)
+        _put_apart(txn, self._kept, "prepared", _joined(commit.prepared))
+        _put_apart(txn, self._kept, "decisions", commit.decisions)
+        self._totals.write(txn, self._kept, sums)
+        put_fact(txn, self._kept["facts"], "commits", self.commits + 1)
 
     def overflowed(self) -> bool:
         """Whether more had to be written, since this was asked last, than the limit allows for."""
@@ -152,7 +231,9 @@ class Store:
 
     def sync(self) -> None:
         """Have everything written on the disk but what is spilled. StoreError if that fails."""
+        commits = self.commits
         self._kept.sync()
+        self._note(commits)
 
     def limit(self, octets: int) -> None:
         """What it may have from now on."""
@@ -168,6 +249,8 @@ class Store:
         """Close it and have it gone. StoreError if that fails."""
         self.close()
         with translated(self.path):
+            if self._witness is not None:
+                self._witness.forget()
             shutil.rmtree(self.path)
             sync_directories(self.path.parent)
 
@@ -181,37 +264,70 @@ class Store:
     def close(self) -> None:
         self._kept.close()
         self._spilled.close()
+        if self._witness is not None:
+            self._witness.close()
 
 
-def check_facts(path: Path, format: Value, shard: Value, expected: int) -> None:
-    """StoreError if what a store says of itself shows that it is not to be used, or not for that shard."""
-    if format is not None and _number(format) != FORMAT:
-        raise StoreError(path, f"it is of format {_number(format)}, this penstock knows format {FORMAT}")
-    if shard is not None and _number(shard) != expected:
-        raise StoreError(path, f"it is the store of shard {_number(shard)}")
+def _verified(txn: lmdb.Transaction, environment: Environment, key: bytes) -> bytes | memoryview:
+    """The contents of a segment. ValueError if they are not what was written; those of another size are not read."""
+    record, value = txn.get(key, db=environment["index"]), txn.get(key, db=environment["contents"])
+    if record is None or value is None:
+        raise ValueError("missing")
+    segment, expected = unpack_index(key, record)
+    if len(value) != segment.octets or checksum(value) != expected:
+        raise ValueError("damaged")
+    return value
 
 
-def _put_segments(txn: lmdb.Transaction, environment: Environment, segments: Segments) -> None:
-    _put_records(txn, environment["index"], segments.index)
-    _put_pieces(txn, environment["contents"], segments.contents)
-
-
-def _put_pieces(txn: lmdb.Transaction, db: Any, records: Mapping[bytes, Pieces | None]) -> None:
-    for key, pieces in records.items():
-        if pieces is None:
+def _put_segments(txn: lmdb.Transaction, environment: Environment, segments: Segments, sums: Sums) -> None:
+    """The checksum of contents goes into the index; of contents that stay as they are it stays there."""
+    db = environment["contents"]
+    checksums: dict[bytes, bytes] = {}
+    for key, parts in segments.contents.items():
+        if parts is None:
             txn.delete(key, db=db)
         else:
-            txn.put(key, b"".join(pieces), db=db)
+            value = b"".join(parts)
+            checksums[key] = checksum(value)
+            txn.put(key, value, db=db)
+    index = environment["index"]
+    records: Records = {}
+    for key, record in segments.index.items():
+        if record is not None and key not in checksums:
+            before = txn.get(key, db=index)
+            if before is None:
+                raise DamagedError(environment.path, "queue {}, message {}: missing".format(*KEY.unpack(key)))
+            checksums[key] = bytes(before[-2 * CHECKSUM : -CHECKSUM])
+        records[key] = None if record is None else record + checksums[key]
+    _put_records(txn, environment, "index", records, sums)
 
 
-def _put_records(txn: lmdb.Transaction, db: Any, records: Records) -> None:
+def _put_records(txn: lmdb.Transaction, environment: Environment, name: str, records: Records, sums: Sums) -> None:
+    db = environment[name]
+    for key, record in records.items():
+        before = txn.get(key, db=db)
+        value = None if record is None else seal(name, key, record)
+        if value is not None:
+            txn.put(key, value, db=db)
+        elif before is not None:
+            txn.delete(key, db=db)
+        sums.replace(key, before, value)
+
+
+def _put_apart(txn: lmdb.Transaction, environment: Environment, name: str, records: Records) -> None:
+    """Records that are no queue's."""
+    db = environment[name]
     for key, record in records.items():
         if record is None:
             txn.delete(key, db=db)
         else:
-            txn.put(key, record, db=db)
+            txn.put(key, seal(name, key, record), db=db)
 
 
-def _number(record: Value) -> int:
-    number: int = 0 if record is None else NUMBER.unpack(record)[0]
+def _joined(records: Mapping[bytes, Pieces | None]) -> Records:
+    return {key: None if pieces is None else b"".join(pieces) for key, pieces in records.items()}
+
+
+def _number(record: bytes) -> int:
+    number: int = NUMBER.unpack(record)[0]
     return number

@@ -1,4 +1,4 @@
-"""How a shard's contents are written down: keys and records of the store, format 1.
+"""How a shard's contents are written down: keys and records of the store, format 2.
 
 Each shard has an LMDB environment with these databases. Numbers in keys are big-endian, so that they sort; in records
 little-endian.
@@ -7,7 +7,8 @@ little-endian.
                    count (4), flags (4), octets of bodies (8), octets of rows and contents (8), expiry (8),
                    with DONE a bit for each message that the store need not know any more,
                    with REJECTED likewise a bit for each that was rejected, be it buried by now or not,
-                   with EXPIRIES the expiry of each message (8 each)
+                   with EXPIRIES the expiry of each message (8 each);
+                   at last the checksum of its contents (8). Those of one that is DAMAGED were set aside
     contents   the same key                                     -> rows, then contents, of a batch (penstock/batch_cy)
     leases     queue id (8), priority (8)                       -> lower numbers may have been delivered (8)
     counts     queue id (8), sequence (8)                       -> how often a message came back (8)
@@ -16,7 +17,11 @@ little-endian.
     links      identity of an acceptor or another shard         -> what it need not send again (shard/link.py)
     prepared   a transaction                                    -> this shard's part of it (shard/prepared.py)
     decisions  a transaction                                    -> msgpack: the shards that may not have done it yet
-    facts      format, shard, life, epoch                       -> number (8)
+    totals     queue id (8)                                     -> how many records it has in index, leases, counts and
+                                                                   held (8), the sum of their checksums modulo 2**64 (8)
+    facts      format, shard, life, epoch, node, commits        -> number (8)
+
+Each record but contents and the format ends in its checksum (shard/sealed.py).
 
 A second environment beside it, `spill`, has an index and contents alike, of what is there to save memory only: it is
 never flushed to the disk, and emptied when the node starts.
@@ -24,7 +29,8 @@ never flushed to the disk, and emptied when the node starts.
 The key of a transaction: epoch of the node (8), index (4) and incarnation (4) of its acceptor, its number there (8).
 
 Times are microseconds of the node's clock. `shard` is its index, `life` counts its starts, `epoch` is the run of the
-node that wrote last. A new format gets a new number, and `shard/store.py` a step that makes it of the one before.
+node that wrote last, `node` the node's number, `commits` counts its transactions. A new format gets a new number, and
+`shard/takeover.py` a step that makes it of the one before. Format 1 had no checksums and no totals.
 """
 
 from __future__ import annotations
@@ -33,11 +39,12 @@ from collections.abc import Iterable
 from struct import Struct
 
 from penstock.batch_cy import Batch
+from shard.sealed import CHECKSUM, unseal
 from shard.segment_cy import Segment
 
-FORMAT = 1
-DATABASES = ("index", "contents", "leases", "counts", "held", "links", "prepared", "decisions", "facts")
-SPILL_DATABASES = ("index", "contents")
+FORMAT = 2
+DATABASES = ("index", "contents", "leases", "counts", "held", "links", "prepared", "decisions", "totals", "facts")
+SPILL_DATABASES = ("index", "contents", "totals")
 
 KEY = Struct(">QQ")
 QUEUE = Struct(">Q")
@@ -49,9 +56,9 @@ _INDEX = Struct("<IIQQq")
 Held = tuple[int, int, list[tuple[int, int]]]
 """How long a lease outlives its consumer, until when it is held (microseconds), what it holds as (sequence, count)."""
 
-DONE, EXPIRIES, MIXED, AGAIN, REJECTED = 1, 2, 4, 8, 16
+DONE, EXPIRIES, MIXED, AGAIN, REJECTED, DAMAGED = 1, 2, 4, 8, 16, 32
 """Flags of a segment: what follows the fixed part of its record; some of its messages are not persistent; some may have
-been delivered before they came."""
+been delivered before they came; its contents were damaged."""
 
 
 def held_key(queue_id: int, id: str) -> bytes:
@@ -81,7 +88,7 @@ def pack_segment(segment: Segment) -> bytes:
     """The index record of a segment."""
     done, rejected, expiries = segment.done or b"", segment.unwanted or b"", segment.expiries or b""
     flags = (DONE if done else 0) | (EXPIRIES if expiries else 0) | (MIXED if segment.mixed else 0)
-    flags |= (AGAIN if segment.again else 0) | (REJECTED if rejected else 0)
+    flags |= (AGAIN if segment.again else 0) | (REJECTED if rejected else 0) | (DAMAGED if segment.damaged else 0)
     fixed = _INDEX.pack(segment.count, flags, segment.body_bytes, segment.octets, segment.expiry)
     return b"".join((fixed, done, rejected, expiries)) if flags else fixed
 
@@ -95,6 +102,7 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
     segment.body_bytes, segment.octets, segment.expiry = body_bytes, octets, expiry
     segment.stored_whole()
     segment.stored, segment.mixed, segment.again = True, bool(flags & MIXED), bool(flags & AGAIN)
+    segment.damaged = bool(flags & DAMAGED)
     bits, at = (count + 7) // 8, _INDEX.size
     size = at + bits * (bool(flags & DONE) + bool(flags & REJECTED)) + (8 * count if flags & EXPIRIES else 0)
     if len(record) != size:
@@ -107,9 +115,15 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
         segment.unwanted = bytearray(record[at : at + bits])
     if flags & EXPIRIES:
         segment.expiries = bytearray(record[-8 * count :])
-    if segment.kept <= 0:
+    if segment.kept <= 0 and not segment.damaged:
         raise ValueError(f"an index record with {segment.kept} of {count} messages")
     return segment
+
+
+def unpack_index(key: bytes, value: bytes | memoryview) -> tuple[Segment, bytes]:
+    """A segment without its batch, and the checksum of its contents. ValueError if that is not what was written."""
+    record = unseal("index", key, value)
+    return unpack_segment(KEY.unpack(key)[1], record[:-CHECKSUM]), record[-CHECKSUM:]
 
 
 def unpack_contents(count: int, value: bytes | memoryview) -> Batch:

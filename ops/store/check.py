@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ops.store.opened import Opened, opened
@@ -15,8 +16,9 @@ from penstock import bus
 from penstock.batch_cy import PERSISTENT
 from router.store import FILE_NAME as TOPOLOGY
 from shard.prepared import split
+from shard.sealed import CHECKSUM, SEALED, SUMMED, TOTALS, Sums, checksum, unseal
 from shard.segment_cy import Segment
-from shard.stored import KEY, NUMBER, TRANSACTION, unpack_segment
+from shard.stored import KEY, NUMBER, TRANSACTION, unpack_index
 
 PROBLEMS_MAX = 20
 """Of one store so many problems are kept as texts, the rest is counted."""
@@ -53,6 +55,7 @@ def check(path: Path, shard: int) -> Findings:
             for name in ("leases", "counts"):
                 _check_numbers(store, name, found, step)
             _check_transactions(store, found, step)
+        _check_sums(store, found)
     return found
 
 
@@ -65,7 +68,7 @@ def _check_segments(store: Opened, found: Findings, step: Step) -> None:
             continue
         try:
             id, sequence = KEY.unpack(key)
-            segment = unpack_segment(sequence, bytes(record))
+            segment, expected = unpack_index(key, record)
             found.queues += id != queue
             begins_early = id == queue and sequence < end
             queue, end = id, sequence + segment.count
@@ -77,8 +80,12 @@ def _check_segments(store: Opened, found: Findings, step: Step) -> None:
                 raise ValueError("more messages are done with than there are")
             if value is None:
                 raise ValueError("its contents are missing")
+            if segment.damaged:
+                raise ValueError("its contents were damaged, and were set aside")
             found.octets += len(value)
             _check_contents(segment, value)
+            if checksum(value) != expected:
+                raise ValueError("its contents are damaged")
         except (ValueError, struct.error) as error:
             found.complain(f"{_named(key)}: {error}")
 
@@ -116,29 +123,51 @@ def _check_contents(segment: Segment, value: memoryview) -> None:
 def _check_numbers(store: Opened, name: str, found: Findings, step: Step) -> None:
     for key, record in store.records(name):
         step(1)
-        if len(key) != KEY.size or len(record) != NUMBER.size:
+        if len(key) != KEY.size or len(record) != NUMBER.size + CHECKSUM:
             found.complain(f"{name}: a record of {len(record)} octets under a key of {len(key)}")
 
 
 def _check_transactions(store: Opened, found: Findings, step: Step) -> None:
-    for key, record in store.records("prepared"):
+    for key, value in store.records("prepared"):
         step(1)
         try:
             TRANSACTION.unpack(key)
-            for publish in split(bytes(record))[2]:
-                value = memoryview(publish.value)
-                for row in rows(publish.messages, value):
-                    address_of(row, value)
-                    check_header(row, value)
+            for publish in split(unseal("prepared", key, value))[2]:
+                contents = memoryview(publish.value)
+                for row in rows(publish.messages, contents):
+                    address_of(row, contents)
+                    check_header(row, contents)
         except (ValueError, struct.error) as error:
             found.complain(f"prepared: {key.hex()}: {error}")
-    for key, record in store.records("decisions"):
+    for key, value in store.records("decisions"):
         step(1)
         try:
             TRANSACTION.unpack(key)
-            bus.unpack(record)
+            bus.unpack(unseal("decisions", key, value))
         except (ValueError, struct.error) as error:
             found.complain(f"decisions: {key.hex()}: {error}")
+
+
+def _check_sums(store: Opened, found: Findings) -> None:
+    """Each record with its checksum, and what each queue has with its sums. Some were looked at already."""
+    sums = Sums()
+    for name in SEALED:
+        for key, value in store.records(name):
+            if name in SUMMED:
+                sums.replace(key, None, value)
+            if name not in ("index", "prepared", "decisions"):
+                _complain_of(found, partial(unseal, name, key, value))
+    for owner, value in store.records(TOTALS):
+        _complain_of(found, partial(sums.compare, owner, value))
+    for text in sums.rest():
+        found.complain(text)
+
+
+def _complain_of(found: Findings, look: Callable[[], object]) -> None:
+    try:
+        look()
+    except (ValueError, struct.error) as error:
+        found.complain(str(error))
 
 
 def _named(key: bytes) -> str:

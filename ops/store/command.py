@@ -68,6 +68,17 @@ def check(data: Data = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def accept(data: Data = None) -> None:
+    """Go on without stores that are missing or cannot be read, and with those of another time; nothing is deleted."""
+    from ops.store.recognition import accept as accept_stores
+
+    with _held(data) as directory:
+        told = accept_stores(directory)
+    for line in told or ["nothing is missing"]:
+        print(line)
+
+
+@app.command()
 def compact(data: Data = None, as_json: AsJson = False) -> None:
     """Make the files as small as their contents allow; the disk needs room for one more of each meanwhile."""
     from ops.store.compact import compact as compact_store

@@ -27,8 +27,9 @@ from router.store import Stored
 from router.store import StoreError as TopologyError
 from shard.environment import StoreError
 from shard.queue_cy import NEVER
+from shard.sealed import checksum
 from shard.segment_cy import Segment
-from shard.stored import KEY, NUMBER, unpack_segment
+from shard.stored import KEY, NUMBER, unpack_index
 
 
 def dump(data: Path, file: Path) -> Count:
@@ -112,11 +113,11 @@ def stored_topology(data: Path) -> Stored:
 
 def _items(store: Opened, queues: set[int], step: Step) -> Iterator[tuple[list[Any], int]]:
     """What a store has of the queues that there are: items of the file, and octets of bodies."""
-    for key, number in store.records("leases"):
+    for key, number in store.unsealed("leases"):
         queue, priority = KEY.unpack(key)
         if queue in queues:
             yield [LEASE, queue, priority, NUMBER.unpack(number)[0]], 0
-    returns = {key: NUMBER.unpack(number)[0] for key, number in store.records("counts")}
+    returns = {key: NUMBER.unpack(number)[0] for key, number in store.unsealed("counts")}
     contents = store.records("contents")
     for key, record in store.records("index"):
         step(1)
@@ -124,10 +125,14 @@ def _items(store: Opened, queues: set[int], step: Step) -> Iterator[tuple[list[A
         if queue not in queues:
             continue
         try:
-            segment = unpack_segment(sequence, bytes(record))
+            segment, expected = unpack_index(key, record)
+            if segment.damaged:
+                continue
             value = next((value for found, value in contents if found == key), None)
             if value is None:
                 raise ValueError("its contents are missing")
+            if checksum(value) != expected:
+                raise ValueError("its contents are damaged")
             for row in rows(segment.count, value):
                 if row.flags & PERSISTENT and not done_bits(segment) >> row.offset & 1:
                     number = sequence + row.offset

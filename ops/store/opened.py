@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,9 @@ import lmdb
 from ops.errors import CommandError
 from shard.checkpoint import Checkpoint
 from shard.environment import StoreError, is_unfinished, reason_of
-from shard.store import check_facts
-from shard.stored import DATABASES
+from shard.facts import facts_of
+from shard.sealed import unseal
+from shard.stored import DATABASES, FORMAT
 
 FOLDER = "shards"
 
@@ -56,9 +58,10 @@ class Opened:
                 for key, value in txn.cursor():
                     yield bytes(key), value
 
-    def fact(self, name: str) -> bytes | None:
-        """What the store says of itself, as it is stored."""
-        return next((bytes(value) for key, value in self.records("facts") if key == name.encode()), None)
+    def unsealed(self, name: str) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and records of a database, in order. ValueError at one that is not what was written."""
+        for key, value in self.records(name):
+            yield key, unseal(name, key, value)
 
 
 @contextmanager
@@ -70,7 +73,11 @@ def opened(path: Path, shard: int) -> Iterator[Opened]:
             str(path), readonly=True, lock=False, max_dbs=len(DATABASES), readahead=False, create=False
         ) as env:
             store = Opened(path, env)
-            check_facts(path, store.fact("format"), store.fact("shard"), shard)
+            if "facts" in store.dbs:
+                with env.begin(buffers=True) as txn:
+                    format = facts_of(path, txn, store.dbs["facts"], shard).get("format", FORMAT)
+                if format < FORMAT:
+                    raise StoreError(path, f"it is of format {format}: the next start of the node takes it over")
             yield store
-    except (lmdb.Error, OSError) as error:
+    except (lmdb.Error, OSError, struct.error, ValueError) as error:
         raise StoreError(path, reason_of(error)) from None

@@ -9,6 +9,7 @@ from typing import Any
 import lmdb
 
 from penstock.batch_cy import PERSISTENT, BatchBuilder
+from router.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.queue_cy import Queue
 from shard.store import Store
@@ -27,6 +28,11 @@ def header(body: bytes) -> bytes:
 def address(exchange: str, key: str) -> bytes:
     names = exchange.encode(), key.encode()
     return b"".join(bytes([len(name)]) + name for name in names)
+
+
+def topology(data: Path) -> None:
+    """A topology with nothing in it."""
+    TopologyStore(data / "topology.sqlite", 1).close()
 
 
 def made(data: Path, shard: int) -> Path:

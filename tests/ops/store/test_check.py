@@ -15,6 +15,7 @@ from ops.store.check import PROBLEMS_MAX, Findings, check, check_topology
 from router.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.queue_cy import UNLIMITED, Queue
+from shard.sealed import seal
 from shard.store import Store
 from shard.stored import KEY
 from tests.ops.store.making import LIMIT, change, fill, made
@@ -31,7 +32,8 @@ def replaced(name: str, at: int, octets: bytes) -> Callable[[Any, dict[str, Any]
 
     def alter(txn: Any, dbs: dict[str, Any]) -> None:
         key, value = first(txn, dbs[name])
-        txn.put(key, value[:at] + octets + value[at + len(octets) :], db=dbs[name])
+        value = value[:at] + octets + value[at + len(octets) :]
+        txn.put(key, seal(name, key, value[:-8]) if name == "index" else value, db=dbs[name])
 
     return alter
 
@@ -55,7 +57,8 @@ def doubled(txn: Any, dbs: dict[str, Any]) -> None:
     for name in ("index", "contents"):
         key, value = first(txn, dbs[name])
         id, sequence = KEY.unpack(key)
-        txn.put(KEY.pack(id, sequence + 1), value, db=dbs[name])
+        later = KEY.pack(id, sequence + 1)
+        txn.put(later, seal(name, later, value[:-8]) if name == "index" else value, db=dbs[name])
 
 
 def test_nothing_is_wrong(tmp_path: Path) -> None:
@@ -99,6 +102,11 @@ def test_messages_that_are_done_with_do_not_count(tmp_path: Path) -> None:
         (replaced("contents", 53, b"\x09"), "its header is of class 9 "),
         (replaced("contents", 62, b"\x09\x09\x09"), "its header is of class 60 and"),
         (added("leases", b"short", b""), "leases: a record of 0 octets under a key of 5"),
+        (added("leases", bytes(16), bytes(16)), "a record of leases is damaged"),
+        (removed("index"), "queue 7 has 3 of 4 records"),
+        (replaced("contents", 67, b"y"), "message 68719476736: its contents are damaged"),
+        (removed("totals"), "queue 7 has 4 of 0 records"),
+        (replaced("totals", 0, b"\xff"), "a record of totals is damaged"),
         (doubled, "begins before the segment before it ends"),
     ],
 )

@@ -10,7 +10,7 @@ from ops.errors import StartError
 from ops.store.standing import check_standing
 from shard.environment import Environment
 from shard.stored import DATABASES, FORMAT, NUMBER
-from tests.ops.store.making import fill, made
+from tests.ops.store.making import fill, made, topology
 
 
 def test_what_there_is_fits(tmp_path: Path) -> None:
@@ -18,11 +18,13 @@ def test_what_there_is_fits(tmp_path: Path) -> None:
     for shard in range(2):
         made(tmp_path, shard)
     check_standing(tmp_path, range(1))
+    topology(tmp_path)
     fill(tmp_path, 0, {7: 3})
     check_standing(tmp_path, range(1))
 
 
 def test_messages_of_more_shards(tmp_path: Path) -> None:
+    topology(tmp_path)
     fill(tmp_path, 0, {7: 3})
     made(tmp_path, 1)
     fill(tmp_path, 2, {8: 1})
@@ -55,14 +57,14 @@ def test_an_unknown_format(tmp_path: Path) -> None:
     environment.write(lambda txn: txn.put(b"format", NUMBER.pack(FORMAT + 1), db=environment["facts"]))
     environment.close()
     with pytest.raises(
-        StartError, match=f"^{path}: it is of format {FORMAT + 1}, this penstock knows format {FORMAT}$"
+        StartError, match=f"^{path}: it is of format {FORMAT + 1}, this penstock knows format {FORMAT}; "
     ):
         check_standing(tmp_path, range(1))
 
 
 def test_another_shards_store(tmp_path: Path) -> None:
     made(tmp_path, 1).rename(tmp_path / "shards" / "0")
-    with pytest.raises(StartError, match=f"^{tmp_path}/shards/0: it is the store of shard 1$"):
+    with pytest.raises(StartError, match=f"^{tmp_path}/shards/0: it is the store of shard 1; "):
         check_standing(tmp_path, range(1))
 
 

@@ -1,0 +1,213 @@
+"""Whether the stores of a data directory are those that its node left: all there, its own, and from the same time.
+
+Each store says which node it is of, which run wrote it last and how many commits it has. Its witness says that there is
+one, and how many it had (penstock/witness.py). DATA/witness/node says which node, which runs (ops/store/identity.py).
+Stores of a penstock that had none of that are taken over as they are, by the first run that has: that run writes
+`node` first, so a run that is cut short is repeated by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from ops.errors import CommandError, StartError
+from ops.store.identity import NAME, Identity, load, new_node, store
+from ops.store.opened import FOLDER, store_paths
+from penstock.apart import EndedError, apart
+from penstock.directories import set_aside
+from penstock.witness import FOLDER as WITNESSES
+from penstock.witness import TOPOLOGY, Witness, shard_name
+from router import store as topology
+from shard.environment import DamagedError, StoreError
+from shard.probe import Facts, probe
+
+GOES_ON = "`penstock store accept` goes on without it"
+
+
+class Complaint(NamedTuple):
+    """What is wrong with a store, and what to do to go on without it."""
+
+    path: Path
+    reason: str
+    remedy: Callable[[], str]
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}; {GOES_ON}"
+
+
+class Standing:
+    """What is known of the stores of a data directory: facts of those that can be read, complaints of the others."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.complaints: list[Complaint] = []
+        self.shards: dict[int, Facts] = {}
+        self.topology: topology.Facts | None = None
+        self.identity = self._load_identity()
+        self._look_at_topology()
+        for index, path in self._paths():
+            self._look_at_shard(index, path)
+        self._look_for_missing()
+
+    def needed(self) -> list[int]:
+        """The shards that have messages."""
+        return [index for index, facts in self.shards.items() if facts.segments]
+
+    def node(self) -> int:
+        """The number that the stores have, or else a new one."""
+        if self.identity is not None:
+            return self.identity.node
+        return next(filter(None, self._nodes()), None) or new_node()
+
+    def epochs(self) -> set[int]:
+        """Of the runs that wrote the stores last."""
+        found = {facts.epoch for facts in self.shards.values()}
+        return found | ({self.topology.epoch} if self.topology is not None else set())
+
+    def _nodes(self) -> list[int | None]:
+        return [*(facts.node for facts in self.shards.values()), self.topology.node if self.topology else None]
+
+    def _complain(self, path: Path, reason: str, remedy: Callable[[], str]) -> None:
+        self.complaints.append(Complaint(path, reason, remedy))
+
+    def _load_identity(self) -> Identity | None:
+        path = self.data / WITNESSES / NAME
+        try:
+            return load(self.data)
+        except (OSError, ValueError):
+            self._complain(path, "it cannot be read", partial(self._remember, path))
+            return None
+
+    def _look_at_topology(self) -> None:
+        path = self.data / topology.FILE_NAME
+        set_all_aside = partial(self._begin_anew, path)
+        try:
+            self.topology = topology.facts_of(path)
+        except topology.StoreError as error:
+            self._complain(path, str(error).removeprefix(f"{path}: "), set_all_aside)
+            return
+        if self.topology is not None:
+            self._look_at_facts(path, TOPOLOGY, self.topology, set_all_aside)
+
+    def _paths(self) -> list[tuple[int, Path]]:
+        return store_paths(self.data)
+
+    def _look_at_shard(self, index: int, path: Path) -> None:
+        remedy = partial(self._begin_shard_anew, index)
+        try:
+            self.shards[index] = facts = apart(partial(probe, path, index), (StoreError,))
+            self._look_at_facts(path, shard_name(index), facts, remedy)
+        except (EndedError, DamagedError) as error:
+            reason = error.reason if isinstance(error, DamagedError) else str(error)
+            self._complain(path, f"{reason}; `penstock store salvage` saves what can be read of it", remedy)
+        except StoreError as error:
+            self._complain(path, error.reason, remedy)
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror}") from None
+
+    def _look_at_facts(self, path: Path, name: str, facts: Facts | topology.Facts, anew: Callable[[], str]) -> None:
+        """Compare what a store says of itself with what is known of it."""
+        if self.identity is None:
+            return
+        witness = Witness(self.data, name, self.identity.node)
+        try:
+            reason = witness.complaint(facts.node, facts.commits)
+        except (OSError, ValueError):
+            self._complain(witness.path, "it cannot be read", partial(self._accept, witness))
+            return
+        if facts.node not in (None, self.identity.node):
+            self._complain(path, "it is of another node", anew)
+        elif reason is not None:
+            self._complain(path, reason, partial(self._accept, witness))
+        elif facts.node is not None and facts.epoch not in self.identity.epochs:
+            self._complain(path, "it is from another time", partial(self._accept, witness))
+
+    def _look_for_missing(self) -> None:
+        if self.identity is None and any(self._nodes()):
+            path = self.data / WITNESSES / NAME
+            if not any(complaint.path == path for complaint in self.complaints):
+                self._complain(path, "it is missing", partial(self._remember, path))
+        path = self.data / topology.FILE_NAME
+        wanted = self._was_seen(TOPOLOGY) or bool(self.needed())
+        if wanted and self.topology is None and not any(complaint.path == path for complaint in self.complaints):
+            self._complain(path, "it is missing", partial(self._begin_anew, path))
+        there = {index for index, _ in self._paths()}
+        for index in sorted(self._expected() - there):
+            path = self.data / FOLDER / str(index)
+            self._complain(path, "it is missing", partial(self._begin_shard_anew, index))
+
+    def _was_seen(self, name: str) -> bool:
+        return (self.data / WITNESSES / name).exists()
+
+    def _expected(self) -> set[int]:
+        """The shards that had a store."""
+        prefix = shard_name(0)[:-1]
+        names = [path.name.removeprefix(prefix) for path in (self.data / WITNESSES).glob(f"{prefix}*")]
+        expected = {int(name) for name in names if name.isdecimal()}
+        if self.identity is None and self.topology is not None:
+            expected |= set(self.topology.shards)
+        return expected
+
+    # Remedies, each of which says what it did
+
+    def _remember(self, path: Path) -> str:
+        if path.exists():
+            set_aside(path)
+        return f"{path} is made anew"
+
+    def _accept(self, witness: Witness) -> str:
+        witness.forget()
+        return f"what {witness.path.name} has counts, whatever it had"
+
+    def _begin_shard_anew(self, index: int) -> str:
+        path = self.data / FOLDER / str(index)
+        aside = set_aside(path) if path.exists() else None
+        Witness(self.data, shard_name(index), 0).forget()
+        return f"shard {index} begins with nothing" + (f", {path} is now {aside}" if aside else "")
+
+    def _begin_anew(self, path: Path) -> str:
+        """Without a topology nobody knows whose messages there are: they would be deleted."""
+        for part in (path, *path.parent.glob(f"{path.name}-*")):
+            if part.exists() and ".set-aside" not in part.name:
+                set_aside(part)
+        Witness(self.data, TOPOLOGY, 0).forget()
+        told = [self._begin_shard_anew(index) for index, _ in self._paths()]
+        return "; ".join(["the node begins with no queues", *told])
+
+
+def recognise(data: Path) -> Standing:
+    """The stores of a data directory. StartError, one line, if something is missing, damaged, or of another time."""
+    try:
+        standing = Standing(data)
+    except CommandError as error:
+        raise StartError(str(error)) from None
+    if standing.complaints:
+        raise StartError(str(standing.complaints[0]))
+    return standing
+
+
+def accept(data: Path) -> list[str]:
+    """Go on without what cannot be had; what was done. OSError, CommandError if that cannot be."""
+    told: list[str] = []
+    for _ in range(100):  # one remedy may show what another complaint hid
+        standing = Standing(data)
+        if not standing.complaints:
+            store(data, Identity(standing.node(), tuple(sorted(standing.epochs()))))
+            return told
+        told.append(standing.complaints[0].remedy())
+        epochs = standing.epochs() | set(standing.identity.epochs if standing.identity else ())
+        store(data, Identity(standing.node(), tuple(sorted(epochs))))
+    raise CommandError(str(standing.complaints[0]))
+
+
+def begin_run(data: Path, standing: Standing, epoch: int) -> int:
+    """Note that a run begins; the node's number. StartError if that cannot be done."""
+    identity = Identity(standing.node(), tuple(sorted(standing.epochs() | {epoch})))
+    try:
+        store(data, identity)
+    except OSError as error:
+        raise StartError(f"cannot write {data / WITNESSES / NAME}: {error.strerror}") from None
+    return identity.node

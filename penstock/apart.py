@@ -1,0 +1,76 @@
+"""Work on files that may be damaged, in a process apart: a map of a damaged file ends who reads it by a signal."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+T = TypeVar("T")
+
+INTERRUPTED = 130
+
+
+class EndedError(Exception):
+    """The work did not come to its end; the text says how it ended."""
+
+
+def apart(work: Callable[[], T], errors: tuple[type[Exception], ...] = ()) -> T:
+    """The result of `work`, done in a child. EndedError if the child died; `errors` and OSError as they were raised."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _work(writing, work, errors)
+    os.close(writing)
+    try:
+        with open(reading, "rb") as pipe:
+            answer = pipe.read()
+    except KeyboardInterrupt:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        raise EndedError(f"it is damaged: reading it ended in {signal.Signals(os.WTERMSIG(status)).name}")
+    if os.WEXITSTATUS(status) == INTERRUPTED:
+        raise KeyboardInterrupt
+    if not answer:
+        raise EndedError("the work on it failed, as said above")
+    refusal: Exception | None
+    result: T
+    refusal, result = pickle.loads(answer)  # of our own child
+    if refusal is not None:
+        raise refusal
+    return result
+
+
+def _work(writing: int, work: Callable[[], T], errors: tuple[type[Exception], ...]) -> None:
+    """In the child; does not return."""
+    status = 1
+    try:
+        faulthandler.disable()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        carried: tuple[type[Exception], ...] = (OSError, *errors)
+        try:
+            answer: tuple[Exception | None, T | None] = (None, work())
+        except carried as error:
+            answer = (error, None)
+        with open(writing, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        status = 0
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)

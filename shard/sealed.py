@@ -1,0 +1,115 @@
+"""Checksums of the records of a store, and of each queue how many records it has and the sum of their checksums.
+
+A record is followed by XXH3-64 of the database's name, the key and the record (8, big-endian): under another key, or
+in another database, it is as wrong as with other octets. A record that is gone without a word, or older than the rest,
+shows in the sums, which change in the same transaction.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from xxhash import xxh3_64_digest
+
+from shard.environment import DamagedError, Environment
+
+CHECKSUM = 8
+"""Octets of a checksum, big-endian."""
+TOTAL = Struct("<QQ")
+TOTALS = "totals"
+SUMMED = ("index", "leases", "counts", "held")
+"""The databases whose records are counted: their keys begin with the id of a queue (8)."""
+SEALED = (*SUMMED, "links", "prepared", "decisions")
+_ALL = (1 << 64) - 1
+_NAMES = {name: name.encode() for name in (*SEALED, TOTALS, "facts")}
+
+Total = tuple[int, int]
+"""How many records, and the sum of their checksums modulo 2**64."""
+Value = bytes | memoryview
+
+checksum = xxh3_64_digest
+
+
+def seal(name: str, key: bytes, record: bytes) -> bytes:
+    """The record as it is written."""
+    return record + xxh3_64_digest(_NAMES[name] + key + record)
+
+
+def unseal(name: str, key: bytes, value: Value) -> bytes:
+    """What was sealed. ValueError if it is not what was written."""
+    record = bytes(value[:-CHECKSUM])
+    if len(value) < CHECKSUM or seal(name, key, record) != value:
+        raise ValueError(f"a record of {name} is damaged")
+    return record
+
+
+class Sums:
+    """How the sums of queues change, or what they come to, by key of `totals`."""
+
+    def __init__(self) -> None:
+        self.changes: dict[bytes, Total] = {}
+
+    def replace(self, key: bytes, old: Value | None, new: Value | None) -> None:
+        """A record (as it is written) takes the place of another one; None where there is none."""
+        owner = key[:8]
+        count, total = self.changes.get(owner, (0, 0))
+        if old is not None:
+            count, total = count - 1, total - int.from_bytes(old[-CHECKSUM:], "big")
+        if new is not None:
+            count, total = count + 1, total + int.from_bytes(new[-CHECKSUM:], "big")
+        self.changes[owner] = count, total & _ALL
+
+    def compare(self, owner: bytes, value: Value) -> None:
+        """ValueError if what is stored of a queue is not what was found; each is to be compared once."""
+        count, total = TOTAL.unpack(unseal(TOTALS, owner, value))
+        found = self.changes.pop(owner, (0, 0))
+        if found != (count, total):
+            what = f"{found[0]} of {count} records" if found[0] != count else "records from another time"
+            raise ValueError(f"{_named(owner)} has {what}")
+
+    def rest(self) -> list[str]:
+        """What was found and never compared."""
+        return [f"{_named(owner)} has {count} of 0 records" for owner, (count, _) in self.changes.items() if count]
+
+
+class Totals:
+    """The sums that an environment has, for who writes it: those read or written before are not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Total] = {}
+        self._written: dict[bytes, Total] = {}
+
+    def write(self, txn: Any, environment: Environment, sums: Sums) -> None:
+        """Bring them up to date in a transaction. DamagedError if what is stored is not what was written."""
+        db = environment[TOTALS]
+        self._written = {}
+        for owner, (more, plus) in sums.changes.items():
+            count, total = self._known.get(owner) or _stored(txn, environment, owner)
+            after = self._written[owner] = count + more, (total + plus) & _ALL
+            if after[0] > 0:
+                txn.put(owner, seal(TOTALS, owner, TOTAL.pack(*after)), db=db)
+            elif count > 0:
+                txn.delete(owner, db=db)
+
+    def committed(self) -> None:
+        """What was written last counts."""
+        self._known.update(self._written)
+        for owner, (count, _) in self._written.items():
+            if not count:
+                del self._known[owner]
+
+
+def _stored(txn: Any, environment: Environment, owner: bytes) -> Total:
+    stored = txn.get(owner, db=environment[TOTALS])
+    if stored is None:
+        return 0, 0
+    try:
+        count, total = TOTAL.unpack(unseal(TOTALS, owner, stored))
+    except ValueError as error:
+        raise DamagedError(environment.path, str(error)) from None
+    return count, total
+
+
+def _named(owner: bytes) -> str:
+    return f"queue {int.from_bytes(owner, 'big')}"

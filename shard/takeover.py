@@ -1,0 +1,36 @@
+"""A store of format 1 becomes one of format 2: its records get checksums, and its queues their sums.
+
+It is one transaction, with the new number: one that is cut short leaves the store as it was, and is begun again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shard.environment import Environment
+from shard.sealed import SEALED, SUMMED, Sums, Totals, checksum, seal
+from shard.stored import KEY, unpack_segment
+
+
+def take_over(txn: Any, environment: Environment) -> None:
+    """ValueError if the contents of a segment are not as long as they should be."""
+    sums = Sums()
+    for name in SEALED:
+        db = environment[name]
+        for key in [bytes(key) for key in txn.cursor(db).iternext(keys=True, values=False)]:
+            record = bytes(txn.get(key, db=db))
+            if name == "index":
+                record += _checksum_of_contents(txn, environment, key, record)
+            value = seal(name, key, record)
+            txn.put(key, value, db=db)
+            if name in SUMMED:
+                sums.replace(key, None, value)
+    Totals().write(txn, environment, sums)
+
+
+def _checksum_of_contents(txn: Any, environment: Environment, key: bytes, record: bytes) -> bytes:
+    queue_id, sequence = KEY.unpack(key)
+    value = txn.get(key, db=environment["contents"])
+    if value is None or len(value) != unpack_segment(sequence, record).octets:
+        raise ValueError(f"contents of queue {queue_id}, message {sequence}: damaged")
+    return checksum(value)

@@ -1,0 +1,229 @@
+"""What is damaged in a store is never given to anyone: it is set aside, and the rest goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+from shard.environment import DamagedError, Environment
+from shard.journal import Journal
+from shard.priority_cy import PriorityQueue
+from shard.probe import look_through, probe
+from shard.queue_cy import UNLIMITED
+from shard.sealed import seal
+from shard.store import LENGTH
+from shard.stored import DATABASES, KEY, NUMBER
+from tests.shard.test_store import LIMIT, Life, batch, bodies, prioritised
+
+OLD_DATABASES = [name for name in DATABASES if name != "totals"]
+
+
+def alter(path: Path, change: Callable[[Any, dict[str, Any]], None]) -> None:
+    """Alter a store behind its back."""
+    with lmdb.open(str(path), max_dbs=len(DATABASES), map_size=1 << 24) as env:
+        dbs = {name: env.open_db(name.encode()) for name in DATABASES}
+        with env.begin(write=True) as txn:
+            change(txn, dbs)
+
+
+def damage(path: Path, number: int) -> None:
+    """Change an octet of the contents of so-manieth segment."""
+
+    def change(txn: Any, dbs: dict[str, Any]) -> None:
+        key, value = list(txn.cursor(dbs["contents"]))[number]
+        txn.put(key, value[:-1] + bytes([value[-1] ^ 1]), db=dbs["contents"])
+
+    alter(path, change)
+
+
+def filled(path: Path, *groups: tuple[bytes, ...], make: Callable[[Journal], Any] | None = None) -> None:
+    life = Life(path, make)
+    for group in groups:
+        life.queue.enqueue(batch(*group), 0, len(group))
+    life.commit()
+    life.end()
+
+
+def drained(life: Life) -> tuple[list[bytes], list[DamagedError]]:
+    """What the queue gives, and what of it is damaged."""
+    found, damaged = [], []
+    while life.queue.ready:
+        try:
+            found += [body for body, _ in bodies(life.queue)]
+        except DamagedError as error:
+            damaged.append(error)
+            assert life.queue.drop_damaged()
+    return found, damaged
+
+
+def test_damaged_messages_are_dropped_and_the_others_come(tmp_path: Path) -> None:
+    filled(tmp_path, (b"a", b"b"), (b"c", b"d"), (b"e",))
+    damage(tmp_path, 1)
+    life = Life(tmp_path)
+    found, (damaged,) = drained(life)
+    assert found == [b"a", b"b", b"e"]
+    assert (life.queue.ready, life.queue.ready_bytes, life.queue.dropped) == (0, 0, 2)
+    file = life.store.set_aside(damaged)
+    assert file.parent == tmp_path / "damaged"
+    octets = file.read_bytes()
+    (size,) = LENGTH.unpack_from(octets)
+    assert octets[LENGTH.size + size :].count(b"c") == 1
+    life.commit()
+    life.end()
+    assert probe(tmp_path, 0).segments == 3
+    life = Life(tmp_path)
+    assert drained(life)[0] == [b"a", b"b", b"e"], "what is damaged does not come back"
+    life.end()
+
+
+def test_damage_in_the_middle_of_what_is_partly_done(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
+    life.queue.enqueue(batch(b"e"), 0, 1)
+    life.queue.take(3, UNLIMITED, False)
+    life.queue.settle(first + 1, 1)
+    life.commit()
+    life.end()
+    damage(tmp_path, 0)
+    life = Life(tmp_path)
+    assert drained(life)[0] == [b"e"]
+    assert life.queue.dropped == 3
+    life.end()
+
+
+def test_damage_in_one_line_of_priorities(tmp_path: Path) -> None:
+    def make(journal: Journal) -> PriorityQueue:
+        return PriorityQueue(7, None, 9, 1 << 36, journal, True)
+
+    life = Life(tmp_path, make)
+    for number, priority in ((b"a", 1), (b"b", 2), (b"c", 1)):
+        life.queue.enqueue(prioritised(number, priority), 0, 1)
+    life.commit()
+    life.end()
+    damage(tmp_path, 2)
+    life = Life(tmp_path, make)
+    assert drained(life)[0] == [b"a", b"c"]
+    assert life.queue.ready == 0
+    life.end()
+
+
+def changed(name: str) -> Callable[[Any, dict[str, Any]], None]:
+    def change(txn: Any, dbs: dict[str, Any]) -> None:
+        key, value = next(iter(txn.cursor(dbs[name])))
+        txn.put(key, bytes([value[0] ^ 1]) + value[1:], db=dbs[name])
+
+    return change
+
+
+def removed(*names: str) -> Callable[[Any, dict[str, Any]], None]:
+    def change(txn: Any, dbs: dict[str, Any]) -> None:
+        for name in names:
+            txn.delete(next(iter(txn.cursor(dbs[name])))[0], db=dbs[name])
+
+    return change
+
+
+def older(txn: Any, dbs: dict[str, Any]) -> None:
+    """A record as it may have been before, with a checksum that fits it."""
+    key, _ = next(iter(txn.cursor(dbs["leases"])))
+    txn.put(key, seal("leases", key, NUMBER.pack(1)), db=dbs["leases"])
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (changed("index"), "a record of index is damaged"),
+        (changed("leases"), "a record of leases is damaged"),
+        (changed("totals"), "a record of totals is damaged"),
+        (changed("facts"), "a record of facts is damaged"),
+        (removed("index", "contents"), "queue 7 has 2 of 3 records"),
+        (removed("leases"), "queue 7 has 2 of 3 records"),
+        (removed("totals"), "queue 7 has 3 of 0 records"),
+        (removed("contents"), "a segment has no contents, or they no segment"),
+        (older, "queue 7 has records from another time"),
+    ],
+)
+def test_what_a_start_sees(tmp_path: Path, change: Callable[[Any, dict[str, Any]], None], text: str) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a"), 0, 1)
+    life.queue.enqueue(batch(b"b"), 0, 1)
+    life.queue.take(1, UNLIMITED, False)
+    life.commit()
+    life.end()
+    look_through(tmp_path, 0)
+    alter(tmp_path, change)
+    with pytest.raises(DamagedError, match=text):
+        look_through(tmp_path, 0)
+
+
+def test_a_store_of_format_1_is_taken_over_once(tmp_path: Path) -> None:
+    filled(tmp_path, (b"a", b"b"), (b"c",))
+    with lmdb.open(str(tmp_path), max_dbs=len(DATABASES), map_size=1 << 24) as env:
+        dbs = {name: env.open_db(name.encode()) for name in DATABASES}
+        with env.begin(write=True) as txn:
+            for name in OLD_DATABASES:
+                for key, value in list(txn.cursor(dbs[name])):
+                    if name != "contents" and key != b"format":
+                        txn.put(key, value[: -16 if name == "index" else -8], db=dbs[name])
+            txn.put(b"format", NUMBER.pack(1), db=dbs["facts"])
+            txn.drop(dbs["totals"])
+    assert probe(tmp_path, 0).segments == 2
+    for _ in range(2):
+        life = Life(tmp_path)
+        assert [body for body, _ in bodies(life.queue)] == [b"a", b"b", b"c"]
+        life.end()
+        look_through(tmp_path, 0)
+    damage(tmp_path, 0)
+    life = Life(tmp_path)
+    assert drained(life)[0] == [b"c"]
+    life.end()
+
+
+def test_of_a_store_that_is_larger_than_its_file_nobody_else_dies(tmp_path: Path) -> None:
+    filled(tmp_path, *((b"x" * 5000,) for _ in range(100)))
+    path = tmp_path / "data.mdb"
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 4096 * 20)
+    with pytest.raises(DamagedError):
+        look_through(tmp_path, 0)
+
+
+def test_what_is_spilled_is_checked_as_well(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for number in range(3):
+        life.queue.enqueue(batch(bytes([65 + number]) * 3000, flags=0), 0, 1)
+    while life.queue.page_out(UNLIMITED, 0):
+        life.commit()
+        if life.queue.paged:
+            break
+    life.queue.page_out(UNLIMITED, 0)
+    life.store.close()
+    spill = Environment(tmp_path / "spill", ("index", "contents", "totals"), LIMIT, False)
+
+    def change(txn: Any) -> None:
+        key, value = next(iter(txn.cursor(spill["contents"])))
+        txn.put(key, value[:-1] + b"?", db=spill["contents"])
+
+    spill.write(change)
+    spill.close()
+    life = Life(tmp_path)
+    found, damaged = drained(life)
+    assert damaged
+    assert all(error.spilled for error in damaged)
+    assert all(b"?" not in body for body in found)
+    assert life.store.set_aside(damaged[0]).exists()
+    life.end()
+
+
+def test_the_key_of_what_is_damaged(tmp_path: Path) -> None:
+    filled(tmp_path, (b"a",))
+    damage(tmp_path, 0)
+    life = Life(tmp_path)
+    _, (damaged,) = drained(life)
+    assert damaged.key is not None
+    assert KEY.unpack(damaged.key) == (7, 1 << 36)
+    life.end()
