@@ -27,6 +27,7 @@ from typing import Any
 from penstock import reserve
 from penstock.bus import pack, unpack
 from penstock.witness import Witness
+from router import sums
 from router.ledger import Step
 from router.records import Change
 
@@ -123,7 +124,13 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE turns (version INTEGER PRIMARY KEY, published BLOB);
     """,
+    # 14. How many rows each table has, and the sum of their checksums (router/sums.py).
+    f"{sums.CREATE};",
 )
+
+
+SUMS_SINCE = 12
+"""Since this format there are checksums."""
 
 
 class StoreError(Exception):
@@ -170,6 +177,8 @@ class Store:
             self._migrate()
             self._execute("PRAGMA journal_mode = WAL")
             self._recognise()
+            self.check_sums()
+            sums.keep(self._database)
             self._begin_epoch(epoch)
             self._note(self._fact("version", 0), durable=False)
         except (OSError, ValueError, sqlite3.Error) as error:
@@ -193,6 +202,10 @@ class Store:
         if self._witness is not None:
             self._witness.close()
 
+    def check_sums(self) -> None:
+        """StoreError if a table is not what was written."""
+        _check_sums(self.path, self._database)
+
     def _recognise(self) -> None:
         """StoreError if it is not the one that the witness knows."""
         if self._witness is not None:
@@ -208,9 +221,11 @@ class Store:
     def _migrate(self) -> None:
         version = _known_format(self.path, self._database)
         if version < len(MIGRATIONS):
-            scripts = "".join(MIGRATIONS[version:])
-            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(MIGRATIONS)};"
-            self._database.executescript(f"BEGIN IMMEDIATE; {scripts} {marks} COMMIT;")
+            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(MIGRATIONS)}"
+            with _transaction(self._database):
+                for statement in ("".join(MIGRATIONS[version:]) + marks).split(";"):
+                    self._execute(statement)
+                sums.begin(self._database)
 
     def _begin_epoch(self, epoch: int) -> None:
         if self._fact("epoch", None) == epoch:
@@ -237,14 +252,19 @@ class Store:
                 self._fact("version", 0),
                 self._fact("last_queue_id", 0),
                 self._fact("name_key", b""),
-                list(through(self._changes())),
+                list(through(self.changes())),
                 bool(self._fact("seeded", 0)),
                 self._execute("SELECT version, published FROM turns ORDER BY version").fetchall(),
             )
         except (sqlite3.Error, ValueError) as error:
             raise StoreError(f"cannot read {self.path}: {error}") from None
 
-    def _changes(self) -> Iterator[Change]:
+    def version(self) -> int:
+        """Of what was stored last."""
+        return int(self._fact("version", 0))
+
+    def changes(self) -> Iterator[Change]:
+        """What was stored last, as changes that make it from nothing. sqlite3.Error, ValueError if it is unreadable."""
         for number, state in self._execute("SELECT * FROM shards"):
             yield ["shard", number, state]
         for row in self._execute("SELECT name FROM vhosts"):
@@ -357,6 +377,12 @@ class Facts:
     shards: tuple[int, ...]
 
 
+def _check_sums(path: Path, database: sqlite3.Connection) -> None:
+    table = sums.damaged(database)
+    if table is not None:
+        raise StoreError(f"{path}: it is damaged: the {table} are not what was written")
+
+
 def facts_of(path: Path) -> Facts | None:
     """Of a node that does not run; None if there is no topology. StoreError if it cannot be read, or is none."""
     if not path.exists():
@@ -371,6 +397,8 @@ def facts_of(path: Path) -> Facts | None:
             for (problem,) in database.execute("PRAGMA quick_check(1)"):
                 if problem != "ok":
                     raise StoreError(f"{path}: it is damaged: {problem.splitlines()[-1]}")
+            if database.execute("PRAGMA user_version").fetchone()[0] >= SUMS_SINCE:
+                _check_sums(path, database)
             facts = dict(database.execute("SELECT name, value FROM facts"))
             shards = database.execute("SELECT DISTINCT shard FROM queues WHERE durable").fetchall()
     except sqlite3.Error as error:

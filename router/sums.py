@@ -1,0 +1,73 @@
+"""How many rows each table of the topology has, and the sum of their checksums: SQLite has none of what it stores.
+
+Triggers bring them up to date in the transaction that changes a row. They belong to a connection, as the function that
+they call does: who writes without it is found out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+from xxhash import xxh3_64_intdigest
+
+from penstock.bus import pack
+
+NAME = "sums"
+CREATE = f"CREATE TABLE IF NOT EXISTS {NAME} (name TEXT PRIMARY KEY, count INTEGER, total INTEGER) WITHOUT ROWID"
+_ALL = (1 << 62) - 1
+"""Sums are modulo 2**62: two of them are still one of SQLite's integers."""
+
+
+def keep(database: sqlite3.Connection) -> None:
+    """Keep the sums of all tables as long as the connection is open."""
+    database.create_function("row_checksum", -1, _checksum, deterministic=True)
+    database.execute("PRAGMA recursive_triggers = ON")  # else a row that is replaced is not deleted
+    for table, columns in _tables(database):
+        old, new = (", ".join(f"{row}.{column}" for column in columns) for row in ("OLD", "NEW"))
+        less = f"count = count - 1, total = (total - row_checksum('{table}', {old})) & {_ALL}"
+        more = f"count = count + 1, total = (total + row_checksum('{table}', {new})) & {_ALL}"
+        for event, changes in (("DELETE", [less]), ("INSERT", [more]), ("UPDATE", [less, more])):
+            updates = "".join(f"UPDATE {NAME} SET {change} WHERE name = '{table}'; " for change in changes)
+            database.execute(
+                f"CREATE TEMP TRIGGER sum_{table}_{event} AFTER {event} ON main.{table} BEGIN {updates}END"
+            )
+
+
+def begin(database: sqlite3.Connection) -> None:
+    """Have the sums that the tables come to, in a transaction that is open."""
+    database.execute(CREATE)
+    database.execute(f"DELETE FROM {NAME}")
+    found = _found(database).items()
+    database.executemany(f"INSERT INTO {NAME} VALUES (?, ?, ?)", [(name, *sums) for name, sums in found])
+
+
+def damaged(database: sqlite3.Connection) -> str | None:
+    """The first table that is not what was written."""
+    stored = {name: (count, total) for name, count, total in database.execute(f"SELECT * FROM {NAME}")}
+    for name, sums in _found(database).items():
+        if stored.get(name) != sums:
+            return name
+    return None
+
+
+def _found(database: sqlite3.Connection) -> dict[str, tuple[int, int]]:
+    found = {}
+    for table, columns in _tables(database):
+        count = total = 0
+        for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+            count, total = count + 1, (total + _checksum(table, *row)) & _ALL
+        found[table] = count, total
+    return found
+
+
+def _tables(database: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:
+    names = database.execute("SELECT name FROM main.sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    for (table,) in names:
+        if table != NAME and not table.startswith("sqlite_"):
+            yield table, [row[1] for row in database.execute(f"PRAGMA main.table_info({table})")]
+
+
+def _checksum(*values: Any) -> int:
+    return xxh3_64_intdigest(pack(list(values))) & _ALL
