@@ -18,6 +18,7 @@ from penstock.apart import EndedError, apart
 from shard.checkpoint import Checkpoint
 from shard.environment import FILE_NAME, DamagedError, StoreError, is_unfinished, reason_of, translated
 from shard.facts import facts_of
+from shard.pages import Pages
 from shard.sealed import SUMMED, TOTALS, Sums, unseal
 from shard.stored import DATABASES, KEY, unpack_index
 
@@ -51,7 +52,10 @@ def probe(path: Path, shard: int) -> Facts:
             ) as env,
             env.begin(buffers=True) as txn,
         ):
-            return Probe(path, env, txn).look(shard)
+            facts = Probe(path, env, txn).look(shard)
+        with Pages(path / FILE_NAME) as pages:
+            pages.check_free()
+        return facts
     except (lmdb.Error, ValueError, struct.error) as error:
         raise DamagedError(path, f"it is damaged: {reason_of(error)}") from None
     except OSError as error:

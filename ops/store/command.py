@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 
 CHECK_COLUMNS = ("shard", "queues", "segments", "messages", "octets", "size", "problems")
+SALVAGE_COLUMNS = ("shard", "segments", "messages", "lost_segments", "lost_messages", "damaged_pages", "again")
 COMPACT_COLUMNS = ("shard", "before", "after")
 
 
@@ -89,6 +90,23 @@ def compact(data: Data = None, as_json: AsJson = False) -> None:
     show(gains, COMPACT_COLUMNS, as_json)
     if not as_json:
         print(f"gained {sum(gain['before'] - gain['after'] for gain in gains):,} bytes")
+
+
+New = Annotated[Path, typer.Argument(metavar="NEW", help="a directory that has nothing yet", show_default=False)]
+
+
+@app.command()
+def salvage(new: New, data: Data = None) -> None:
+    """Read all that can be read of damaged stores into a new data directory. Exit status 1 if anything is lost."""
+    from ops.store.salvage import salvage as salvage_stores
+
+    with _held(data) as directory, claimed(new):
+        found, problem = salvage_stores(directory, new)
+    if problem:
+        print(f"topology: {problem}")
+    show([asdict(saved) for saved in found], SALVAGE_COLUMNS, as_json=False)
+    if problem or any(saved.damaged_pages or saved.lost_messages for saved in found):
+        raise typer.Exit(1)
 
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="the file, made by dump", show_default=False)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from ops.errors import CommandError
 from ops.store.apart import apart
@@ -95,6 +96,16 @@ def stored_topology(data: Path) -> Stored:
 
     CommandError if it cannot be read.
     """
+    with topology_copy(data, TopologyStore) as store:
+        return store.load()
+
+
+AnyStore = TypeVar("AnyStore", bound=TopologyStore)
+
+
+@contextmanager
+def topology_copy(data: Path, kind: type[AnyStore]) -> Iterator[AnyStore]:
+    """A copy of the topology, opened. CommandError if it cannot be read."""
     if not (data / TOPOLOGY_FILE).exists():
         raise CommandError(f"{data} is the data directory of no node: it has no {TOPOLOGY_FILE}")
     with TemporaryDirectory() as copy:
@@ -102,9 +113,9 @@ def stored_topology(data: Path) -> Stored:
             if (data / name).exists():
                 shutil.copy(data / name, copy)
         try:
-            store = TopologyStore(Path(copy) / TOPOLOGY_FILE, wall_us())
+            store = kind(Path(copy) / TOPOLOGY_FILE, wall_us())
             try:
-                return store.load()
+                yield store
             finally:
                 store.close()
         except TopologyError as error:
@@ -133,13 +144,18 @@ def _items(store: Opened, queues: set[int], step: Step) -> Iterator[tuple[list[A
                 raise ValueError("its contents are missing")
             if checksum(value) != expected:
                 raise ValueError("its contents are damaged")
-            for row in rows(segment.count, value):
-                if row.flags & PERSISTENT and not done_bits(segment) >> row.offset & 1:
-                    number = sequence + row.offset
-                    came_back = returns.get(KEY.pack(queue, number), 0)
-                    yield _message(queue, number, segment, row, value, came_back), row.end - row.body
+            for item in message_items(queue, segment, value, returns):
+                yield item, len(item[-1])
         except ValueError as error:
             raise StoreError(store.path, f"queue {queue}, message {sequence}: {error}") from None
+
+
+def message_items(queue: int, segment: Segment, value: memoryview, returns: dict[bytes, int]) -> Iterator[list[Any]]:
+    """Items of the messages of a segment that a restart would keep. ValueError if its contents are no messages."""
+    for row in rows(segment.count, value):
+        if row.flags & PERSISTENT and not done_bits(segment) >> row.offset & 1:
+            number = segment.sequence + row.offset
+            yield _message(queue, number, segment, row, value, returns.get(KEY.pack(queue, number), 0))
 
 
 def _message(queue: int, number: int, segment: Segment, row: Row, value: memoryview, returns: int) -> list[Any]:

@@ -21,9 +21,10 @@ from penstock.directories import set_aside
 from penstock.witness import FOLDER as WITNESSES
 from penstock.witness import TOPOLOGY, Witness, shard_name
 from router import store as topology
-from shard.environment import DamagedError, StoreError
+from shard.environment import FILE_NAME, DamagedError, StoreError
 from shard.probe import Facts, probe
 
+SALVAGES = "`penstock store salvage` saves what can be read of it"
 GOES_ON = "`penstock store accept` goes on without it"
 
 
@@ -102,7 +103,7 @@ class Standing:
             self._look_at_facts(path, shard_name(index), facts, remedy)
         except (EndedError, DamagedError) as error:
             reason = error.reason if isinstance(error, DamagedError) else str(error)
-            self._complain(path, f"{reason}; `penstock store salvage` saves what can be read of it", remedy)
+            self._complain(path, f"{reason}; {SALVAGES}", remedy)
         except StoreError as error:
             self._complain(path, error.reason, remedy)
         except OSError as error:
@@ -137,7 +138,10 @@ class Standing:
         there = {index for index, _ in self._paths()}
         for index in sorted(self._expected() - there):
             path = self.data / FOLDER / str(index)
-            self._complain(path, "it is missing", partial(self._begin_shard_anew, index))
+            file = path / FILE_NAME
+            emptied = file.exists() and file.stat().st_size > 0
+            reason = f"it is damaged: there is no store in its file; {SALVAGES}" if emptied else "it is missing"
+            self._complain(path, reason, partial(self._begin_shard_anew, index))
 
     def _was_seen(self, name: str) -> bool:
         return (self.data / WITNESSES / name).exists()

@@ -71,7 +71,7 @@ def _restore(file: Path, data: Path) -> Count:
             loading.take(_stepping(items, source, step))
         changes = [of_today(change, version) for change in loading.changes]
         _store_clock(data, first[2].get("clock"))
-        _store_topology(data, changes, first[2])
+        store_topology(data, changes, first[2]["topology"], first[2]["last_queue_id"])
         return Count(sum(change[0] == "queue" for change in changes), loading.messages, loading.octets)
 
 
@@ -183,10 +183,10 @@ def _store_clock(data: Path, noted: Any) -> None:
         kept_clock.write(data, kept_clock.Noted.of(noted))
 
 
-def _store_topology(data: Path, changes: list[list[Any]], first: dict[str, Any]) -> None:
+def store_topology(data: Path, changes: list[list[Any]], version: int, last_queue_id: int) -> None:
     """Last: until then messages are nobody's."""
     store = TopologyStore(data / TOPOLOGY_FILE, wall_us())
     try:
-        store.commit([Change(change, True) for change in changes], first["topology"], first["last_queue_id"])
+        store.commit([Change(change, True) for change in changes], version, last_queue_id)
     finally:
         store.close()

@@ -51,7 +51,7 @@ def zeroed(path: Path) -> None:
 
 
 HARMS: list[tuple[Callable[[Path], object], str]] = [
-    (lambda data: zeroed(data / FILE), "shards/0: it is missing"),
+    (lambda data: zeroed(data / FILE), "shards/0: it is damaged"),
     (lambda data: os.truncate(data / FILE, 0), "shards/0: it is missing"),
     (lambda data: os.truncate(data / FILE, (data / FILE).stat().st_size // 2), "shards/0: it is damaged"),
     (lambda data: (data / FILE).unlink(), "shards/0: it is missing"),
@@ -125,3 +125,27 @@ def test_what_is_damaged_is_never_delivered(tmp_path: Path) -> None:
         broker.stop()
         broker.start()
         assert found(broker) == []
+
+
+@pytest.mark.parametrize("topology", [True, False])
+def test_a_node_begins_with_what_was_saved(tmp_path: Path, topology: bool) -> None:
+    data, new = tmp_path / "data", tmp_path / "new"
+    with Broker(tmp_path) as broker:
+        publish(broker)
+        broker.stop()
+        if not topology:
+            (data / "topology.sqlite").unlink()
+        octets = (data / FILE).read_bytes()
+        (data / FILE).write_bytes(bytes(8192) + octets[8192:])
+        assert ("salvage" if topology else "topology.sqlite: it is missing") in refused(broker)
+        saved = broker.penstock("store", "salvage", str(new / "data"))
+        assert saved.returncode == 1, saved.stderr
+        assert " 300 " in saved.stdout
+        with Broker(new) as later:
+            queue = "q" if topology else "salvaged.1"
+            with Client.connect(later.address) as client:
+                came = [body.rstrip(b"x") for body in bodies(client.channel(), queue)]
+            assert came == BODIES
+        shutil.rmtree(data)
+        shutil.copytree(new / "data", data)
+        broker.start()

@@ -227,3 +227,24 @@ def test_the_key_of_what_is_damaged(tmp_path: Path) -> None:
     assert damaged.key is not None
     assert KEY.unpack(damaged.key) == (7, 1 << 36)
     life.end()
+
+
+def test_what_is_free_is_checked(tmp_path: Path) -> None:
+    """Pages that are said to be free are written over."""
+    life = Life(tmp_path)
+    for _ in range(20):
+        life.queue.enqueue(batch(bytes(9000)), 0, 1)
+        life.commit()
+        for item in life.queue.take(1, UNLIMITED, False):
+            life.queue.settle(item.sequence, item.count)
+        life.commit()
+    life.end()
+    look_through(tmp_path, 0)
+    path = tmp_path / "data.mdb"
+    octets = bytearray(path.read_bytes())
+    newest = max((0, 4096), key=lambda page: int.from_bytes(octets[page + 144 : page + 152], "little"))
+    root = int.from_bytes(octets[newest + 16 + 24 + 40 : newest + 16 + 24 + 48], "little")
+    octets[root * 4096 + 4000 : root * 4096 + 4096] = bytes(range(96))
+    path.write_bytes(octets)
+    with pytest.raises(DamagedError, match="free"):
+        look_through(tmp_path, 0)

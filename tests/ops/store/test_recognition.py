@@ -70,13 +70,13 @@ def test_what_the_node_left_is_taken(data: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "named"),
     [
-        (lambda data: zeroed(data / FILE, 8192), "shards/0: it is missing"),
+        (lambda data: zeroed(data / FILE, 8192), "shards/0: it is damaged"),
         (lambda data: (data / FILE).write_bytes(b""), "shards/0: it is missing"),
         (lambda data: (data / FILE).unlink(), "shards/0: it is missing"),
         (lambda data: shutil.rmtree(data / "shards/1"), "shards/1: it is missing"),
         (lambda data: shutil.rmtree(data / "shards"), "shards/0: it is missing"),
         (lambda data: damaged(data / FILE), "shards/0: it is damaged"),
-        (lambda data: (data / FILE).write_bytes(b"x" * 7000), "shards/0: it is missing"),
+        (lambda data: (data / FILE).write_bytes(b"x" * 7000), "shards/0: it is damaged"),
         (lambda data: (data / "topology.sqlite").unlink(), "topology.sqlite: it is missing"),
         (lambda data: (data / "topology.sqlite").write_bytes(b""), "topology.sqlite: it is missing"),
         (lambda data: damaged(data / "topology.sqlite"), "topology.sqlite: file is not a database"),
