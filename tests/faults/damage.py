@@ -1,0 +1,100 @@
+"""Damage to the files of a node that does not run: at random places, by a seed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE = 4096
+
+FILES = (
+    "shards/0/data.mdb",
+    "shards/1/data.mdb",
+    "shards/0/lock.mdb",
+    "shards/0/checkpoint",
+    "topology.sqlite",
+    "topology.sqlite-wal",
+    "topology.sqlite-shm",
+    "witness/node",
+    "witness/topology",
+    "witness/shard.1",
+    "running.json",
+    "lock",
+)
+
+
+class Harm(NamedTuple):
+    """What was done to which file."""
+
+    file: str
+    deed: str
+
+
+def flip(octets: bytearray, chance: random.Random) -> str:
+    places = [chance.randrange(len(octets)) for _ in range(chance.choice((1, 1, 3, 20)))]
+    for place in places:
+        octets[place] ^= chance.randrange(1, 256)
+    return f"octets changed at {places}"
+
+
+def scramble(octets: bytearray, chance: random.Random) -> str:
+    """A piece is random: a page, or less."""
+    size = min(chance.choice((8, 64, 512, PAGE)), len(octets))
+    place = _place(octets, size, chance)
+    octets[place : place + size] = chance.randbytes(size)
+    return f"{size} octets random at {place}"
+
+
+def blank(octets: bytearray, chance: random.Random) -> str:
+    size = min(chance.choice((512, PAGE, 2 * PAGE)), len(octets))
+    place = chance.choice((0, _place(octets, size, chance)))
+    octets[place : place + size] = bytes(size)
+    return f"{size} octets zero at {place}"
+
+
+def misplace(octets: bytearray, chance: random.Random) -> str:
+    """A page is written where another one was."""
+    size = min(PAGE, len(octets))
+    source, target = (_place(octets, size, chance) for _ in range(2))
+    octets[target : target + size] = octets[source : source + size]
+    return f"{size} octets of {source} at {target}"
+
+
+def cut(octets: bytearray, chance: random.Random) -> str:
+    size = chance.choice((0, len(octets) // 2, max(len(octets) - PAGE, 0), chance.randrange(len(octets))))
+    del octets[size:]
+    return f"cut to {size}"
+
+
+DEEDS: tuple[Callable[[bytearray, random.Random], str], ...] = (flip, flip, scramble, scramble, blank, misplace, cut)
+
+
+def harm(data: Path, earlier: Path, chance: random.Random) -> Harm:
+    """Damage one file, remove it, or put an earlier one in its place. `earlier` is the directory as it was before."""
+    there = [file for file in FILES if (data / file).exists() and (data / file).stat().st_size]
+    file = chance.choice([*there, "shards/0/data.mdb", "shards/1/data.mdb", "topology.sqlite"])
+    path = data / file
+    kind = chance.randrange(10)
+    if kind == 0:
+        path.unlink()
+        return Harm(file, "removed")
+    if kind == 1 and file.startswith("shards"):
+        shutil.rmtree(path.parent)
+        return Harm(file, "directory removed")
+    if kind == 2 and (earlier / file).exists():
+        shutil.copy(earlier / file, path)
+        return Harm(file, "put back as it was before")
+    octets = bytearray(path.read_bytes())
+    deed = chance.choice(DEEDS)(octets, chance)
+    path.write_bytes(octets)
+    return Harm(file, deed)
+
+
+def _place(octets: bytearray, size: int, chance: random.Random) -> int:
+    """Where so many octets may be: at a page's beginning, or anywhere in it."""
+    last = len(octets) - size
+    place = chance.randrange(last + 1)
+    return place // PAGE * PAGE if chance.randrange(2) else place
