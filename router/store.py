@@ -365,6 +365,8 @@ def _known_format(path: Path, database: sqlite3.Connection) -> int:
     if version > newest:
         raise StoreError(f"{path} is of a newer penstock: of format {version}, this one knows up to {newest}")
     return int(version)
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a topology says of itself, and which shards have had durable queues of it. `node` is None in one of an older

@@ -29,6 +29,7 @@ STRIDE = 128 * 1024
 PIECE = 1024 * 1024
 _CRC = Struct("<I")
 _HEAD = Struct("<IQ36s")
+_START = _CRC.size + _HEAD.size
 
 
 class Checkpoint:
@@ -85,7 +86,7 @@ class Checkpoint:
         except FileNotFoundError:
             return
         self._number, boot, pages = max(_record(content), _record(content[STRIDE:]))
-        if not self._number and any(content[:STRIDE]):  # else the first note was cut short, and nothing came after it
+        if not self._number and any(content[:_START]):  # else it was dismissed, or the first note was cut short
             raise ValueError(f"{NAME} is damaged")
         if self._number and boot != self.boot:
             with _opened(self.path / FILE_NAME) as file:
@@ -101,14 +102,14 @@ class Checkpoint:
         with _opened(self.path / NAME) as file:
             for at in (0, STRIDE):
                 if _record(content[at:])[0]:  # it keeps its place on the disk: the next start may find no other
-                    _write(file, bytes(_CRC.size + _HEAD.size), at)
+                    _write(file, bytes(_START), at)
             os.fsync(file)
         self._number = 0
 
 
 def _record(content: bytes) -> tuple[int, bytes, bytes]:
     """Number, boot id and pages of the record at the start; number 0 if there is none that is whole."""
-    at = _CRC.size + _HEAD.size
+    at = _START
     if len(content) < at:
         return 0, b"", b""
     (crc,) = _CRC.unpack_from(content)

@@ -19,17 +19,19 @@ from shard.checkpoint import Checkpoint
 from shard.environment import FILE_NAME, DamagedError, StoreError, is_unfinished, reason_of, translated
 from shard.facts import facts_of
 from shard.pages import Pages
-from shard.sealed import SUMMED, TOTALS, Sums, unseal
+from shard.sealed import SEALED, SUMMED, TOTALS, Sums, unseal
 from shard.stored import DATABASES, KEY, unpack_index
 
 
 class Facts(NamedTuple):
-    """What a store says of itself; `node` is None in one of an older penstock."""
+    """What a store says of itself; `node` is None in one of an older penstock. `records` are segments, and transactions
+    that are not over.
+    """
 
     node: int | None
     epoch: int
     commits: int
-    segments: int
+    records: int
 
 
 def look_through(path: Path, shard: int) -> None:
@@ -84,8 +86,8 @@ class Probe:
         if found.get("format", 1) > 1:
             self.compare_sums()
             self.compare_contents()
-        segments = self.entries("index") if "index" in self.dbs else 0
-        return Facts(found.get("node"), found.get("epoch", 0), found.get("commits", 0), segments)
+        records = sum(self.entries(name) for name in ("index", "prepared", "decisions") if name in self.dbs)
+        return Facts(found.get("node"), found.get("epoch", 0), found.get("commits", 0), records)
 
     def entries(self, name: str) -> int:
         return int(self.txn.stat(self.dbs[name])["entries"])
@@ -107,8 +109,9 @@ class Probe:
             for key, value in self.txn.cursor(self.dbs[name]):
                 unseal(name, bytes(key), value)
                 sums.replace(bytes(key), None, value)
-        for key, value in self.txn.cursor(self.dbs["links"]):
-            unseal("links", bytes(key), value)
+        for name in set(SEALED).difference(SUMMED) & self.dbs.keys():
+            for key, value in self.txn.cursor(self.dbs[name]):
+                unseal(name, bytes(key), value)
         for owner, value in self.txn.cursor(self.dbs[TOTALS]):
             sums.compare(bytes(owner), value)
         for text in sums.rest():

@@ -55,7 +55,7 @@ class Standing:
 
     def needed(self) -> list[int]:
         """The shards that have messages."""
-        return [index for index, facts in self.shards.items() if facts.segments]
+        return [index for index, facts in self.shards.items() if facts.records]
 
     def node(self) -> int:
         """The number that the stores have, or else a new one."""

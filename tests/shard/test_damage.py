@@ -74,7 +74,7 @@ def test_damaged_messages_are_dropped_and_the_others_come(tmp_path: Path) -> Non
     assert octets[LENGTH.size + size :].count(b"c") == 1
     life.commit()
     life.end()
-    assert probe(tmp_path, 0).segments == 3
+    assert probe(tmp_path, 0).records == 3
     life = Life(tmp_path)
     assert drained(life)[0] == [b"a", b"b", b"e"], "what is damaged does not come back"
     life.end()
@@ -171,7 +171,7 @@ def test_a_store_of_format_1_is_taken_over_once(tmp_path: Path) -> None:
                         txn.put(key, value[: -16 if name == "index" else -8], db=dbs[name])
             txn.put(b"format", NUMBER.pack(1), db=dbs["facts"])
             txn.drop(dbs["totals"])
-    assert probe(tmp_path, 0).segments == 2
+    assert probe(tmp_path, 0).records == 2
     for _ in range(2):
         life = Life(tmp_path)
         assert [body for body, _ in bodies(life.queue)] == [b"a", b"b", b"c"]
