@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lmdb
 import pytest
 
-from shard.environment import DamagedError, Environment
+from shard.environment import DamagedError, Environment, StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.probe import look_through, probe
 from shard.queue_cy import UNLIMITED
 from shard.sealed import seal
 from shard.store import LENGTH
-from shard.stored import DATABASES, KEY, NUMBER
+from shard.stored import DATABASES, KEY, NUMBER, TRANSACTION
 from tests.shard.test_store import LIMIT, Life, batch, bodies, prioritised
 
 OLD_DATABASES = [name for name in DATABASES if name != "totals"]
@@ -248,3 +248,28 @@ def test_what_is_free_is_checked(tmp_path: Path) -> None:
     path.write_bytes(octets)
     with pytest.raises(DamagedError, match="free"):
         look_through(tmp_path, 0)
+
+
+@pytest.mark.parametrize("name", ["prepared", "decisions"])
+def test_a_transaction_that_is_not_over_is_checked(tmp_path: Path, name: Literal["prepared", "decisions"]) -> None:
+    """Neither a start nor a later life takes one that is not what was written, nor one under another key."""
+    id, other = (TRANSACTION.pack(1, 0, 1, number) for number in (7, 8))
+    life = Life(tmp_path)
+    life.journal.prepare(id, [b"a part", b" in pieces"], 0)
+    life.journal.decide(id, b"\x91\x01")
+    life.commit()
+    written = dict(life.store.transactions(name))
+    assert written == {id: {"prepared": b"a part in pieces", "decisions": b"\x91\x01"}[name]}
+    life.end()
+    assert probe(tmp_path, 0).records == 2
+
+    def move(txn: Any, dbs: dict[str, Any]) -> None:
+        txn.put(other, txn.pop(id, db=dbs[name]), db=dbs[name])
+
+    alter(tmp_path, move)
+    with pytest.raises(DamagedError, match=f"a record of {name} is damaged"):
+        probe(tmp_path, 0)
+    life = Life(tmp_path)
+    with pytest.raises(StoreError, match=f"a record of {name} is damaged"):
+        dict(life.store.transactions(name))
+    life.end()
