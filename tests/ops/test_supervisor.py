@@ -40,7 +40,7 @@ def assert_nothing_left(node: StandInNode, family: list[psutil.Process], gauges:
     assert not alive
     assert not gauges.exists()
     assert list(node.runtimes.iterdir()) == []
-    assert sorted(path.name for path in node.data.iterdir()) == ["audit", "clock.json", "lock"]
+    assert sorted(path.name for path in node.data.iterdir()) == ["audit", "clock.json", "lock", "witness"]
 
 
 def test_a_child_that_cannot_start_is_told_of_once_with_its_reason(start_node: StartNode) -> None:
@@ -326,7 +326,7 @@ def test_a_child_that_will_not_start_ends_the_start(start_node: StartNode) -> No
     last = err.splitlines()[-1]
     assert last == "penstock: shard 0 does not start: 3 times exit status 3; its log says why"
     assert list(node.runtimes.iterdir()) == []
-    assert sorted(path.name for path in node.data.iterdir()) == ["audit", "clock.json", "lock"]
+    assert sorted(path.name for path in node.data.iterdir()) == ["audit", "clock.json", "lock", "witness"]
 
 
 def test_a_child_that_starts_at_the_third_try_will_do(start_node: StartNode) -> None:
