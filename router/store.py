@@ -129,7 +129,7 @@ MIGRATIONS: tuple[str, ...] = (
 )
 
 
-SUMS_SINCE = 12
+SUMS_SINCE = 1 + next(number for number, script in enumerate(MIGRATIONS) if sums.CREATE in script)
 """Since this format there are checksums."""
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from router.ledger import Step
 from router.records import Change, Move
-from router.store import APPLICATION_ID, MIGRATIONS, Store, StoreError, facts_of
+from router.store import APPLICATION_ID, MIGRATIONS, Facts, Store, StoreError, facts_of
 from tests.router.strategies import field_values
 
 LIMITS = [10, None, "flow", 8, 7, 0, 0]
@@ -265,6 +265,7 @@ def test_migration_from_every_format_there_was(path: Path) -> None:
         marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {known};" if known else ""
         database.executescript("".join(MIGRATIONS[:known]) + marks)
         database.close()
+        assert facts_of(path) == (Facts(None, 0, 0, ()) if known else None)
         store_all(path)
         assert ordered(loaded(path, 1)[2]) == ordered(DURABLE + TRANSIENT)
 
