@@ -122,8 +122,8 @@ def _announce(node: Node, standing: Standing, manager: Notifier) -> None:
     others = {facts.epoch for index, facts in standing.shards.items() if index not in node.shards}
     try:
         identity.store(node.settings.data, identity.Identity(node.identity, (*sorted(others), node.epoch)))
-    except OSError as error:
-        raise StartError(f"cannot write {error.filename}: {error.strerror}") from None
+    except OSError as error:  # on a full disk; the list that the start has written is longer, and as true
+        log.warning("the runs of the node cannot be noted", path=error.filename, problem=error.strerror)
     where = show(node.host, node.port)
     log.info("ready", amqp=where, acceptors=node.acceptors, shards=len(node.shards), data=str(node.settings.data))
     manager.ready()
