@@ -7,6 +7,9 @@ from typing import Final
 
 from load.wire import FRAME_END, FRAME_OVERHEAD, Method, method_frame, short_string
 
+QUEUE_DECLARE: Final[Method] = (50, 10)
+QUEUE_DECLARE_OK: Final[Method] = (50, 11)
+QUEUE_BIND: Final[Method] = (50, 20)
 BASIC_QOS: Final[Method] = (60, 10)
 BASIC_QOS_OK: Final[Method] = (60, 11)
 BASIC_CONSUME: Final[Method] = (60, 20)

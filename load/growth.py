@@ -21,20 +21,15 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from load.frames import publish
+from load.frames import QUEUE_BIND, QUEUE_DECLARE, QUEUE_DECLARE_OK, publish
 from load.good_client import run
 from load.node import LocalNode
 from load.processes import MIB, living, settled_memory
 from load.publisher import Publisher
 from load.target import Target
-from load.wire import Method, Wire, method_frame, short_string, table
+from load.wire import Wire, method_frame, short_string, table
 
-QUEUE_DECLARE: Method = (50, 10)
-QUEUE_DECLARE_OK: Method = (50, 11)
-QUEUE_BIND: Method = (50, 20)
-QUEUE_BIND_OK: Method = (50, 21)
-PASSIVE, DURABLE = b"\1", b"\2"
-NO_WAIT = 16
+PASSIVE, DURABLE, DURABLE_NO_WAIT = b"\1", b"\2", b"\x12"
 EXCHANGE = "amq.direct"
 SIZES = [1000, 10_000, 100_000, 300_000]
 PIECE = 500
@@ -69,9 +64,8 @@ def declare(target: Target, count: int) -> None:
     for first in range(0, count, PIECE):
         names = [short_string(name(number)) for number in range(first, min(first + PIECE, count))]
         for each in names:
-            flags = bytes([DURABLE[0] | NO_WAIT])
             head = b"\0\0" + each
-            octets = method_frame(1, QUEUE_DECLARE, head + flags + table({}))
+            octets = method_frame(1, QUEUE_DECLARE, head + DURABLE_NO_WAIT + table({}))
             octets += method_frame(1, QUEUE_BIND, head + short_string(EXCHANGE) + each + b"\1" + table({}))
             wire.socket.sendall(octets)
         wire.call(QUEUE_DECLARE, b"\0\0" + names[-1] + PASSIVE + table({}), QUEUE_DECLARE_OK)
@@ -88,7 +82,7 @@ def store(target: Target, count: int) -> None:
 
 
 def until_declared(target: Target) -> float:
-    """Seconds until one more queue is declared, however often the connection ends."""
+    """Seconds until one more queue is declared."""
     began = time.monotonic()
     wire = Wire(target, timeout=PATIENCE_SECONDS)
     wire.call(QUEUE_DECLARE, b"\0\0" + short_string("one more") + DURABLE + table({}), QUEUE_DECLARE_OK)
@@ -115,7 +109,6 @@ def death_of_the_router(node: LocalNode, seconds: float) -> tuple[float, float]:
 
 def figures(directory: Path, queues: int, messages: int, seconds: float) -> Figures:
     options = "--set", f"max_queues={2 * queues + 1000}"
-    began = time.monotonic()
     with LocalNode(directory, *options) as node:
         began = time.monotonic()
         declare(node.target, queues)

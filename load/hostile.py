@@ -32,6 +32,7 @@ from load.frames import (
     CONFIRM_SELECT,
     CONFIRM_SELECT_OK,
     HEADER_FRAME,
+    QUEUE_DECLARE,
     publish,
 )
 from load.node import LocalNode
@@ -46,7 +47,6 @@ BASIC_GET_OK = struct.pack("!HH", 60, 71)
 BASIC_ACK = struct.pack("!HH", 60, 80)
 BLOCKED = struct.pack("!HH", 10, 60)
 BASIC_NACK: Method = (60, 120)
-QUEUE_DECLARE: Method = (50, 10)
 TX_SELECT: Method = (90, 10)
 TX_COMMIT: Method = (90, 20)
 

@@ -25,7 +25,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from load.frames import publish
+from load.frames import QUEUE_BIND, QUEUE_DECLARE, QUEUE_DECLARE_OK, publish
 from load.node import LocalNode
 from load.probe import prepare
 from load.publisher import Publisher
@@ -34,9 +34,6 @@ from load.wire import Method, Wire, method_frame, short_string, table
 
 EXCHANGE_DECLARE: Method = (40, 10)
 EXCHANGE_DECLARE_OK: Method = (40, 11)
-QUEUE_BIND: Method = (50, 20)
-QUEUE_DECLARE: Method = (50, 10)
-QUEUE_DECLARE_OK: Method = (50, 11)
 
 SIZES = [250, 1000, 4000]
 PUBLISHES = 300

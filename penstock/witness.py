@@ -17,6 +17,7 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
+from penstock.boot import boot_id
 from penstock.directories import sync_directories
 from penstock.logs import get_logger
 
@@ -24,7 +25,6 @@ log = get_logger()
 
 FOLDER = "witness"
 TOPOLOGY = "topology"
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _RECORD = Struct("<QQQ36s")
 _CRC = Struct("<I")
 
@@ -44,7 +44,7 @@ class Witness:
     def __init__(self, data: Path, name: str, node: int) -> None:
         self.path = data / FOLDER / name
         self.node = node
-        self._boot = BOOT_ID.read_bytes().strip()
+        self._boot = boot_id().encode()
         self._lock = threading.Lock()
         self._file = -1
         self._noted = 0, 0

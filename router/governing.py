@@ -26,7 +26,8 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
-    limits, features = _decided(Said(arguments), tuple(map(Said.of_level, levels_of(queue, topology))), defaults)
+    levels = tuple(Said(level.arguments) for level in levels_of(queue, topology))
+    limits, features = _decided(Said(arguments), levels, defaults)
     standing = standing_of(queue, topology, policy, operator)
     features = replace(
         features,
@@ -50,10 +51,6 @@ class Said:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.arguments = arguments
         self._packed = pack(arguments)
-
-    @classmethod
-    def of_level(cls, level: Level) -> Said:
-        return cls(level.arguments)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Said) and self._packed == other._packed

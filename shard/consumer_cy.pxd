@@ -67,11 +67,10 @@ cdef class Consumer:
 
 cpdef dict settle_rows(const unsigned char[::1] rows, dict consumers)
 
-@cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, touched=dict)
 cpdef dict hand_over_rows(const unsigned char[::1] rows, dict consumers, list taken)
 
 cpdef dict hold_rows(const unsigned char[::1] rows, dict consumers)
 
 @cython.locals(p=cython.p_const_uchar, at=Py_ssize_t, size=Py_ssize_t, consumer=Consumer, sequence=int64_t,
                count=int64_t, kind=int64_t, found=int64_t, touched=dict)
-cdef dict apply_rows(const unsigned char[::1] rows, dict consumers, bint claims)
+cdef dict apply_rows(const unsigned char[::1] rows, dict consumers, bint claims, list taken)

@@ -215,7 +215,7 @@ def settle_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, N
 
     Rows for consumers that are gone are skipped. Returns the consumers that were touched, in their order.
     """
-    return apply_rows(rows, consumers, False)
+    return apply_rows(rows, consumers, False, None)
 
 
 def hand_over_rows(
@@ -225,18 +225,7 @@ def hand_over_rows(
 
     Returns the consumers that were touched, in their order.
     """
-    touched: dict[Consumer, None] = {}
-    p = address_readonly(rows)
-    size = len(rows)
-    at = 0
-    while at + SETTLED_ROW <= size:
-        consumer = consumers.get(get64(p, at))
-        if consumer is not None and consumer.hand_over(
-            get64(p, at + 8), get32(p, at + 16), get32(p, at + 20), taken
-        ):  # fmt: skip
-            touched[consumer] = None
-        at += SETTLED_ROW
-    return touched
+    return apply_rows(rows, consumers, False, taken)
 
 
 def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, None]:
@@ -244,10 +233,13 @@ def hold_rows(rows: bytes, consumers: dict[int, Consumer]) -> dict[Consumer, Non
 
     Returns the consumers of which anything was there, in their order.
     """
-    return apply_rows(rows, consumers, True)
+    return apply_rows(rows, consumers, True, None)
 
 
-def apply_rows(rows: bytes, consumers: dict[int, Consumer], claims: bool) -> dict[Consumer, None]:
+def apply_rows(
+    rows: bytes, consumers: dict[int, Consumer], claims: bool, taken: list[tuple[Queue, int, int, int]] | None
+) -> dict[Consumer, None]:
+    """Rows are claimed, handed over to `taken`, or settled."""
     touched: dict[Consumer, None] = {}
     p = address_readonly(rows)
     size = len(rows)
@@ -258,6 +250,8 @@ def apply_rows(rows: bytes, consumers: dict[int, Consumer], claims: bool) -> dic
             sequence, count, kind = get64(p, at + 8), get32(p, at + 16), get32(p, at + 20)
             if claims:
                 found = consumer.claim(sequence, count, kind == C_REQUEUE)
+            elif taken is not None:
+                found = consumer.hand_over(sequence, count, kind, taken)
             else:
                 found = consumer.settle(sequence, count, kind)
             if found:
