@@ -4,12 +4,16 @@ The process that writes the store notes it in DATA/witness/NAME after each commi
 store that is behind its witness is from another time, and one that has a witness and is not there is missing. After a
 start of the system the witness itself may be behind.
 
-One record: identity of the node (8), commits of the store (8), those of them that were on the disk (8), boot id (36), a
+A file has two places for a record, at 0 and at 64, which are written in turns; one that was written in part, on a full
+disk, is written again before the other one. So one of the two is whole at all times, and the newer whole one counts.
+
+A record: identity of the node (8), commits of the store (8), those of them that were on the disk (8), boot id (36), a
 CRC-32 of all that (4); little-endian.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -27,6 +31,7 @@ FOLDER = "witness"
 TOPOLOGY = "topology"
 _RECORD = Struct("<QQQ36s")
 _CRC = Struct("<I")
+_PLACES = 0, 64
 
 
 class Seen(NamedTuple):
@@ -47,6 +52,7 @@ class Witness:
         self._boot = boot_id().encode()
         self._lock = threading.Lock()
         self._file = -1
+        self._place = 0
         self._noted = 0, 0
         self._fails = False
 
@@ -56,9 +62,10 @@ class Witness:
             octets = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        if len(octets) != _RECORD.size + _CRC.size or _CRC.pack(crc32(octets[: _RECORD.size])) != octets[-_CRC.size :]:
+        whole = [seen for at in _PLACES if (seen := _record(octets[at:])) is not None]
+        if not whole:
             raise ValueError(f"{self.path} is damaged")
-        return Seen(*_RECORD.unpack_from(octets))
+        return max(whole, key=lambda seen: (seen.commits, seen.flushed))
 
     def complaint(self, node: int | None, commits: int) -> str | None:
         """What is wrong with a store that has so many commits and says that it is of that node (None: of none yet).
@@ -88,7 +95,9 @@ class Witness:
                 self._begin(octets)
                 return
             try:
-                os.pwrite(self._file, octets, 0)
+                _write(self._file, octets, _PLACES[self._place])
+                self._place = 1 - self._place
+                self._fails = False
             except OSError as error:
                 if not self._fails:
                     log.warning("the witness of a store cannot be written", path=str(self.path), problem=error.strerror)
@@ -99,7 +108,8 @@ class Witness:
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         unfinished = self.path.with_suffix(self.path.suffix + ".new")
         self._file = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        os.write(self._file, octets)
+        _write(self._file, octets, _PLACES[0])
+        self._place = 1
         os.fsync(self._file)
         unfinished.replace(self.path)
         sync_directories(self.path.parent, self.path.parent.parent)
@@ -116,6 +126,18 @@ class Witness:
             if self._file >= 0:
                 os.close(self._file)
                 self._file = -1
+
+
+def _record(octets: bytes) -> Seen | None:
+    """The record that they begin with, if it is whole."""
+    record, crc = octets[: _RECORD.size], octets[_RECORD.size : _RECORD.size + _CRC.size]
+    return Seen(*_RECORD.unpack(record)) if len(crc) == _CRC.size and _CRC.pack(crc32(record)) == crc else None
+
+
+def _write(file: int, octets: bytes, at: int) -> None:
+    """OSError also where the disk takes a part only."""
+    if os.pwrite(file, octets, at) < len(octets):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def shard_name(index: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,31 @@ def test_a_witness_that_is_damaged(tmp_path: Path, place: int) -> None:
         witness.path.write_bytes(damaged)
         with pytest.raises(ValueError, match="is damaged"):
             witness.seen()
+
+
+def test_a_disk_that_takes_a_part_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a record, or nothing at all: what was noted before is still known, and what is noted later is again."""
+    whole = os.pwrite
+    witness = Witness(tmp_path, "shard.0", 7)
+    for commits in range(1, 20):
+        with monkeypatch.context() as patch:
+            if commits % 5 not in {0, 1}:
+                patch.setattr(os, "pwrite", lambda file, octets, at: whole(file, octets[: len(octets) // 2], at))
+            witness.note(commits)
+        seen = witness.seen()
+        assert seen is not None
+        assert seen.commits == commits - max(commits % 5 - 1, 0)
+
+
+def test_a_disk_that_takes_a_part_of_the_first_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Witness(tmp_path, "shard.0", 7).note(3)
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, octets, at: whole(file, octets[:30], at))
+    with pytest.raises(OSError, match="No space left"):
+        Witness(tmp_path, "shard.0", 7).note(4)
+    seen = Witness(tmp_path, "shard.0", 7).seen()
+    assert seen is not None
+    assert seen.commits == 3
 
 
 def test_a_store_that_is_to_be_gone(tmp_path: Path) -> None:
