@@ -56,7 +56,8 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         size, buffer = len(self.rest), self.acceptor.buffer
-        buffer[:size] = self.rest
+        if size:
+            buffer[:size] = self.rest
         octets = READ_OCTETS if self.connection is None else self.connection.read_octets()
         return buffer[size : size + (self.dripping or octets)]
 
@@ -77,7 +78,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
             self.stall(bytes(buffer[:end]))
             return
         used = connection.receive(buffer, end)
-        self.rest = bytes(buffer[used:end])
+        self.rest = bytes(buffer[used:end]) if used < end else b""
         acceptor.schedule_finish()
 
     def stall(self, octets: bytes) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock import bus, zmtp
+from penstock import bus, zmtp_cy
 from penstock.arena import Borrower
 from penstock.failures import report
 from penstock.logs import get_logger
@@ -38,7 +38,7 @@ class TurnSockets:
     def __init__(self, loop: asyncio.AbstractEventLoop, borrower: Borrower, on_drained: Callable[[], None]) -> None:
         self.loop = loop
         self.on_drained = on_drained
-        self.scratch = bytearray(zmtp.SCRATCH_OCTETS + zmtp.LARGE + zmtp.HEAD_MAX)
+        self.scratch = bytearray(zmtp_cy.SCRATCH_OCTETS + zmtp_cy.LARGE + zmtp_cy.HEAD_MAX)
         self._borrower = borrower
 
     def read_turn(self, peer: bytes, frames: list[Any], on_turn: OnTurn) -> None:
@@ -73,7 +73,7 @@ class TurnConnection(asyncio.BufferedProtocol):
         self._on_turn = on_turn
         self._on_open = on_open
         self._on_lost = on_lost
-        self._receiver = zmtp.Receiver(sockets.scratch)
+        self._receiver = zmtp_cy.Receiver(sockets.scratch)
         self.transport: Any = None
 
     @property
@@ -84,7 +84,7 @@ class TurnConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        transport.write(zmtp.GREETING + self._ready)
+        transport.write(zmtp_cy.GREETING + self._ready)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._receiver.room()
@@ -93,7 +93,7 @@ class TurnConnection(asyncio.BufferedProtocol):
         known = self._receiver.peer is not None
         try:
             messages = self._receiver.received(count)
-        except zmtp.ZmtpError as error:
+        except zmtp_cy.ZmtpError as error:
             log.warning("connection of another process closed", problem=str(error))
             self.transport.abort()
             return
@@ -123,7 +123,7 @@ class TurnConnection(asyncio.BufferedProtocol):
     def send(self, frames: list[Any]) -> None:
         """Queue one message: its buffers must not change any more."""
         if not self.transport.is_closing():
-            self.transport.writelines(zmtp.message(frames))
+            self.transport.writelines(zmtp_cy.message(frames))
 
 
 class TurnListener:
@@ -139,7 +139,7 @@ class TurnListener:
         self._serving = sockets.loop.create_task(sockets.loop.create_unix_server(self._accept, sock=listener))
 
     def _accept(self) -> TurnConnection:
-        return TurnConnection(self._sockets, zmtp.ready("ROUTER"), self._on_turn, self._opened, self._lost)
+        return TurnConnection(self._sockets, zmtp_cy.ready("ROUTER"), self._on_turn, self._opened, self._lost)
 
     def _opened(self, connection: TurnConnection) -> None:
         self._connections[connection.peer or b""] = connection
@@ -176,7 +176,7 @@ class TurnDialer:
         self._waiting: list[list[Any]] = []
         self._open = False
         self._gone = asyncio.Event()
-        ready = zmtp.ready("DEALER", identity)
+        ready = zmtp_cy.ready("DEALER", identity)
         self._connection = TurnConnection(sockets, ready, on_turn, self._opened, lambda connection: self._gone.set())
         self._dialing = sockets.loop.create_task(self._dial())
 

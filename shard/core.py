@@ -347,7 +347,8 @@ class ShardCore:
         if self.consuming.grants:
             self.consuming.end_grants()
         for link in self.links.values():
-            link.tell_dequeued()
+            if link.source.left:
+                link.tell_dequeued()
         self.paging.page_out()
         self.weigh_all(now)
         self.commits.make_safe()

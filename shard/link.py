@@ -114,12 +114,12 @@ class Link:
         self.promised.append((self.taken, list(operation)))
 
     def tell_dequeued(self) -> None:
-        """Say which messages have left saturated queues, once their turns are safe. What has left others is kept until
-        the acceptor has heard that it was taken in: until then it would withhold its confirm if the queue stopped.
+        """Of the messages that have left, say which have left saturated queues, once their turns are safe. What has
+        left others is kept until the acceptor has heard that it was taken in: until then it would withhold its confirm
+        if the queue stopped.
         """
         left = self.source.left
-        if not left:
-            return
+        assert left is not None
         kept = []
         rows: dict[int, list[int]] = {}
         for leaving in left:

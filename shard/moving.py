@@ -437,6 +437,8 @@ class Moving:
 
     def next_wake(self) -> int:
         """When somebody's patience ends, microseconds since 1970; NEVER if nobody waits."""
+        if not self.homing:
+            return NEVER
         return min((homing.deadline for homing in self.homing.values() if not homing.over), default=NEVER)
 
     def report(

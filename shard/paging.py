@@ -66,6 +66,10 @@ class Paging:
         core = self.core
         if self.beyond and core.journal is not None and not core.commits.under_way:
             self.page_out_beyond()
+        if core.weight <= self.left // SCARCE:
+            self.begun = False
+            self.wake = NEVER
+            return
         part = SCARCE if core.gate.room.is_scarce(PROCESSES) else 1
         left = self.left // part
         if core.weight <= (left if self.begun else self.above // part):

@@ -134,5 +134,7 @@ class Peers:
 
     def close_turns(self, version: int) -> list[tuple[int, list[Any]]]:
         """The multiparts to send, each with its shard."""
+        if not self._peers:
+            return []
         turns = ((index, peer.close_turn(version)) for index, peer in self._peers.items())
         return [(index, frames) for index, frames in turns if frames is not None]

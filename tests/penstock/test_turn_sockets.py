@@ -11,7 +11,7 @@ import pytest
 import uvloop
 import zmq
 
-from penstock import bus, zmtp
+from penstock import bus, zmtp_cy
 from penstock.arena import Borrower
 from penstock.turn_sockets import TurnDialer, TurnListener, TurnSockets
 
@@ -144,7 +144,7 @@ async def test_strangers_are_shown_the_door(tmp_path: Path) -> None:
     reader, writer = await asyncio.open_unix_connection(str(tmp_path / "shard"))
     writer.write(b"AMQP\0\0\x09\x01".ljust(100))
     said = await asyncio.wait_for(reader.read(), PATIENCE)
-    assert said.startswith(zmtp.GREETING)
+    assert said.startswith(zmtp_cy.GREETING)
     writer.close()
     dialer = TurnDialer(acceptor.sockets, tmp_path / "shard", b"acceptor.0.1", acceptor.on_turn)
     dialer.send(turn(1))

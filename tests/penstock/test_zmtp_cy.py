@@ -1,13 +1,26 @@
-"""ZMTP without I/O: however the octets are cut, and whatever they are."""
+"""ZMTP without I/O, compiled and plain: however the octets are cut, and whatever they are."""
 
 from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import zmtp
-from penstock.zmtp import FRAME_MAX, GREETING, HEAD_MAX, LARGE, SCRATCH_OCTETS, Receiver, ZmtpError, message, ready
+from tests.twins import load_compiled, load_plain
+
+NAME = "penstock.zmtp_cy"
+COMPILED = load_compiled(NAME)
+PLAIN = load_plain(NAME)
+FRAME_MAX, GREETING, LARGE, SCRATCH_OCTETS = (
+    COMPILED.FRAME_MAX,
+    COMPILED.GREETING,
+    COMPILED.LARGE,
+    COMPILED.SCRATCH_OCTETS,
+)
+ready = COMPILED.ready
 
 Messages = list[list[bytes]]
 
@@ -18,11 +31,18 @@ FRAMES = st.one_of(
 )
 
 
-def receiver() -> Receiver:
-    return Receiver(bytearray(SCRATCH_OCTETS + LARGE + HEAD_MAX))
+def message(frames: list[Any]) -> list[Any]:
+    """The buffers of it, as both make them."""
+    buffers: list[Any] = COMPILED.message(frames)
+    assert buffers == PLAIN.message(frames)
+    return buffers
 
 
-def feed(receiver: Receiver, octets: bytes, most: int = SCRATCH_OCTETS) -> Messages:
+def receiver(module: ModuleType = COMPILED) -> Any:
+    return module.Receiver(bytearray(SCRATCH_OCTETS + LARGE + module.HEAD_MAX))
+
+
+def feed(receiver: Any, octets: bytes, most: int = SCRATCH_OCTETS) -> Messages:
     """All that comes out when at most so much is read at once."""
     messages: Messages = []
     at = 0
@@ -48,9 +68,10 @@ def test_messages_come_whole_however_they_are_cut(messages: Messages, most: int)
     if most < 1000:
         octets = octets[:3000]  # so many reads take long
         messages = whole_in(octets, messages)
-    taken = receiver()
-    assert feed(taken, octets, most) == messages
-    assert taken.peer == b"acceptor.0.1"
+    for module in COMPILED, PLAIN:
+        taken = receiver(module)
+        assert feed(taken, octets, most) == messages
+        assert taken.peer == b"acceptor.0.1"
 
 
 def whole_in(octets: bytes, messages: Messages) -> Messages:
@@ -91,22 +112,34 @@ def test_a_peer_without_an_identity() -> None:
     ],
 )
 def test_what_is_wrong_is_said(octets: bytes, problem: str) -> None:
-    with pytest.raises(ZmtpError, match=problem):
-        feed(receiver(), octets)
+    for module in COMPILED, PLAIN:
+        with pytest.raises(module.ZmtpError, match=problem):
+            feed(receiver(module), octets)
 
 
 @given(st.binary(max_size=200), st.booleans())
 def test_any_octets_end_in_messages_or_an_error(octets: bytes, greeted: bool) -> None:
-    taken = receiver()
-    try:
-        feed(taken, (GREETING + ready("DEALER", b"x") if greeted else b"") + octets, 3)
-    except ZmtpError:
-        return
-    assert taken.peer == (b"x" if greeted else None)
+    said = []
+    for module in COMPILED, PLAIN:
+        taken = receiver(module)
+        try:
+            said.append((feed(taken, (GREETING + ready("DEALER", b"x") if greeted else b"") + octets, 3), None))
+        except module.ZmtpError as error:
+            said.append(([], str(error)))
+        else:
+            assert taken.peer == (b"x" if greeted else None)
+    assert said[0] == said[1]
+
+
+def test_more_octets_than_there_was_room_for() -> None:
+    for module in COMPILED, PLAIN:
+        for count in -1, SCRATCH_OCTETS + LARGE + module.HEAD_MAX + 1:
+            with pytest.raises(ValueError, match="than there was room for"):
+                receiver(module).received(count)
 
 
 def test_commands_of_later_versions_are_passed_over() -> None:
     taken = receiver()
     ping = b"\x04\x07\x04PING\0\0"
     assert feed(taken, GREETING + ready("DEALER") + ping + b"".join(message([b"turn"]))) == [[b"turn"]]
-    assert zmtp.ready("DEALER")[2:8] == b"\x05READY"
+    assert ready("DEALER")[2:8] == b"\x05READY"
