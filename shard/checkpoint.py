@@ -99,11 +99,12 @@ class Checkpoint:
             return
         self.flush()
         content = (self.path / NAME).read_bytes()
+        older_first = sorted((0, STRIDE), key=lambda at: _record(content[at:])[0])  # one that is not whole is none
         with _opened(self.path / NAME) as file:
-            for at in (0, STRIDE):
-                if _record(content[at:])[0]:  # it keeps its place on the disk: the next start may find no other
+            for at in older_first:
+                if any(content[at : at + _START]):  # it keeps its place on the disk: the next start may find no other
                     _write(file, bytes(_START), at)
-            os.fsync(file)
+                    os.fsync(file)  # with the power neither may outlive a newer one
         self._number = 0
 
 

@@ -9,8 +9,9 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,74 @@ def test_a_checkpoint_without_its_environment_is_forgotten(tmp_path: Path) -> No
     later.boot = b"another"
     later.restore()
     assert not (tmp_path / NAME).exists()
+
+
+def noted(path: Path, times: int) -> tuple[Checkpoint, bytes]:
+    """A checkpoint beside an environment, noted so many times with other pages, and the pages noted last."""
+    with lmdb.open(str(path)):
+        pass
+    checkpoint = Checkpoint(path)
+    checkpoint.restore()
+    pages = b""
+    for number in range(times):
+        pages = b"%d" % number * 8192
+        checkpoint.note(pages)
+    return checkpoint, pages
+
+
+def courses(path: Path, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
+    """What a power cut may leave of a file that `work` writes to: any of the unflushed writes, at any time."""
+    content = path.read_bytes()
+    unflushed: list[tuple[int, bytes]] = []
+    states = {content}
+    write, sync = os.pwrite, os.fsync
+
+    def pwrite(file: int, octets: bytes, at: int) -> int:
+        unflushed.append((at, octets))
+        for chosen in product((True, False), repeat=len(unflushed)):
+            states.add(after(each for each, kept in zip(unflushed, chosen, strict=True) if kept))
+        return write(file, octets, at)
+
+    def fsync(file: int) -> None:
+        nonlocal content
+        content = after(unflushed)
+        unflushed.clear()
+        sync(file)
+
+    def after(writes: Iterable[tuple[int, bytes]]) -> bytes:
+        changed = bytearray(content)
+        for at, octets in writes:
+            changed[at : at + len(octets)] = octets
+        return bytes(changed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", pwrite)
+        patch.setattr(os, "fsync", fsync)
+        patch.setattr(os, "fdatasync", lambda file: None)  # of the environment
+        work()
+    assert len(states) > 1
+    return states
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_cut_while_it_is_dismissed_leaves_the_newest_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    checkpoint, newest = noted(tmp_path, times)
+    states = courses(tmp_path / NAME, checkpoint.dismiss, monkeypatch)
+    assert not notes_something(tmp_path)
+    for content in states:
+        (tmp_path / NAME).write_bytes(content)
+        (tmp_path / FILE_NAME).write_bytes(b"z" * 8192)
+        later = Checkpoint(tmp_path)
+        later.boot = b"another"
+        later.restore()
+        assert (tmp_path / FILE_NAME).read_bytes() in (newest, b"z" * 8192)
+
+
+def test_a_record_cut_short_is_dismissed_too(tmp_path: Path) -> None:
+    checkpoint, _ = noted(tmp_path, 2)
+    with (tmp_path / NAME).open("r+b") as file:
+        file.write(b"y" * 100)  # the newer one
+    checkpoint.dismiss()
+    assert not notes_something(tmp_path)
