@@ -7,6 +7,7 @@ are read.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -19,7 +20,7 @@ from shard.checkpoint import Checkpoint
 from shard.environment import FILE_NAME, DamagedError, StoreError, is_unfinished, reason_of, translated
 from shard.facts import facts_of
 from shard.pages import Pages
-from shard.sealed import SEALED, SUMMED, TOTALS, Sums, unseal
+from shard.sealed import SEALED, TOTALS, Sums, summed, unseal
 from shard.stored import DATABASES, KEY, unpack_index
 
 
@@ -83,8 +84,8 @@ class Probe:
         """ValueError, struct.error, lmdb.Error if anything is damaged."""
         found = facts_of(self.path, self.txn, self.dbs["facts"], shard) if "facts" in self.dbs else {}
         self.count_records()
-        if found.get("format", 1) > 1:
-            self.compare_sums()
+        if (format := found.get("format", 1)) > 1:
+            self.compare_sums(summed(format))
             self.compare_contents()
         records = sum(self.entries(name) for name in ("index", "prepared", "decisions") if name in self.dbs)
         return Facts(found.get("node"), found.get("epoch", 0), found.get("commits", 0), records)
@@ -102,14 +103,14 @@ class Probe:
             if count != self.entries(name):
                 raise ValueError(f"it has {count} of {self.entries(name)} records of {name}")
 
-    def compare_sums(self) -> None:
-        """Each record with its checksum, and those of each queue with its sums."""
+    def compare_sums(self, names: Collection[str]) -> None:
+        """Each record with its checksum, and those of each queue and table with its sums: `names` are counted."""
         sums = Sums()
         for name in SEALED:
             for key, value in self.txn.cursor(self.dbs[name]):
                 unseal(name, bytes(key), value)
-                if name in SUMMED:
-                    sums.replace(bytes(key), None, value)
+                if name in names:
+                    sums.replace(name, bytes(key), None, value)
         for owner, value in self.txn.cursor(self.dbs[TOTALS]):
             sums.compare(bytes(owner), value)
         for text in sums.rest():

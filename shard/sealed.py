@@ -1,4 +1,5 @@
-"""Checksums of the records of a store, and of each queue how many records it has and the sum of their checksums.
+"""Checksums of the records of a store, and of each queue how many records it has and the sum of their checksums; the
+same of each table of transactions.
 
 A record is followed by XXH3-64 of the database's name, the key and the record (8, big-endian): under another key, or
 in another database, it is as wrong as with other octets. A record that is gone without a word, or older than the rest,
@@ -18,9 +19,11 @@ CHECKSUM = 8
 """Octets of a checksum, big-endian."""
 TOTAL = Struct("<QQ")
 TOTALS = "totals"
-SUMMED = ("index", "leases", "counts", "held")
-"""The databases whose records are counted: their keys begin with the id of a queue (8)."""
-SEALED = (*SUMMED, "links", "prepared", "decisions")
+TABLES = {"prepared": b"parts", "decisions": b"decided"}
+"""The databases that are counted as a whole, and the keys of their sums: none is as long as the id of a queue."""
+SUMMED = ("index", "leases", "counts", "held", *TABLES)
+"""The databases whose records are counted: where not as a whole their keys begin with the id of a queue (8)."""
+SEALED = (*SUMMED, "links")
 _ALL = (1 << 64) - 1
 _NAMES = {name: name.encode() for name in (*SEALED, TOTALS, "facts")}
 
@@ -44,15 +47,20 @@ def unseal(name: str, key: bytes, value: Value) -> bytes:
     return record
 
 
+def summed(format: int) -> tuple[str, ...]:
+    """The databases that a store of that format keeps count of."""
+    return {1: (), 2: tuple(name for name in SUMMED if name not in TABLES)}.get(format, SUMMED)
+
+
 class Sums:
-    """How the sums of queues change, or what they come to, by key of `totals`."""
+    """How the sums of queues and tables change, or what they come to, by key of `totals`."""
 
     def __init__(self) -> None:
         self.changes: dict[bytes, Total] = {}
 
-    def replace(self, key: bytes, old: Value | None, new: Value | None) -> None:
-        """A record (as it is written) takes the place of another one; None where there is none."""
-        owner = key[:8]
+    def replace(self, name: str, key: bytes, old: Value | None, new: Value | None) -> None:
+        """A record of a database (as it is written) takes the place of another one; None where there is none."""
+        owner = TABLES.get(name) or key[:8]
         count, total = self.changes.get(owner, (0, 0))
         if old is not None:
             count, total = count - 1, total - int.from_bytes(old[-CHECKSUM:], "big")
@@ -61,7 +69,7 @@ class Sums:
         self.changes[owner] = count, total & _ALL
 
     def compare(self, owner: bytes, value: Value) -> None:
-        """ValueError if what is stored of a queue is not what was found; each is to be compared once."""
+        """ValueError if what is stored of an owner is not what was found; each is to be compared once."""
         count, total = TOTAL.unpack(unseal(TOTALS, owner, value))
         found = self.changes.pop(owner, (0, 0))
         if found != (count, total):
@@ -112,4 +120,7 @@ def _stored(txn: Any, environment: Environment, owner: bytes) -> Total:
 
 
 def _named(owner: bytes) -> str:
+    for name, key in TABLES.items():
+        if owner == key:
+            return f"the table {name}"
     return f"queue {int.from_bytes(owner, 'big')}"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
-from typing import Literal
+from typing import Any, Literal
 
 import lmdb
 
@@ -90,8 +90,8 @@ class Store:
         def begin(txn: lmdb.Transaction) -> None:
             facts = self._kept["facts"]
             found = facts_of(self.path, txn, facts, shard)
-            if found.get("format", FORMAT) < FORMAT:
-                take_over(txn, self._kept)
+            if (format := found.get("format", FORMAT)) < FORMAT:
+                take_over(txn, self._kept, format)
             self._recognise(found.get("node"), found.get("commits", 0))
             self.life = found.get("life", 0) + 1
             self.restarted = found.get("epoch", 0) != epoch
@@ -215,9 +215,9 @@ class Store:
         _put_records(txn, self._kept, "leases", commit.leases, sums)
         _put_records(txn, self._kept, "counts", commit.counts, sums)
         _put_records(txn, self._kept, "held", commit.held, sums)
-        _put_apart(txn, self._kept, "links", commit.links)
-        _put_apart(txn, self._kept, "prepared", _joined(commit.prepared))
-        _put_apart(txn, self._kept, "decisions", commit.decisions)
+        _put_records(txn, self._kept, "prepared", _joined(commit.prepared), sums)
+        _put_records(txn, self._kept, "decisions", commit.decisions, sums)
+        _put_links(txn, self._kept["links"], commit.links)
         self._totals.write(txn, self._kept, sums)
         put_fact(txn, self._kept["facts"], "commits", self.commits + 1)
 
@@ -311,17 +311,16 @@ def _put_records(txn: lmdb.Transaction, environment: Environment, name: str, rec
             txn.put(key, value, db=db)
         elif before is not None:
             txn.delete(key, db=db)
-        sums.replace(key, before, value)
+        sums.replace(name, key, before, value)
 
 
-def _put_apart(txn: lmdb.Transaction, environment: Environment, name: str, records: Records) -> None:
-    """Records that are no queue's."""
-    db = environment[name]
+def _put_links(txn: lmdb.Transaction, db: Any, records: Records) -> None:
+    """Nobody keeps count of them: they are written with almost every commit."""
     for key, record in records.items():
         if record is None:
             txn.delete(key, db=db)
         else:
-            txn.put(key, seal(name, key, record), db=db)
+            txn.put(key, seal("links", key, record), db=db)
 
 
 def _joined(records: Mapping[bytes, Pieces | None]) -> Records:

@@ -1,4 +1,4 @@
-"""How a shard's contents are written down: keys and records of the store, format 2.
+"""How a shard's contents are written down: keys and records of the store, format 3.
 
 Each shard has an LMDB environment with these databases. Numbers in keys are big-endian, so that they sort; in records
 little-endian.
@@ -19,6 +19,7 @@ little-endian.
     decisions  a transaction                                    -> msgpack: the shards that may not have done it yet
     totals     queue id (8)                                     -> how many records it has in index, leases, counts and
                                                                    held (8), the sum of their checksums modulo 2**64 (8)
+               `parts`, `decided`                               -> the same of all of prepared, of all of decisions
     facts      format, shard, life, epoch, node, commits        -> number (8)
 
 Each record but contents and the format ends in its checksum (shard/sealed.py).
@@ -30,7 +31,8 @@ The key of a transaction: epoch of the node (8), index (4) and incarnation (4) o
 
 Times are microseconds of the node's clock. `shard` is its index, `life` counts its starts, `epoch` is the run of the
 node that wrote last, `node` the node's number, `commits` counts its transactions. A new format gets a new number, and
-`shard/takeover.py` a step that makes it of the one before. Format 1 had no checksums and no totals.
+`shard/takeover.py` a step that makes it of the one before. Format 1 had no checksums and no totals, format 2 no totals
+of transactions.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from penstock.batch_cy import Batch
 from shard.sealed import CHECKSUM, unseal
 from shard.segment_cy import Segment
 
-FORMAT = 2
+FORMAT = 3
 DATABASES = ("index", "contents", "leases", "counts", "held", "links", "prepared", "decisions", "totals", "facts")
 SPILL_DATABASES = ("index", "contents", "totals")
 

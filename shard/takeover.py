@@ -1,4 +1,5 @@
-"""A store of format 1 becomes one of format 2: its records get checksums, and its queues their sums.
+"""A store of an older format becomes one of today's: of 1 its records get checksums and its queues their sums, of 2 its
+tables of transactions get theirs.
 
 It is one transaction, with the new number: one that is cut short leaves the store as it was, and is begun again.
 """
@@ -8,24 +9,30 @@ from __future__ import annotations
 from typing import Any
 
 from shard.environment import Environment
-from shard.sealed import SEALED, SUMMED, Sums, Totals, checksum, seal
+from shard.sealed import SEALED, SUMMED, Sums, Totals, checksum, seal, summed
 from shard.stored import KEY, unpack_segment
 
 
-def take_over(txn: Any, environment: Environment) -> None:
+def take_over(txn: Any, environment: Environment, format: int) -> None:
     """ValueError if the contents of a segment are not as long as they should be."""
+    if format == 1:
+        _seal_all(txn, environment)
     sums = Sums()
+    for name in SUMMED:
+        if name not in summed(format):
+            for key, value in txn.cursor(environment[name]):
+                sums.replace(name, bytes(key), None, value)
+    Totals().write(txn, environment, sums)
+
+
+def _seal_all(txn: Any, environment: Environment) -> None:
     for name in SEALED:
         db = environment[name]
         for key in [bytes(key) for key in txn.cursor(db).iternext(keys=True, values=False)]:
             record = bytes(txn.get(key, db=db))
             if name == "index":
                 record += _checksum_of_contents(txn, environment, key, record)
-            value = seal(name, key, record)
-            txn.put(key, value, db=db)
-            if name in SUMMED:
-                sums.replace(key, None, value)
-    Totals().write(txn, environment, sums)
+            txn.put(key, seal(name, key, record), db=db)
 
 
 def _checksum_of_contents(txn: Any, environment: Environment, key: bytes, record: bytes) -> bytes:

@@ -149,12 +149,12 @@ def _check_transactions(store: Opened, found: Findings, step: Step) -> None:
 
 
 def _check_sums(store: Opened, found: Findings) -> None:
-    """Each record with its checksum, and what each queue has with its sums. Some were looked at already."""
+    """Each record with its checksum, each queue and table with its sums. Some were looked at already."""
     sums = Sums()
     for name in SEALED:
         for key, value in store.records(name):
             if name in SUMMED:
-                sums.replace(key, None, value)
+                sums.replace(name, key, None, value)
             if name not in ("index", "prepared", "decisions"):
                 _complain_of(found, partial(unseal, name, key, value))
     for owner, value in store.records(TOTALS):

@@ -23,7 +23,9 @@ app = typer.Typer(
 )
 
 CHECK_COLUMNS = ("shard", "queues", "segments", "messages", "octets", "size", "problems")
-SALVAGE_COLUMNS = ("shard", "segments", "messages", "lost_segments", "lost_messages", "damaged_pages", "again")
+SALVAGE_COLUMNS = (
+    *("shard", "segments", "messages", "lost_segments", "lost_messages", "damaged_pages", "undone", "again"),
+)
 COMPACT_COLUMNS = ("shard", "before", "after")
 
 
@@ -105,7 +107,10 @@ def salvage(new: New, data: Data = None) -> None:
     if problem:
         print(f"topology: {problem}")
     show([asdict(saved) for saved in found], SALVAGE_COLUMNS, as_json=False)
-    if problem or any(saved.damaged_pages or saved.lost_messages for saved in found):
+    for saved in found:
+        if saved.undone:
+            print(f"shard {saved.shard}: {saved.undone} parts of transactions that were not over are undone")
+    if problem or any(saved.damaged_pages or saved.lost_messages or saved.undone for saved in found):
         raise typer.Exit(1)
 
 

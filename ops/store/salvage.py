@@ -1,7 +1,8 @@
 """`penstock store salvage`: all that can be read of damaged stores, into a new data directory.
 
 Only what its checksum vouches for is taken. Where the index of a store is damaged, all pages are looked through, older
-ones too: messages that were done with may come again, marked redelivered, rather than be lost.
+ones too: messages that were done with may come again, marked redelivered, rather than be lost. Transactions that were
+not over are undone: what a part was to publish is nowhere, what it was to settle is there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sqlite3
 import struct
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +33,11 @@ from router.store import Store as TopologyStore
 from router.store import StoreError as TopologyError
 from router.topology import Topology
 from shard.environment import FILE_NAME, StoreError
+from shard.facts import FACTS
 from shard.pages import Pages, Value
-from shard.sealed import SUMMED, TOTALS, Sums, checksum, unseal
+from shard.sealed import TABLES, TOTAL, TOTALS, Sums, checksum, summed, unseal
 from shard.segment_cy import Segment
-from shard.stored import KEY, NUMBER, unpack_index
+from shard.stored import FORMAT, KEY, NUMBER, unpack_index
 
 CONTENTS_MAX = 1 << 30
 
@@ -49,6 +52,8 @@ class Salvaged:
     lost_segments: int = 0
     lost_messages: int = 0
     damaged_pages: int = 0
+    undone: int = 0
+    """Parts of transactions that were not over: what they were to publish or settle is not done."""
     again: bool = False
     """Whether messages may come that were done with."""
 
@@ -130,13 +135,15 @@ class Salvage:
         self.again: set[bytes] = set()
         self.contents: dict[bytes, list[Value]] = defaultdict(list)
         databases = pages.databases()
-        for key, value in pages.walk(databases["index"]) if "index" in databases else ():
+        for key, value in self._walk("index", databases):
             self._take(key, value)
-        for key, value in pages.walk(databases["contents"]) if "contents" in databases else ():
+        for key, value in self._walk("contents", databases):
             self.contents[key].append(value)
         self.leases = self._numbers("leases", databases)
         self.returns = self._numbers("counts", databases)
-        if pages.damaged or not self._is_whole(databases):
+        sums = self._sums(databases)
+        saved.undone = self._parts(sums, databases)
+        if pages.damaged or not self._is_whole(sums, databases):
             saved.again = True
             self._scan()
         saved.damaged_pages = pages.damaged
@@ -152,25 +159,49 @@ class Salvage:
 
     def _numbers(self, name: str, databases: dict[str, int]) -> dict[bytes, int]:
         found = {}
-        for key, value in self.pages.walk(databases[name]) if name in databases else ():
+        for key, value in self._walk(name, databases):
             try:
                 found[key] = NUMBER.unpack(unseal(name, key, self.pages.read(value)))[0]
             except (ValueError, struct.error):
                 self.pages.damaged += 1
         return found
 
-    def _is_whole(self, databases: dict[str, int]) -> bool:
-        """Whether each queue has what its sums say."""
+    def _sums(self, databases: dict[str, int]) -> Sums:
+        """What each queue and each table of transactions comes to."""
         sums = Sums()
-        for name in SUMMED:
-            for key, value in self.pages.walk(databases[name]) if name in databases else ():
-                sums.replace(key, None, self.pages.read(value))
+        for name in summed(self._format(databases)):
+            for key, value in self._walk(name, databases):
+                sums.replace(name, key, None, self.pages.read(value))
+        return sums
+
+    def _format(self, databases: dict[str, int]) -> int:
+        """That of today if it cannot be read."""
+        for name, value in self._walk(FACTS, databases):
+            if name == b"format" and value.size == NUMBER.size:
+                return int(NUMBER.unpack(self.pages.read(value))[0])
+        return FORMAT
+
+    def _parts(self, sums: Sums, databases: dict[str, int]) -> int:
+        """How many parts of transactions the store has, or had: those that cannot be read count too."""
+        found, _ = sums.changes.get(TABLES["prepared"], (0, 0))
+        for owner, value in self._walk(TOTALS, databases):
+            with suppress(ValueError, struct.error):
+                if owner == TABLES["prepared"]:
+                    found = max(found, TOTAL.unpack(unseal(TOTALS, owner, self.pages.read(value)))[0])
+        return max(found, sum(1 for _ in self._walk("prepared", databases)))
+
+    def _is_whole(self, sums: Sums, databases: dict[str, int]) -> bool:
+        """Whether each queue and table has what its sums say."""
         try:
-            for owner, value in self.pages.walk(databases[TOTALS]) if TOTALS in databases else ():
+            for owner, value in self._walk(TOTALS, databases):
                 sums.compare(owner, self.pages.read(value))
         except ValueError:
             return False
         return not sums.rest()
+
+    def _walk(self, name: str, databases: dict[str, int]) -> Iterator[tuple[bytes, Value]]:
+        """All that can be read of a database, if it is there."""
+        return self.pages.walk(databases[name]) if name in databases else iter(())
 
     def _scan(self) -> None:
         """Take what looks like records of the index that were not found, and like contents."""

@@ -14,7 +14,7 @@ from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.probe import look_through, probe
 from shard.queue_cy import UNLIMITED
-from shard.sealed import seal
+from shard.sealed import TABLES, seal
 from shard.store import LENGTH
 from shard.stored import DATABASES, KEY, NUMBER, TRANSACTION
 from tests.shard.test_store import LIMIT, Life, batch, bodies, prioritised
@@ -273,3 +273,78 @@ def test_a_transaction_that_is_not_over_is_checked(tmp_path: Path, name: Literal
     with pytest.raises(StoreError, match=f"a record of {name} is damaged"):
         dict(life.store.transactions(name))
     life.end()
+
+
+def with_transactions(path: Path) -> None:
+    """A store with parts and decisions of two transactions."""
+    life = Life(path)
+    for number in (7, 8):
+        life.journal.prepare(TRANSACTION.pack(1, 0, 1, number), [b"part %d" % number], 0)
+        life.journal.decide(TRANSACTION.pack(1, 0, 1, number), b"\x91%c" % number)
+        life.commit()
+    life.end()
+
+
+@pytest.mark.parametrize("name", ["prepared", "decisions"])
+def test_a_transaction_that_is_missing_or_older_shows_at_the_start(tmp_path: Path, name: str) -> None:
+    with_transactions(tmp_path)
+    assert probe(tmp_path, 0).records == 4
+    taken: list[tuple[bytes, bytes]] = []
+
+    def lose(txn: Any, dbs: dict[str, Any]) -> None:
+        taken.append(next(iter(txn.cursor(dbs[name]))))
+        txn.delete(taken[0][0], db=dbs[name])
+
+    alter(tmp_path, lose)
+    with pytest.raises(DamagedError, match=f"the table {name} has 1 of 2 records"):
+        probe(tmp_path, 0)
+
+    def put_older(txn: Any, dbs: dict[str, Any]) -> None:
+        (key, _) = taken[0]
+        txn.put(key, seal(name, key, b"\x90"), db=dbs[name])
+
+    alter(tmp_path, put_older)
+    with pytest.raises(DamagedError, match=f"the table {name} has records from another time"):
+        probe(tmp_path, 0)
+
+
+def test_transactions_that_are_over_are_not_counted(tmp_path: Path) -> None:
+    with_transactions(tmp_path)
+    life = Life(tmp_path)
+    for number in (7, 8):
+        life.journal.prepare(TRANSACTION.pack(1, 0, 1, number), None, 0)
+        life.journal.decide(TRANSACTION.pack(1, 0, 1, number), None)
+        life.commit()
+    life.end()
+    assert probe(tmp_path, 0).records == 0
+
+    def totals(txn: Any, dbs: dict[str, Any]) -> None:
+        assert list(txn.cursor(dbs["totals"])) == []
+
+    alter(tmp_path, totals)
+
+
+def test_a_store_of_format_2_is_taken_over_once(tmp_path: Path) -> None:
+    """It had no sums of transactions: whatever it has of them counts, and is kept count of from then on."""
+    filled(tmp_path, (b"a",))
+    with_transactions(tmp_path)
+
+    def old(txn: Any, dbs: dict[str, Any]) -> None:
+        for owner in TABLES.values():
+            assert txn.delete(owner, db=dbs["totals"])
+        txn.put(b"format", NUMBER.pack(2), db=dbs["facts"])
+
+    alter(tmp_path, old)
+    assert probe(tmp_path, 0).records == 5
+    for _ in range(2):
+        life = Life(tmp_path)
+        assert len(dict(life.store.transactions("prepared"))) == 2
+        life.end()
+        assert probe(tmp_path, 0).records == 5
+
+    def lose(txn: Any, dbs: dict[str, Any]) -> None:
+        txn.drop(dbs["prepared"], delete=False)
+
+    alter(tmp_path, lose)
+    with pytest.raises(DamagedError, match="the table prepared has 0 of 2 records"):
+        probe(tmp_path, 0)

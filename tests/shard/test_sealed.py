@@ -48,15 +48,15 @@ def test_the_sums_of_a_queue_are_those_of_what_it_has() -> None:
     one, two = seal("index", key, b"one"), seal("leases", key, b"two")
     sums = Sums()
     for value in (one, two):
-        sums.replace(key, None, value)
+        sums.replace("index", key, None, value)
     with pytest.raises(ValueError, match="queue 7 has 2 of 1 records"):
         sums.compare(queue, total(queue, one))
     assert sums.rest() == []
-    sums.replace(key, None, one)
+    sums.replace("index", key, None, one)
     with pytest.raises(ValueError, match="queue 7 has records from another time"):
         sums.compare(queue, total(queue, two))
-    sums.replace(key, None, one)
-    sums.replace(key, one, two)
+    sums.replace("index", key, None, one)
+    sums.replace("index", key, one, two)
     sums.compare(queue, total(queue, two))
-    sums.replace(key, None, one)
+    sums.replace("index", key, None, one)
     assert sums.rest() == ["queue 7 has 1 of 0 records"]

@@ -12,12 +12,13 @@ import pytest
 from ops.errors import CommandError
 from ops.store.apart import apart
 from ops.store.check import PROBLEMS_MAX, Findings, check, check_topology
+from penstock.bus import pack
 from router.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.queue_cy import UNLIMITED, Queue
 from shard.sealed import seal
 from shard.store import Store
-from shard.stored import KEY
+from shard.stored import KEY, TRANSACTION
 from tests.ops.store.making import LIMIT, change, fill, made
 
 
@@ -116,6 +117,22 @@ def test_damage(tmp_path: Path, alter: Callable[[Any, dict[str, Any]], None], te
     found = check(path, 0)
     assert found.problems
     assert any(re.search(text, problem) for problem in found.first_problems), found.first_problems
+
+
+@pytest.mark.parametrize("name", ["prepared", "decisions"])
+def test_transactions_that_are_lost(tmp_path: Path, name: str) -> None:
+    path = made(tmp_path, 0)
+    store = Store(path, LIMIT, False, 1)
+    journal = Journal(store.read)
+    id = TRANSACTION.pack(1, 0, 1, 7)
+    head = pack([0, [[7, 1, 1, 0]], []])
+    journal.prepare(id, [len(head).to_bytes(4, "little"), head], 0)
+    journal.decide(id, b"\x91\x01")
+    store.write(journal.hand_over())
+    store.close()
+    assert check(path, 0).problems == 0
+    change(path, removed(name))
+    assert check(path, 0).first_problems == [f"the table {name} has 0 of 1 records"]
 
 
 def test_of_many_problems_the_first_are_told(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from router.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.pages import Pages
 from shard.store import Store
+from shard.stored import TRANSACTION
 from tests.ops.store.making import LIMIT, change, fill
 from tests.ops.store.test_dump import with_topology
 
@@ -112,6 +113,28 @@ def test_a_topology_that_is_damaged(data: Path, tmp_path: Path) -> None:
     path.write_bytes(b"x" * 10_000)
     _, problem = salvage(data, tmp_path / "newer")
     assert "not a database" in problem
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_transactions_that_were_not_over_are_undone_and_counted(data: Path, tmp_path: Path, lost: int) -> None:
+    """Those whose parts are lost as well: their number is known."""
+    path = data / "shards/0"
+    store = Store(path, LIMIT, False, 1)
+    journal = Journal(store.read)
+    for number in range(3):
+        journal.prepare(TRANSACTION.pack(1, 0, 1, number), [b"a part"], 6)
+    store.write(journal.hand_over())
+    store.close()
+
+    def lose(txn: object, dbs: dict[str, object]) -> None:
+        for number in range(lost):
+            txn.delete(TRANSACTION.pack(1, 0, 1, number), db=dbs["prepared"])  # type: ignore[attr-defined]
+
+    change(path, lose)
+    (saved, other), _ = salvage(data, tmp_path / "new")
+    assert (saved.undone, other.undone) == (3, 0)
+    assert (saved.messages, saved.again) == (500, lost > 0)
+    assert bodies(tmp_path / "new", 0) == published(COUNTS)
 
 
 def test_pages_of_garbage(tmp_path: Path) -> None:
