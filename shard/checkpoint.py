@@ -85,13 +85,21 @@ class Checkpoint:
             content = (self.path / NAME).read_bytes()
         except FileNotFoundError:
             return
-        self._number, boot, pages = max(_record(content), _record(content[STRIDE:]))
+        self._number, boot, pages = _newest(content)
         if not self._number and any(content[:_START]):  # else it was dismissed, or the first note was cut short
             raise ValueError(f"{NAME} is damaged")
         if self._number and boot != self.boot:
             with _opened(self.path / FILE_NAME) as file:
                 _write(file, pages, 0)
                 os.fsync(file)
+
+    def is_due(self) -> bool:
+        """Whether nobody has had the state back yet that was noted before this start of the system."""
+        try:
+            number, boot, _ = _newest((self.path / NAME).read_bytes())
+        except FileNotFoundError:
+            return False
+        return number > 0 and boot != self.boot
 
     def dismiss(self) -> None:
         """Have all on the disk that was written, so that nothing is noted any more; nobody may write meanwhile."""
@@ -106,6 +114,10 @@ class Checkpoint:
                     _write(file, bytes(_START), at)
                     os.fsync(file)  # with the power neither may outlive a newer one
         self._number = 0
+
+
+def _newest(content: bytes) -> tuple[int, bytes, bytes]:
+    return max(_record(content), _record(content[STRIDE:]))
 
 
 def _record(content: bytes) -> tuple[int, bytes, bytes]:

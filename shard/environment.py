@@ -157,6 +157,7 @@ class Environment:
         free in the file, twice as much if it `was_full`. StoreError if that cannot be told. Of the thread that writes.
         """
         with translated(self.path), self._lock:
+            self._env.reader_check()  # who was killed while it read would keep pages from being used again
             info, page = self._env.info(), int(self._env.stat()["psize"])
             pages = int(info["last_pgno"]) + 1
             if self._headroom.ensure(pages * page):

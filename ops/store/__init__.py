@@ -1,1 +1,1 @@
-"""What is done to the stores of a node that does not run: looked through, made smaller, written out, read in."""
+"""What is done to the stores of a node: looked through, backed up, made smaller, written out, read in."""

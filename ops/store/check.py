@@ -1,9 +1,15 @@
-"""`penstock store check`: every record of every store is read and compared with what others say of it."""
+"""`penstock store check`: every record of every store is read and compared with what others say of it.
+
+The store of a node that runs is looked through piece by piece: what is deleted meanwhile makes no room in its file as
+long as somebody reads, so nobody reads for longer than SNAPSHOT_SECONDS, or than the records of one queue take to be
+counted. Each piece is as the store was at one moment; a segment is in one piece with its contents, and a queue with its
+sums.
+"""
 
 from __future__ import annotations
 
-import sqlite3
 import struct
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,14 +20,19 @@ from ops.store.progress import Step, progress
 from ops.store.records import address_of, check_header, done_bits, rows
 from penstock import bus
 from penstock.batch_cy import PERSISTENT
-from router.store import FILE_NAME as TOPOLOGY
+from shard.environment import FILE_NAME
 from shard.prepared import split
-from shard.sealed import CHECKSUM, SEALED, SUMMED, TOTALS, Sums, checksum, unseal
+from shard.sealed import CHECKSUM, SUMMED, TABLES, TOTALS, Sums, checksum, unseal
 from shard.segment_cy import Segment
-from shard.stored import KEY, NUMBER, TRANSACTION, unpack_index
+from shard.stored import KEY, NUMBER, QUEUE, TRANSACTION, unpack_index
 
 PROBLEMS_MAX = 20
 """Of one store so many problems are kept as texts, the rest is counted."""
+SNAPSHOT_SECONDS = 1.0
+OF_QUEUES = tuple(name for name in SUMMED if name not in TABLES)
+
+Over = Callable[[], bool]
+"""Whether what is read is to be let go of."""
 
 
 @dataclass(slots=True)
@@ -43,25 +54,43 @@ class Findings:
         if len(self.first_problems) < PROBLEMS_MAX:
             self.first_problems.append(text)
 
+    def complain_of(self, look: Callable[[], object]) -> None:
+        """What `look` raises where something is wrong."""
+        try:
+            look()
+        except (ValueError, struct.error) as error:
+            self.complain(str(error))
 
-def check(path: Path, shard: int) -> Findings:
-    """Look through one store. StoreError if it cannot be opened."""
-    found = Findings(shard, str(path), size=(path / "data.mdb").stat().st_size)
-    with opened(path, shard) as store:
-        names = ("index", "contents", "leases", "counts", "prepared", "decisions")
-        total = sum(store.entries(name) for name in names)
-        with progress(f"shard {shard}", total) as step:
-            _check_segments(store, found, step)
-            for name in ("leases", "counts"):
-                _check_numbers(store, name, found, step)
-            _check_transactions(store, found, step)
-        _check_sums(store, found)
+
+def check(path: Path, shard: int, live: bool = False) -> Findings:
+    """Look through one store; `live` is one that a node has open. StoreError if it cannot be opened."""
+    found = Findings(shard, str(path), size=(path / FILE_NAME).stat().st_size)
+    with opened(path, shard, live) as store:
+        total = sum(store.entries(name) for name in ("index", "contents", *SUMMED[1:], *TABLES, "links"))
+    with progress(f"shard {shard}", total) as step:
+        for look in (_check_segments, _check_queues, _check_tables, _check_parts, _check_decisions, _check_links):
+            first: bytes | None = b""
+            while first is not None:
+                with opened(path, shard, live) as store:
+                    first = look(store, first, found, step, _let_go(live))
     return found
 
 
-def _check_segments(store: Opened, found: Findings, step: Step) -> None:
+def _let_go(live: bool) -> Over:
+    if not live:
+        return lambda: False
+    until = time.monotonic() + SNAPSHOT_SECONDS
+    return lambda: time.monotonic() >= until
+
+
+# Each looks from a key on, and gives the key to go on at, or None at the end
+
+
+def _check_segments(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
     queue, end = -1, 0
-    for key, record, value in _paired(store):
+    for key, record, value in _paired(store, first):
+        if key != first and is_over():
+            return key
         step((record is not None) + (value is not None))
         if record is None:
             found.complain(f"{_named(key)}: contents that the index does not know")
@@ -69,11 +98,10 @@ def _check_segments(store: Opened, found: Findings, step: Step) -> None:
         try:
             id, sequence = KEY.unpack(key)
             segment, expected = unpack_index(key, record)
-            found.queues += id != queue
-            begins_early = id == queue and sequence < end
-            queue, end = id, sequence + segment.count
             found.segments += 1
             found.messages += segment.kept
+            begins_early = id == queue and sequence < end
+            queue, end = id, sequence + segment.count
             if begins_early:
                 raise ValueError("begins before the segment before it ends")
             if done_bits(segment) >> segment.count:
@@ -88,11 +116,12 @@ def _check_segments(store: Opened, found: Findings, step: Step) -> None:
                 raise ValueError("its contents are damaged")
         except (ValueError, struct.error) as error:
             found.complain(f"{_named(key)}: {error}")
+    return None
 
 
-def _paired(store: Opened) -> Iterator[tuple[bytes, memoryview | None, memoryview | None]]:
+def _paired(store: Opened, first: bytes) -> Iterator[tuple[bytes, memoryview | None, memoryview | None]]:
     """Each key of index and contents with what it has in the one and in the other, in order: one walk over both."""
-    both = store.records("index"), store.records("contents")
+    both = store.records("index", first), store.records("contents", first)
     heads = [next(each, None) for each in both]
     while keys := [head[0] for head in heads if head is not None]:
         key = min(keys)
@@ -120,54 +149,111 @@ def _check_contents(segment: Segment, value: memoryview) -> None:
         raise ValueError("the index is wrong about whether all of its messages are persistent")
 
 
-def _check_numbers(store: Opened, name: str, found: Findings, step: Step) -> None:
-    for key, record in store.records(name):
-        step(1)
-        if len(key) != KEY.size or len(record) != NUMBER.size + CHECKSUM:
-            found.complain(f"{name}: a record of {len(record)} octets under a key of {len(key)}")
+def _check_queues(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
+    """What each queue has with its sums."""
+    owner: bytes | None = first
+    while owner is not None and (owner := _next_owner(store, owner)) is not None:
+        if owner != first and is_over():
+            return owner
+        _check_queue(store, owner, found, step)
+        owner = _after(owner)
+    return None
 
 
-def _check_transactions(store: Opened, found: Findings, step: Step) -> None:
-    for key, value in store.records("prepared"):
-        step(1)
-        try:
-            TRANSACTION.unpack(key)
-            for publish in split(unseal("prepared", key, value))[2]:
-                contents = memoryview(publish.value)
-                for row in rows(publish.messages, contents):
-                    address_of(row, contents)
-                    check_header(row, contents)
-        except (ValueError, struct.error) as error:
-            found.complain(f"prepared: {key.hex()}: {error}")
-    for key, value in store.records("decisions"):
-        step(1)
-        try:
-            TRANSACTION.unpack(key)
-            bus.unpack(unseal("decisions", key, value))
-        except (ValueError, struct.error) as error:
-            found.complain(f"decisions: {key.hex()}: {error}")
+def _next_owner(store: Opened, owner: bytes) -> bytes | None:
+    """The first one from that on of whom there is anything."""
+    heads = (next(store.records(name, owner), None) for name in (*OF_QUEUES, TOTALS))
+    return min((head[0][: QUEUE.size] for head in heads if head is not None), default=None)
 
 
-def _check_sums(store: Opened, found: Findings) -> None:
-    """Each record with its checksum, each queue and table with its sums. Some were looked at already."""
+def _after(owner: bytes) -> bytes | None:
+    """What the next owner is not before."""
+    if len(owner) < QUEUE.size:
+        return owner + b"\0"
+    (id,) = QUEUE.unpack(owner)
+    return QUEUE.pack(id + 1) if id + 1 < 1 << 64 else None
+
+
+def _check_queue(store: Opened, owner: bytes, found: Findings, step: Step) -> None:
+    if owner in TABLES.values():
+        return
     sums = Sums()
-    for name in SEALED:
-        for key, value in store.records(name):
-            if name in SUMMED:
-                sums.replace(name, key, None, value)
-            if name not in ("index", "prepared", "decisions"):
-                _complain_of(found, partial(unseal, name, key, value))
-    for owner, value in store.records(TOTALS):
-        _complain_of(found, partial(sums.compare, owner, value))
+    for name in OF_QUEUES:
+        for key, value in _owned(store, name, owner):
+            sums.replace(name, key, None, value)
+            if name != "index":
+                step(1)
+                found.complain_of(partial(unseal, name, key, value))
+            if name in ("leases", "counts") and (len(key), len(value)) != (KEY.size, NUMBER.size + CHECKSUM):
+                found.complain(f"{name}: a record of {len(value)} octets under a key of {len(key)}")
+    found.queues += any(True for _ in _owned(store, "index", owner))
+    _compare(store, owner, sums, found)
+
+
+def _owned(store: Opened, name: str, owner: bytes) -> Iterator[tuple[bytes, memoryview]]:
+    for key, value in store.records(name, owner):
+        if key[: QUEUE.size] != owner:
+            return
+        yield key, value
+
+
+def _compare(store: Opened, owner: bytes, sums: Sums, found: Findings) -> None:
+    for key, value in _owned(store, TOTALS, owner):
+        found.complain_of(partial(sums.compare, key, value))
     for text in sums.rest():
         found.complain(text)
 
 
-def _complain_of(found: Findings, look: Callable[[], object]) -> None:
-    try:
-        look()
-    except (ValueError, struct.error) as error:
-        found.complain(str(error))
+def _check_tables(store: Opened, _: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
+    """How many transactions there are with their sums."""
+    for name, owner in TABLES.items():
+        sums = Sums()
+        for key, value in store.records(name):
+            sums.replace(name, key, None, value)
+        _compare(store, owner, sums, found)
+    return None
+
+
+def _check_parts(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
+    return _each(store, "prepared", first, found, step, is_over, _look_at_part)
+
+
+def _look_at_part(key: bytes, record: bytes) -> None:
+    TRANSACTION.unpack(key)
+    for publish in split(record)[2]:
+        contents = memoryview(publish.value)
+        for row in rows(publish.messages, contents):
+            address_of(row, contents)
+            check_header(row, contents)
+
+
+def _check_decisions(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
+    return _each(store, "decisions", first, found, step, is_over, _look_at_decision)
+
+
+def _look_at_decision(key: bytes, record: bytes) -> None:
+    TRANSACTION.unpack(key)
+    bus.unpack(record)
+
+
+def _check_links(store: Opened, first: bytes, found: Findings, step: Step, is_over: Over) -> bytes | None:
+    return _each(store, "links", first, found, step, is_over, lambda key, record: None)
+
+
+def _each(
+    store: Opened, name: str, first: bytes, found: Findings, step: Step, is_over: Over,
+    look: Callable[[bytes, bytes], object],
+) -> bytes | None:  # fmt: skip
+    """Records that are no queue's: whether they are what was written, and what `look` says of that."""
+    for key, value in store.records(name, first):
+        if key != first and is_over():
+            return key
+        step(1)
+        try:
+            look(key, unseal(name, key, value))
+        except (ValueError, struct.error) as error:
+            found.complain(f"{name}: {key.hex()}: {error}")
+    return None
 
 
 def _named(key: bytes) -> str:
@@ -175,19 +261,3 @@ def _named(key: bytes) -> str:
         return f"key {key.hex()}"
     queue, sequence = KEY.unpack(key)
     return f"queue {queue}, message {sequence}"
-
-
-def check_topology(data: Path) -> list[str]:
-    """What is wrong with the file of exchanges, queues and bindings; nothing if there is none."""
-    path = data / TOPOLOGY
-    if not path.exists():
-        return []
-    try:
-        database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
-        try:
-            found = [str(row[0]) for row in database.execute("PRAGMA integrity_check")]
-        finally:
-            database.close()
-    except sqlite3.Error as error:
-        return [f"{path}: {error}"]
-    return [f"{path}: {text}" for text in found if text != "ok"]

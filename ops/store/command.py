@@ -1,11 +1,10 @@
-"""`penstock store`: tools for the stores of a node that does not run."""
+"""`penstock store`: tools for the stores of a node; all but check and backup are for one that does not run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +12,12 @@ import orjson
 import typer
 
 from ops.administration.node import AsJson, show
-from ops.claim import claimed
+from ops.claim import claimed, is_claimed
 from ops.errors import CommandError
 from ops.naming import Data, data_directory
 
 app = typer.Typer(
-    help="The stores of a node that does not run: check, make smaller, write to a file, read back.",
+    help="The stores of a node: check, back up, make smaller, write to a file, read back.",
     no_args_is_help=True,
 )
 
@@ -37,23 +36,24 @@ def _held(data: Path | None, make: bool = False) -> Iterator[Path]:
         yield directory
 
 
+@contextmanager
+def _looked_at(data: Path | None) -> Iterator[tuple[Path, bool]]:
+    """The data directory, and whether somebody else is on it, a node that runs; else nobody is until this ends."""
+    directory = data_directory(data)
+    if is_claimed(directory):
+        yield directory, True
+    else:
+        with claimed(directory):
+            yield directory, False
+
+
 @app.command()
 def check(data: Data = None, as_json: AsJson = False) -> None:
     """Read every record and compare what is said of it. Exit status 1 if anything is wrong."""
-    from ops.store.apart import apart
-    from ops.store.check import Findings, check_topology
-    from ops.store.check import check as check_store
-    from ops.store.opened import store_paths
+    from ops.store.check_all import check_all
 
-    found = []
-    with _held(data) as directory:
-        problems = check_topology(directory)
-        for shard, path in store_paths(directory):
-            try:
-                findings = apart(f"the store {path}", partial(check_store, path, shard))
-            except CommandError as error:
-                findings = Findings(shard, str(path), problems=1, first_problems=[str(error)])
-            found.append(findings)
+    with _looked_at(data) as (directory, live):
+        found, problems = check_all(directory, live)
     if as_json:
         facts = {"stores": [asdict(findings) for findings in found], "topology": problems}
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())

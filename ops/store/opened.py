@@ -1,4 +1,4 @@
-"""The stores of a data directory, opened for reading by nobody else."""
+"""The stores of a data directory, opened for reading."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import lmdb
 
 from ops.errors import CommandError
 from shard.checkpoint import Checkpoint
-from shard.environment import StoreError, is_unfinished, reason_of
-from shard.facts import facts_of
+from shard.environment import FILE_NAME, StoreError, is_unfinished, reason_of, translated
+from shard.facts import FACTS, facts_of
 from shard.sealed import unseal
 from shard.stored import DATABASES, FORMAT
 
 FOLDER = "shards"
+HEADROOM = 1 << 30
+"""So many octets the file of a live store may grow by while it is being opened."""
 
 
 def store_paths(data: Path) -> list[tuple[int, Path]]:
@@ -32,31 +34,39 @@ def store_paths(data: Path) -> list[tuple[int, Path]]:
 
 
 class Opened:
-    """A store open for reading. Values that it gives are valid until the next one."""
+    """A store as it was when it was opened. Values that it gives are valid until the next one."""
 
-    def __init__(self, path: Path, env: Any) -> None:
+    def __init__(self, path: Path, env: Any, txn: Any) -> None:
         self.path = path
         self.env = env
+        self.txn = txn
         self.dbs: dict[str, Any] = {}
         for name in DATABASES:
             try:
-                self.dbs[name] = env.open_db(name.encode(), create=False)
+                self.dbs[name] = env.open_db(name.encode(), txn, create=False)
             except (lmdb.NotFoundError, lmdb.ReadonlyError):
                 continue  # its making was cut short
 
+    def facts(self, shard: int) -> dict[str, int]:
+        """What it says of itself. StoreError if it is another shard's, or of another format."""
+        if FACTS not in self.dbs:
+            return {}
+        found = facts_of(self.path, self.txn, self.dbs[FACTS], shard)
+        if (format := found.get("format", FORMAT)) < FORMAT:
+            raise StoreError(self.path, f"it is of format {format}: the next start of the node takes it over")
+        return found
+
     def entries(self, name: str) -> int:
         """How many records a database has."""
-        if name not in self.dbs:
-            return 0
-        with self.env.begin() as txn:
-            return int(txn.stat(self.dbs[name])["entries"])
+        return int(self.txn.stat(self.dbs[name])["entries"]) if name in self.dbs else 0
 
-    def records(self, name: str) -> Iterator[tuple[bytes, memoryview]]:
-        """Keys and values of a database, in order."""
+    def records(self, name: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+        """Keys and values of a database, in order, from a key on."""
         if name in self.dbs:
-            with self.env.begin(db=self.dbs[name], buffers=True) as txn:
-                for key, value in txn.cursor():
-                    yield bytes(key), value
+            with self.txn.cursor(self.dbs[name]) as cursor:
+                if cursor.set_range(first) if first else cursor.first():
+                    for key, value in cursor:
+                        yield bytes(key), value
 
     def unsealed(self, name: str) -> Iterator[tuple[bytes, bytes]]:
         """Keys and records of a database, in order. ValueError at one that is not what was written."""
@@ -65,19 +75,33 @@ class Opened:
 
 
 @contextmanager
-def opened(path: Path, shard: int) -> Iterator[Opened]:
-    """The store of a shard. StoreError if it is none, of another format or another shard's, or cannot be read."""
+def opened(path: Path, shard: int, live: bool = False) -> Iterator[Opened]:
+    """The store of a shard; `live` is one that a node has open. StoreError if it is none, of another format or another
+    shard's, or cannot be read.
+
+    As long as a live one is open nothing that is deleted makes room in its file.
+    """
     try:
-        Checkpoint(path).restore()
-        with lmdb.open(
-            str(path), readonly=True, lock=False, max_dbs=len(DATABASES), readahead=False, create=False
-        ) as env:
-            store = Opened(path, env)
-            if "facts" in store.dbs:
-                with env.begin(buffers=True) as txn:
-                    format = facts_of(path, txn, store.dbs["facts"], shard).get("format", FORMAT)
-                if format < FORMAT:
-                    raise StoreError(path, f"it is of format {format}: the next start of the node takes it over")
+        if not live:
+            Checkpoint(path).restore()
+        elif Checkpoint(path).is_due():
+            raise StoreError(path, "the node has not opened it yet")
+        room = HEADROOM if live else 0
+        with (
+            lmdb.open(
+                str(path), readonly=True, lock=live, max_dbs=len(DATABASES), readahead=False, create=False,
+                map_size=(path / FILE_NAME).stat().st_size + room,
+            ) as env,
+            env.begin(buffers=True) as txn,
+        ):  # fmt: skip
+            store = Opened(path, env, txn)
+            store.facts(shard)
             yield store
     except (lmdb.Error, OSError, struct.error, ValueError) as error:
         raise StoreError(path, reason_of(error)) from None
+
+
+def forget_reader(path: Path) -> None:
+    """Of one who was killed while it had a live store open. StoreError if that cannot be."""
+    with translated(path), lmdb.open(str(path), readonly=True, create=False) as env:
+        env.reader_check()

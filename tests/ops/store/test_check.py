@@ -11,7 +11,8 @@ import pytest
 
 from ops.errors import CommandError
 from ops.store.apart import apart
-from ops.store.check import PROBLEMS_MAX, Findings, check, check_topology
+from ops.store.check import PROBLEMS_MAX, Findings, check
+from ops.store.topology import check_topology
 from penstock.bus import pack
 from router.store import Store as TopologyStore
 from shard.journal import Journal

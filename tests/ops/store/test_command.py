@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,37 @@ def seen(event: Event) -> tuple[bytes, bool, dict[str, object]]:
     return event.body, event.redelivered, dict(event.properties)
 
 
+def counted(store: dict[str, object]) -> list[object]:
+    return [store[name] for name in ("shard", "queues", "segments", "messages", "octets", "problems")]
+
+
+@pytest.mark.broker
+def test_a_node_that_runs_is_checked(tmp_path: Path) -> None:
+    """With the same words as one that does not, and nothing happens to it."""
+    with Broker(tmp_path, shards=2) as broker, Client.connect(broker.address) as client:
+        channel = client.channel()
+        publish(channel)
+        assert broker.penstock("store", "check").returncode == 0
+        damaged = set()
+        for path in tmp_path.glob("data/shards/*/data.mdb"):
+            places = [found.start() for found in re.finditer(b"(?:49){49}", path.read_bytes())]
+            with path.open("r+b") as file:
+                for place in places:
+                    file.seek(place)
+                    file.write(b"?")
+            damaged |= {path.parent.name} if places else set()
+        checked = broker.penstock("store", "check")
+        assert (checked.returncode, checked.stderr) == (1, "")
+        assert damaged
+        told = [line for line in checked.stdout.splitlines() if line.endswith("its contents are damaged")]
+        assert {line.split(":")[0] for line in told} == {f"shard {shard}" for shard in damaged}
+        assert wait_get(channel, "plain")
+        broker.stop()
+        again = broker.penstock("store", "check")
+        assert again.returncode == 1
+        assert [line for line in again.stdout.splitlines() if line.endswith("its contents are damaged")] == told
+
+
 @pytest.mark.broker
 def test_what_a_node_had_is_there_on_another_directory(tmp_path: Path) -> None:
     for name in ("one", "other"):
@@ -75,15 +107,19 @@ def test_what_a_node_had_is_there_on_another_directory(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "one", shards=2)
     with Client.connect(broker.address) as client:
         publish(client.channel())
-    running = penstock("check", "--data", str(tmp_path / "one" / "data"))
-    assert running.returncode == 2
-    assert running.stderr.startswith(f"penstock: the data directory {tmp_path}/one/data is in use by another broker")
+    data = str(tmp_path / "one" / "data")
+    while_it_runs = penstock("check", "--json", "--data", data)
+    compacted = penstock("compact", "--data", data)
+    assert compacted.returncode == 2
+    assert compacted.stderr.startswith(f"penstock: the data directory {data} is in use by another broker")
     broker.stop()
 
-    data = str(tmp_path / "one" / "data")
     checked = penstock("check", "--json", "--data", data)
     assert checked.returncode == 0, checked.stdout
     stores = json.loads(checked.stdout)["stores"]
+    assert [counted(store) for store in json.loads(while_it_runs.stdout)["stores"]] == [
+        counted(each) for each in stores
+    ]
     assert [store["problems"] for store in stores] == [0, 0]
     assert sum(store["messages"] for store in stores) >= 149
     assert penstock("compact", "--data", data).stdout.splitlines()[-1].startswith("gained ")
