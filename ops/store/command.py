@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -15,6 +15,9 @@ from ops.administration.node import AsJson, show
 from ops.claim import claimed, is_claimed
 from ops.errors import CommandError
 from ops.naming import Data, data_directory
+
+if TYPE_CHECKING:
+    from ops.store.check import Findings
 
 app = typer.Typer(
     help="The stores of a node: check, back up, make smaller, write to a file, read back.",
@@ -54,19 +57,39 @@ def check(data: Data = None, as_json: AsJson = False) -> None:
 
     with _looked_at(data) as (directory, live):
         found, problems = check_all(directory, live)
+    _show_findings(found, problems, as_json)
+    if problems or any(findings.problems for findings in found):
+        raise typer.Exit(1)
+
+
+def _show_findings(found: list[Findings], problems: list[str], as_json: bool) -> None:
     if as_json:
         facts = {"stores": [asdict(findings) for findings in found], "topology": problems}
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
-    else:
-        show([asdict(findings) for findings in found], CHECK_COLUMNS, as_json=False)
-        for findings in found:
-            for text in findings.first_problems:
-                print(f"shard {findings.shard}: {text}")
-            if findings.problems > len(findings.first_problems):
-                print(f"shard {findings.shard}: and {findings.problems - len(findings.first_problems)} more problems")
-        for text in problems:
-            print(text)
-    if problems or any(findings.problems for findings in found):
+        return
+    show([asdict(findings) for findings in found], CHECK_COLUMNS, as_json=False)
+    for findings in found:
+        for text in findings.first_problems:
+            print(f"shard {findings.shard}: {text}")
+        if findings.problems > len(findings.first_problems):
+            print(f"shard {findings.shard}: and {findings.problems - len(findings.first_problems)} more problems")
+    for text in problems:
+        print(text)
+
+
+NewBackup = Annotated[Path, typer.Argument(metavar="DIR", help="a directory that is not there", show_default=False)]
+
+
+@app.command()
+def backup(new: NewBackup, data: Data = None) -> None:
+    """Copy all stores as they are at one moment, be the node running or not. Exit status 1 if something was damaged."""
+    from ops.store.backup import backup as back_up
+
+    with _looked_at(data) as (directory, live):
+        made, found, problems = back_up(directory, new, live)
+    _show_findings(found, problems, as_json=False)
+    print(f"{len(made.files):,} files, {sum(file.octets for file in made.files.values()):,} bytes")
+    if made.problems:
         raise typer.Exit(1)
 
 
@@ -127,13 +150,42 @@ def dump(file: File, data: Data = None) -> None:
     print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
 
 
+Source = Annotated[
+    Path,
+    typer.Argument(metavar="FILE|DIR", help="the file made by dump, or directory made by backup", show_default=False),
+]
+
+
 @app.command()
-def restore(file: File, data: Data = None) -> None:
-    """Bring back what was dumped, into a data directory that has nothing yet."""
+def restore(source: Source, data: Data = None) -> None:
+    """Bring back a dump, into a data directory that has nothing yet, or a backup: what was there gets another name."""
+    if source.is_dir():
+        _restore_backup(source, data)
+    elif source.is_file():
+        _restore_dump(source, data)
+    else:
+        raise CommandError(f"cannot read {source}: {'not a file' if source.exists() else 'no such file'}")
+
+
+def _restore_dump(file: Path, data: Path | None) -> None:
     from ops.store.restore import restore as restore_stores
 
-    if not file.is_file():
-        raise CommandError(f"cannot read {file}: {'not a file' if file.exists() else 'no such file'}")
     with _held(data, make=True) as directory:
         count = restore_stores(file, directory)
     print(f"{count.queues:,} queues, {count.messages:,} messages, {count.octets:,} bytes of bodies")
+
+
+def _restore_backup(source: Path, data: Path | None) -> None:
+    from ops.store.manifest import load
+    from ops.store.replace import replace
+
+    made = load(source)
+    with _held(data, make=True) as directory:
+        told = replace(source, made, directory)
+    for line in told:
+        print(line)
+    print(f"{len(made.files):,} files, {sum(file.octets for file in made.files.values()):,} bytes")
+    if made.problems:
+        print(
+            f"{made.problems:,} problems were in the stores when they were backed up: `penstock store check` names them"
+        )

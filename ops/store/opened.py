@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import lmdb
 
 from ops.errors import CommandError
 from shard.checkpoint import Checkpoint
-from shard.environment import FILE_NAME, StoreError, is_unfinished, reason_of, translated
+from shard.environment import FILE_NAME, StoreError, is_unfinished, translated
 from shard.facts import FACTS, facts_of
 from shard.sealed import unseal
 from shard.stored import DATABASES, FORMAT
@@ -74,31 +73,30 @@ class Opened:
             yield key, unseal(name, key, value)
 
 
-@contextmanager
-def opened(path: Path, shard: int, live: bool = False) -> Iterator[Opened]:
-    """The store of a shard; `live` is one that a node has open. StoreError if it is none, of another format or another
-    shard's, or cannot be read.
-
-    As long as a live one is open nothing that is deleted makes room in its file.
-    """
-    try:
+def open_environment(path: Path, live: bool) -> Any:
+    """The environment of a store for reading; `live` is one that a node has open. StoreError if that cannot be."""
+    with translated(path):
         if not live:
             Checkpoint(path).restore()
         elif Checkpoint(path).is_due():
             raise StoreError(path, "the node has not opened it yet")
-        room = HEADROOM if live else 0
-        with (
-            lmdb.open(
-                str(path), readonly=True, lock=live, max_dbs=len(DATABASES), readahead=False, create=False,
-                map_size=(path / FILE_NAME).stat().st_size + room,
-            ) as env,
-            env.begin(buffers=True) as txn,
-        ):  # fmt: skip
-            store = Opened(path, env, txn)
-            store.facts(shard)
-            yield store
-    except (lmdb.Error, OSError, struct.error, ValueError) as error:
-        raise StoreError(path, reason_of(error)) from None
+        octets = (path / FILE_NAME).stat().st_size + (HEADROOM if live else 0)
+        return lmdb.open(
+            str(path), map_size=octets, readonly=True, lock=live, max_dbs=len(DATABASES), readahead=False, create=False
+        )
+
+
+@contextmanager
+def opened(path: Path, shard: int, live: bool = False) -> Iterator[Opened]:
+    """The store of a shard as it is now. StoreError if it is none, of another format or another shard's, or cannot be
+    read.
+
+    As long as a live one is open nothing that is deleted makes room in its file.
+    """
+    with translated(path), open_environment(path, live) as env, env.begin(buffers=True) as txn:
+        store = Opened(path, env, txn)
+        store.facts(shard)
+        yield store
 
 
 def forget_reader(path: Path) -> None:

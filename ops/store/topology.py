@@ -10,16 +10,17 @@ from tempfile import TemporaryDirectory
 from router.store import FILE_NAME, StoreError, facts_of
 
 
-def copy_topology(data: Path, to: Path) -> None:
-    """Write a copy of the file to another one. sqlite3.Error if that cannot be.
+def reading(data: Path) -> sqlite3.Connection:
+    """A connection that only reads, for which nobody waits who writes. sqlite3.Error if there cannot be one."""
+    uri = f"{(data / FILE_NAME).absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(uri, uri=True, isolation_level=None)
 
-    Nobody who writes waits for it.
-    """
-    with (
-        closing(sqlite3.connect(f"{(data / FILE_NAME).absolute().as_uri()}?mode=ro", uri=True)) as source,
-        closing(sqlite3.connect(to)) as copy,
-    ):
+
+def copy_topology(source: sqlite3.Connection, to: Path) -> None:
+    """Write what a connection reads to a file of its own. sqlite3.Error if that cannot be."""
+    with closing(sqlite3.connect(to)) as copy:
         source.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")  # else whoever looks at it leaves a log beside it
 
 
 def check_topology(data: Path) -> list[str]:
@@ -30,7 +31,8 @@ def check_topology(data: Path) -> list[str]:
     with TemporaryDirectory() as beside:
         copy = Path(beside) / FILE_NAME
         try:
-            copy_topology(data, copy)
+            with closing(reading(data)) as source:
+                copy_topology(source, copy)
             with closing(sqlite3.connect(copy)) as database:
                 found = [str(row[0]) for row in database.execute("PRAGMA integrity_check")]
             if found == ["ok"]:

@@ -42,10 +42,10 @@ def made(data: Path, shard: int) -> Path:
     return path
 
 
-def fill(data: Path, shard: int, queues: Mapping[int, int]) -> Path:
+def fill(data: Path, shard: int, queues: Mapping[int, int], epoch: int = 1) -> Path:
     """Put so many messages into each of these queues, by id, three a segment; the path of the store."""
     path = data / "shards" / str(shard)
-    store = Store(path, LIMIT, False, 1, shard)
+    store = Store(path, LIMIT, False, epoch, shard)
     journal = Journal(store.read)
     for id, count in queues.items():
         queue = Queue(id, None, store.life << 36, journal, True)

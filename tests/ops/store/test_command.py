@@ -165,12 +165,20 @@ def test_damage_is_told_in_lines(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("shards/*/compacting"))
 
 
-@pytest.mark.parametrize("command", ["check", "compact", "dump"])
+@pytest.mark.parametrize("command", ["check", "compact", "dump", "backup"])
 def test_without_a_data_directory(tmp_path: Path, command: str) -> None:
-    file = [str(tmp_path / "file")] if command == "dump" else []
+    file = [str(tmp_path / "file")] if command in ("dump", "backup") else []
     done = penstock(command, *file, "--data", str(tmp_path / "none"))
     assert (done.returncode, done.stderr) == (2, f"penstock: there is no data directory {tmp_path}/none\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_is_no_backup(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    done = penstock("restore", str(tmp_path / "none"), "--data", str(tmp_path / "data"))
+    said = f"penstock: {tmp_path}/none is no backup, or one that was cut short: it has no manifest.json\n"
+    assert (done.returncode, done.stderr) == (2, said)
+    assert not (tmp_path / "data").exists()
 
 
 def test_without_a_file(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""`penstock store backup`: all stores of a node, as they were at one moment, in a directory of their own.
+
+The node goes on meanwhile. What it deletes makes no room in the file of a store until that store is copied.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import lmdb
+
+from ops.errors import CommandError
+from ops.store import manifest
+from ops.store.apart import apart
+from ops.store.check import Findings
+from ops.store.check_all import check_all
+from ops.store.cut import Cut, cut
+from ops.store.manifest import Manifest
+from ops.store.opened import FOLDER, Opened, forget_reader, store_paths
+from ops.store.topology import copy_topology
+from penstock import __version__, kept_clock
+from penstock.clock import wall_us
+from penstock.directories import sync_directories
+from penstock.witness import TOPOLOGY, shard_name
+from router.store import FILE_NAME as TOPOLOGY_FILE
+from router.store import StoreError as TopologyError
+from router.store import facts_of
+from shard.environment import reason_of
+from shard.stored import DATABASES
+
+UNFINISHED = ".unfinished"
+
+
+class Backup(NamedTuple):
+    """What was written, and what is damaged in it: it was so before."""
+
+    manifest: Manifest
+    found: list[Findings]
+    problems: list[str]
+
+
+def backup(data: Path, new: Path, live: bool) -> Backup:
+    """Back up a data directory, of a node that runs if it is `live`. CommandError if that cannot be; then nothing of it
+    is there.
+    """
+    beside = new.with_name(new.name + UNFINISHED)
+    try:
+        if new.exists():
+            raise CommandError(f"{new} is there already")
+        beside.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise CommandError(f"{beside} is there, of a backup that was cut short or is being made: delete it") from None
+    except OSError as error:
+        raise CommandError(f"cannot write {beside}: {error.strerror}") from None
+    try:
+        return _backup(data, new, beside, live)
+    except OSError as error:
+        raise CommandError(f"cannot write {error.filename or beside}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+        if live:
+            for _, path in store_paths(data):
+                with suppress(CommandError):  # it is about a reader who did not come to its end
+                    apart(f"the store {path}", partial(forget_reader, path))
+
+
+def _backup(data: Path, new: Path, beside: Path, live: bool) -> Backup:
+    made = apart(f"a store in {data}", partial(_copy, data, beside, live))
+    found, problems = check_all(beside, live=False)
+    made.problems = len(problems) + sum(findings.problems for findings in found)
+    manifest.store(beside, made)
+    sync_directories(*(path for path in (beside, *beside.rglob("*")) if path.is_dir()))
+    beside.rename(new)
+    sync_directories(new.parent)
+    for findings in found:
+        findings.path = str(new / Path(findings.path).relative_to(beside))
+    return Backup(made, found, problems)
+
+
+def _copy(data: Path, to: Path, live: bool) -> Manifest:
+    try:
+        with cut(data, live) as all_stores:
+            taken = wall_us()
+            commits, epochs, node = _identity(all_stores)
+            _check_room(all_stores, to)
+            copy_topology(all_stores.topology, to / TOPOLOGY_FILE)
+            all_stores.let_go_of_topology()
+            _copy_clock(data, to)
+            (to / FOLDER).mkdir(mode=0o700)
+            for shard, store in all_stores.stores.items():
+                path = to / FOLDER / str(shard)
+                path.mkdir(mode=0o700)
+                _copy_store(store, path)
+                all_stores.let_go[shard]()
+        facts = facts_of(to / TOPOLOGY_FILE)
+    except (sqlite3.Error, TopologyError) as error:
+        raise CommandError(f"{data / TOPOLOGY_FILE}: {error}") from None
+    if facts is None or facts.node is None or node - {facts.node}:
+        raise CommandError(f"{data}: its stores are not of one node: run `penstock store check`")
+    commits[TOPOLOGY] = facts.commits
+    files = {str(path.relative_to(to)): _finished(path) for path in sorted(to.rglob("*")) if path.is_file()}
+    return Manifest(__version__, facts.node, sorted(epochs | {facts.epoch}), taken, commits, 0, files)
+
+
+def _copy_store(store: Opened, to: Path) -> None:
+    try:
+        store.env.copy(str(to), compact=True, txn=store.txn)
+    except lmdb.Error as error:
+        raise CommandError(f"cannot copy {store.path}: {reason_of(error)}") from None
+
+
+def _identity(all_stores: Cut) -> tuple[dict[str, int], set[int], set[int | None]]:
+    """How many commits each shard's store has, which runs wrote them last, and of which nodes they are."""
+    found = {shard: store.facts(shard) for shard, store in all_stores.stores.items()}
+    commits = {shard_name(shard): facts.get("commits", 0) for shard, facts in found.items()}
+    return commits, {facts.get("epoch", 0) for facts in found.values()}, {facts.get("node") for facts in found.values()}
+
+
+def _check_room(all_stores: Cut, to: Path) -> None:
+    """A disk that is full may be the node's."""
+    needed = sum(map(_octets, all_stores.stores.values()))
+    free = shutil.disk_usage(to).free
+    if needed > free:
+        raise CommandError(f"{to.parent} has room for {free:,} bytes, the backup takes {needed:,}")
+
+
+def _octets(store: Opened) -> int:
+    """What its copy takes, about."""
+    stats = [store.txn.stat(store.dbs[name]) for name in DATABASES if name in store.dbs]
+    return sum(
+        (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * int(stat["psize"]) for stat in stats
+    )
+
+
+def _copy_clock(data: Path, to: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.copyfile(data / kept_clock.FILE_NAME, to / kept_clock.FILE_NAME)
+
+
+def _finished(path: Path) -> manifest.File:
+    path.chmod(0o600)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return manifest.digest(path)

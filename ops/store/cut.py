@@ -1,0 +1,88 @@
+"""All stores of a data directory as they were at one moment, while its node writes them.
+
+Snapshots are begun in all of them, one after the other. If then each is still the newest state of its store, there was
+a moment, after the last was begun, at which all of them were: what was there is what a node would find that was killed
+at that moment, and all that shards and the router have agreed on by then holds in it. Else they are begun again: stores
+commit each few milliseconds, and it takes a fraction of one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ops.errors import CommandError
+from ops.store.opened import Opened, open_environment, store_paths
+from ops.store.topology import reading
+from router.store import FILE_NAME as TOPOLOGY
+from shard.environment import translated
+
+PATIENCE = 10.0
+"""Seconds until it is given up."""
+
+
+@dataclass(slots=True)
+class Cut:
+    """The stores by shard, and the topology. Each of them is held until it is let go of, or the cut ends."""
+
+    topology: sqlite3.Connection
+    stores: dict[int, Opened]
+    let_go_of_topology: Callable[[], None]
+    let_go: dict[int, Callable[[], None]]
+
+
+@contextmanager
+def cut(data: Path, live: bool) -> Iterator[Cut]:
+    """CommandError if there is no topology, or no such moment; StoreError, sqlite3.Error if a store cannot be read."""
+    if not (data / TOPOLOGY).exists():
+        raise CommandError(f"{data} is the data directory of no node: it has no {TOPOLOGY}")
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        paths = store_paths(data)
+        with ExitStack() as stack:
+            held = [(shard, path, stack.enter_context(ExitStack())) for shard, path in paths]
+            envs = [each.enter_context(open_environment(path, live)) for _, path, each in held]
+            topology = stack.enter_context(ExitStack())
+            database, watch = (topology.enter_context(closing(reading(data))) for _ in range(2))
+            txns = _snapshots(database, watch, envs, [path for _, path in paths], until)
+            if txns is None or store_paths(data) != paths:  # a shard was added, or is gone
+                continue
+            stores = {}
+            for (shard, path, each), env, txn in zip(held, envs, txns, strict=True):
+                each.callback(txn.abort)
+                with translated(path):
+                    stores[shard] = Opened(path, env, txn)
+            yield Cut(database, stores, topology.close, {shard: each.close for shard, _, each in held})
+            return
+    raise CommandError(f"{data}: there was no moment at which no store changed: try again")
+
+
+def _snapshots(
+    database: sqlite3.Connection, watch: sqlite3.Connection, envs: Sequence[Any], paths: Sequence[Path], until: float
+) -> list[Any] | None:
+    """One of each environment, all of one moment, of which `database` is too; None if there was none in time."""
+    while time.monotonic() < until:
+        version = _version(watch)
+        database.execute("BEGIN")
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now it has one
+        txns: list[Any] = []
+        for env, path in zip(envs, paths, strict=True):
+            with translated(path):
+                txns.append(env.begin(buffers=True))
+        newest = all(env.info()["last_txnid"] == txn.id() for env, txn in zip(envs, txns, strict=True))
+        if newest and _version(watch) == version:
+            return txns
+        for txn in txns:
+            txn.abort()
+        database.execute("ROLLBACK")
+    return None
+
+
+def _version(watch: sqlite3.Connection) -> Any:
+    """Another one once anybody has written (sqlite.org/pragma.html#pragma_data_version)."""
+    return watch.execute("PRAGMA data_version").fetchone()

@@ -1,0 +1,132 @@
+"""`penstock store restore DIR`: what was backed up takes the place of what a data directory has.
+
+It is copied beside that and looked through as a start would; only then anything gets another name. Of the stores the
+witnesses are exchanged last: a node does not start on what was cut short in between, and what was there still is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import BinaryIO
+
+from ops.errors import CommandError
+from ops.store import identity
+from ops.store.identity import Identity
+from ops.store.manifest import PIECE, File, Manifest
+from ops.store.opened import FOLDER
+from ops.store.recognition import Standing
+from penstock import kept_clock
+from penstock.directories import set_aside, sync_directories
+from penstock.witness import FOLDER as WITNESSES
+from penstock.witness import Witness
+from router.store import FILE_NAME as TOPOLOGY_FILE
+
+BESIDE = "restoring"
+OLD = (TOPOLOGY_FILE, f"{TOPOLOGY_FILE}-wal", f"{TOPOLOGY_FILE}-shm", FOLDER, kept_clock.FILE_NAME, WITNESSES)
+NEW = (FOLDER, TOPOLOGY_FILE, kept_clock.FILE_NAME)
+
+
+def replace(source: Path, made: Manifest, data: Path) -> list[str]:
+    """Put the backup in `source` in place; what was done with what was there. CommandError if it is damaged or does not
+    fit, or cannot be written; then all is as it was.
+    """
+    beside = data / BESIDE
+    try:
+        _check_place(data)
+        _check_files(source, made)
+        shutil.rmtree(beside, ignore_errors=True)  # of a run that was cut short
+        beside.mkdir(mode=0o700)
+        try:
+            _bring(source, made, beside)
+            _look_at(source, beside)
+            return _exchange(beside, data)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        raise CommandError(f"cannot restore {source}: {error.filename or data}: {error.strerror}") from None
+
+
+def _check_place(data: Path) -> None:
+    """CommandError if something cannot get another name within the directory."""
+    for path in (data / name for name in OLD):
+        if path.is_symlink() or (path.exists() and path.stat().st_dev != data.stat().st_dev):
+            raise CommandError(f"{path} is a link, or on another file system: restore into another data directory")
+
+
+def _check_files(source: Path, made: Manifest) -> None:
+    """Before all of it is read: whether everything is there."""
+    wrong = []
+    for name, file in made.files.items():
+        path = source / name
+        if not path.is_file():
+            wrong.append(f"{name} is missing")
+        elif (octets := path.stat().st_size) != file.octets:
+            wrong.append(f"{name} has {octets} of {file.octets} bytes")
+    _refuse(source, wrong)
+
+
+def _refuse(source: Path, wrong: list[str]) -> None:
+    if wrong:
+        raise CommandError(f"the backup {source} is damaged: {'; '.join(wrong)}")
+
+
+def _bring(source: Path, made: Manifest, beside: Path) -> None:
+    """Copy all files, and make the witnesses that fit."""
+    wrong = []
+    (beside / FOLDER).mkdir(mode=0o700)
+    for name, file in made.files.items():
+        to = beside / name
+        to.parent.mkdir(mode=0o700, exist_ok=True)
+        with (source / name).open("rb") as old, open(to, "wb", opener=_private) as new:
+            if _copied(old, new) != file:
+                wrong.append(f"{name} is not what was backed up")
+    _refuse(source, wrong)
+    identity.store(beside, Identity(made.node, tuple(made.epochs)))
+    for name, commits in made.commits.items():
+        witness = Witness(beside, name, made.node)
+        try:
+            witness.note(commits, commits)
+        finally:
+            witness.close()
+    sync_directories(*(path for path in (beside, *beside.rglob("*")) if path.is_dir()))
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
+
+
+def _copied(old: BinaryIO, new: BinaryIO) -> File:
+    """What was copied is what is counted: it is on the disk when this returns."""
+    octets, sha256 = 0, hashlib.sha256()
+    while piece := old.read(PIECE):
+        octets += len(piece)
+        sha256.update(piece)
+        new.write(piece)
+    new.flush()
+    os.fsync(new.fileno())
+    return File(octets, sha256.hexdigest())
+
+
+def _look_at(source: Path, beside: Path) -> None:
+    """CommandError if a node would not start on it."""
+    standing = Standing(beside)
+    if standing.complaints:
+        path, reason, _ = standing.complaints[0]
+        raise CommandError(f"the backup {source} cannot be used: {path.relative_to(beside)}: {reason}")
+
+
+def _exchange(beside: Path, data: Path) -> list[str]:
+    """At no moment stores of both are there, and new ones never beside witnesses of theirs before all of them are."""
+    old = [path for path in (data / name for name in OLD) if path.exists()]
+    told = [f"{path} is now {set_aside(path)}" for path in old if path.name != WITNESSES]
+    for name in NEW:
+        if (beside / name).exists():
+            (beside / name).rename(data / name)
+    sync_directories(data)
+    told += [f"{path} is now {set_aside(path)}" for path in old if path.name == WITNESSES]
+    (beside / WITNESSES).rename(data / WITNESSES)
+    sync_directories(data)
+    return told

@@ -1,0 +1,180 @@
+"""A node is backed up while its clients go on: what comes back is what it had at one moment of that, and whole."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from router.placement import place
+from tests.broker import Broker
+from tests.ops.store.test_command import penstock
+from tests.outcomes import Confirms, bodies
+from tests.raw import Channel, Client
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
+
+SHARDS = 2
+QUEUES = tuple(next(f"{stem}{n}" for n in range(99) if place("/", f"{stem}{n}", range(SHARDS), {}) == shard)
+               for stem, shard in (("source", 0), ("target", 1)))  # fmt: skip
+
+
+def body_of(number: int) -> bytes:
+    """Its number, and octets that vouch for it."""
+    octets = b"%d:" % number + b"x" * (number * 37 % 5000)
+    return octets + sha256(octets).digest()
+
+
+def number_of(body: bytes) -> int:
+    """AssertionError if it is not what was published."""
+    assert sha256(body[:-32]).digest() == body[-32:]
+    return int(body.partition(b":")[0])
+
+
+def declare(broker: Broker) -> None:
+    with Client.connect(broker.address) as client:
+        channel = client.channel()
+        for queue in QUEUES:
+            channel.call("queue.declare", queue=queue, durable=True)
+
+
+def found(broker: Broker) -> list[int]:
+    """All that both queues have."""
+    with Client.connect(broker.address) as client:
+        channel = client.channel()
+        return [number_of(body) for queue in QUEUES for body in bodies(channel, queue)]
+
+
+@contextmanager
+def going_on(broker: Broker, work: Callable[[Client, Callable[[], bool]], object]) -> Iterator[None]:
+    """A client that works beside, until it is told to stop: whatever goes wrong there does so here."""
+    stop = threading.Event()
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with Client.connect(broker.address) as client:
+                work(client, stop.is_set)
+        except BaseException as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert not problems, problems
+
+
+class Publisher:
+    """Publishes to both queues in turn; `confirmed` are those that were."""
+
+    def __init__(self) -> None:
+        self.confirmed: set[int] = set()
+
+    def __call__(self, client: Client, is_over: Callable[[], bool]) -> None:
+        confirms = Confirms(client.channel())
+        while not is_over():
+            for _ in range(50):
+                number = confirms.published + 1
+                confirms.publish(body_of(number), QUEUES[number % 2], delivery_mode=2)
+            confirms.wait()
+            assert not confirms.nacked
+            self.confirmed = set(confirms.acked)
+
+
+@pytest.mark.parametrize("durability", ["commit", "none"])
+def test_what_was_confirmed_before_is_there(tmp_path: Path, durability: str) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    publisher = Publisher()
+    with Broker(tmp_path / "one", f"store.durability={durability}", shards=SHARDS, acceptors=2) as broker:
+        declare(broker)
+        with going_on(broker, publisher):
+            wait_for(lambda: len(publisher.confirmed) > 600, what="confirms")
+            before = publisher.confirmed
+            made = broker.penstock("store", "backup", str(tmp_path / "backup"))
+            assert (made.returncode, made.stderr) == (0, "")
+            after = len(publisher.confirmed)
+            wait_for(lambda: len(publisher.confirmed) > after, what="confirms after the backup")
+        assert after > len(before), "nothing was confirmed during the backup"
+        refused = broker.penstock("store", "restore", str(tmp_path / "backup"))
+        assert (refused.returncode, "is in use by another broker" in refused.stderr) == (2, True)
+        everything = found(broker)
+        assert sorted(everything) == sorted(publisher.confirmed)
+        restored = penstock("restore", str(tmp_path / "backup"), "--data", str(tmp_path / "other/data"))
+        assert (restored.returncode, restored.stderr) == (0, "")
+    with Broker(tmp_path / "other", shards=SHARDS) as later:
+        came = found(later)
+        assert len(came) == len(set(came))
+        assert before <= set(came) <= publisher.confirmed
+        with Client.connect(later.address) as client:
+            confirms = Confirms(client.channel())
+            confirms.publish(body_of(7), QUEUES[0], delivery_mode=2)
+            confirms.wait()
+        later.stop()
+        assert later.penstock("store", "check").returncode == 0
+        again = later.penstock("store", "restore", str(tmp_path / "backup"))
+        assert again.returncode == 0
+        assert f"{tmp_path}/other/data/shards is now {tmp_path}/other/data/shards.set-aside" in again.stdout
+        later.start()
+        assert found(later) == came
+
+
+MESSAGES = 40
+
+
+class Mover:
+    """Moves messages from one queue to the other and back, three in a transaction; `moved` counts transactions."""
+
+    def __init__(self) -> None:
+        self.moved = 0
+
+    def __call__(self, client: Client, is_over: Callable[[], bool]) -> None:
+        channel = client.channel()
+        channel.call("tx.select")
+        source, target = QUEUES
+        while not is_over():
+            if not self._move(channel, source, target):
+                source, target = target, source
+
+    def _move(self, channel: Channel, source: str, target: str) -> bool:
+        """Whether there was anything."""
+        taken = [event for _ in range(3) if (event := channel.get(source, no_ack=False)) is not None]
+        for event in taken:
+            channel.publish(event.body, target, delivery_mode=2)
+            channel.send("basic.ack", delivery_tag=event.delivery_tag)
+        channel.call("tx.commit")
+        self.moved += 1
+        return bool(taken)
+
+
+def test_transactions_over_two_shards_are_in_it_whole_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    mover = Mover()
+    with Broker(tmp_path / "one", shards=SHARDS) as broker:
+        declare(broker)
+        with Client.connect(broker.address) as client:
+            confirms = Confirms(client.channel())
+            for number in range(MESSAGES):
+                confirms.publish(body_of(number), QUEUES[0], delivery_mode=2)
+            confirms.wait()
+        with going_on(broker, mover):
+            for turn in range(4):
+                before = mover.moved
+                wait_for(lambda: mover.moved > before + 3, what="transactions")  # noqa: B023
+                made = broker.penstock("store", "backup", str(tmp_path / f"backup-{turn}"))
+                assert (made.returncode, made.stderr) == (0, "")
+    for turn in range(4):
+        directory = tmp_path / f"node-{turn}"
+        directory.mkdir()
+        assert penstock("restore", str(tmp_path / f"backup-{turn}"), "--data", str(directory / "data")).returncode == 0
+        with Broker(directory, shards=SHARDS) as later:
+            assert sorted(found(later)) == list(range(MESSAGES))
