@@ -12,6 +12,7 @@ import pytest
 
 from router.placement import place
 from tests.broker import Broker
+from tests.broker.test_move import move
 from tests.ops.store.test_command import penstock
 from tests.outcomes import Confirms, bodies
 from tests.raw import Channel, Client
@@ -19,6 +20,8 @@ from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
+Work = Callable[[Client, Callable[[], bool]], object]
+"""What a client does until it is over."""
 SHARDS = 2
 QUEUES = tuple(next(f"{stem}{n}" for n in range(99) if place("/", f"{stem}{n}", range(SHARDS), {}) == shard)
                for stem, shard in (("source", 0), ("target", 1)))  # fmt: skip
@@ -51,7 +54,7 @@ def found(broker: Broker) -> list[int]:
 
 
 @contextmanager
-def going_on(broker: Broker, work: Callable[[Client, Callable[[], bool]], object]) -> Iterator[None]:
+def going_on(broker: Broker, work: Work) -> Iterator[None]:
     """A client that works beside, until it is told to stop: whatever goes wrong there does so here."""
     stop = threading.Event()
     problems: list[BaseException] = []
@@ -70,7 +73,7 @@ def going_on(broker: Broker, work: Callable[[Client, Callable[[], bool]], object
     finally:
         stop.set()
         thread.join()
-    assert not problems, problems
+        assert not problems, problems
 
 
 class Publisher:
@@ -156,25 +159,55 @@ class Mover:
         return bool(taken)
 
 
+def backed_up_while(broker: Broker, directory: Path, work: Work, done: Callable[[], int]) -> Iterator[list[int]]:
+    """What nodes have that begin with backups of a node on which `work` goes on; `done` counts what it has done."""
+    times = range(4)
+    with going_on(broker, work):
+        for turn in times:
+            before = done()
+            wait_for(lambda: done() > before + 3, what="some more")  # noqa: B023
+            made = broker.penstock("store", "backup", str(directory / f"backup-{turn}"))
+            assert (made.returncode, made.stderr) == (0, "")
+            checked = broker.penstock("store", "check")
+            assert checked.returncode == 0, checked.stdout
+    for turn in times:
+        node = directory / f"node-{turn}"
+        node.mkdir()
+        restored = penstock("restore", str(directory / f"backup-{turn}"), "--data", str(node / "data"))
+        assert (restored.returncode, restored.stderr) == (0, "")
+        with Broker(node, shards=SHARDS) as later:
+            yield sorted(found(later))
+
+
+def filled(broker: Broker) -> None:
+    """The first queue has all messages."""
+    declare(broker)
+    with Client.connect(broker.address) as client:
+        confirms = Confirms(client.channel())
+        for number in range(MESSAGES):
+            confirms.publish(body_of(number), QUEUES[0], delivery_mode=2)
+        confirms.wait()
+
+
 def test_transactions_over_two_shards_are_in_it_whole_or_not_at_all(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
     mover = Mover()
-    with Broker(tmp_path / "one", shards=SHARDS) as broker:
-        declare(broker)
-        with Client.connect(broker.address) as client:
-            confirms = Confirms(client.channel())
-            for number in range(MESSAGES):
-                confirms.publish(body_of(number), QUEUES[0], delivery_mode=2)
-            confirms.wait()
-        with going_on(broker, mover):
-            for turn in range(4):
-                before = mover.moved
-                wait_for(lambda: mover.moved > before + 3, what="transactions")  # noqa: B023
-                made = broker.penstock("store", "backup", str(tmp_path / f"backup-{turn}"))
-                assert (made.returncode, made.stderr) == (0, "")
-    for turn in range(4):
-        directory = tmp_path / f"node-{turn}"
-        directory.mkdir()
-        assert penstock("restore", str(tmp_path / f"backup-{turn}"), "--data", str(directory / "data")).returncode == 0
-        with Broker(directory, shards=SHARDS) as later:
-            assert sorted(found(later)) == list(range(MESSAGES))
+    with Broker(tmp_path, shards=SHARDS) as broker:
+        filled(broker)
+        for came in backed_up_while(broker, tmp_path, mover, lambda: mover.moved):
+            assert came == list(range(MESSAGES))
+
+
+def test_queues_that_move_meanwhile_are_in_it_once(tmp_path: Path) -> None:
+    moves = []
+
+    def keep_moving(client: Client, is_over: Callable[[], bool]) -> None:
+        shard = 0
+        while not is_over():
+            shard = 1 - shard
+            moves.append(move(broker, QUEUES[0], shard)["result"])
+
+    with Broker(tmp_path, shards=SHARDS) as broker:
+        filled(broker)
+        for came in backed_up_while(broker, tmp_path, keep_moving, lambda: len(moves)):
+            assert came == list(range(MESSAGES))
+    assert set(moves) == {"moved"}
