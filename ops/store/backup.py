@@ -29,9 +29,9 @@ from penstock.clock import wall_us
 from penstock.directories import sync_directories
 from penstock.witness import TOPOLOGY, shard_name
 from router.store import FILE_NAME as TOPOLOGY_FILE
+from router.store import Facts, facts_of
 from router.store import StoreError as TopologyError
-from router.store import facts_of
-from shard.environment import reason_of
+from shard.environment import reason_of, translated
 from shard.stored import DATABASES
 
 UNFINISHED = ".unfinished"
@@ -79,47 +79,55 @@ def _backup(data: Path, new: Path, beside: Path, live: bool) -> Backup:
     beside.rename(new)
     sync_directories(new.parent)
     for findings in found:
-        findings.path = str(new / Path(findings.path).relative_to(beside))
-    return Backup(made, found, problems)
+        findings.path = findings.path.replace(str(beside), str(new))
+        findings.first_problems = [text.replace(str(beside), str(new)) for text in findings.first_problems]
+    return Backup(made, found, [text.replace(str(beside), str(new)) for text in problems])
 
 
 def _copy(data: Path, to: Path, live: bool) -> Manifest:
     try:
         with cut(data, live) as all_stores:
             taken = wall_us()
-            commits, epochs, node = _identity(all_stores)
+            found = {shard: _facts(shard, store) for shard, store in all_stores.stores.items()}
             _check_room(all_stores, to)
             copy_topology(all_stores.topology, to / TOPOLOGY_FILE)
             all_stores.let_go_of_topology()
             _copy_clock(data, to)
             (to / FOLDER).mkdir(mode=0o700)
             for shard, store in all_stores.stores.items():
-                path = to / FOLDER / str(shard)
-                path.mkdir(mode=0o700)
-                _copy_store(store, path)
+                _copy_store(store, to / FOLDER / str(shard))
                 all_stores.let_go[shard]()
-        facts = facts_of(to / TOPOLOGY_FILE)
+        topology = facts_of(to / TOPOLOGY_FILE)
     except (sqlite3.Error, TopologyError) as error:
         raise CommandError(f"{data / TOPOLOGY_FILE}: {error}") from None
-    if facts is None or facts.node is None or node - {facts.node}:
-        raise CommandError(f"{data}: its stores are not of one node: run `penstock store check`")
-    commits[TOPOLOGY] = facts.commits
+    if topology is None or topology.node is None:
+        raise CommandError(f"{data / TOPOLOGY_FILE} is of no node: start it once")
+    return _described(to, taken, topology.node, topology, found)
+
+
+def _facts(shard: int, store: Opened) -> dict[str, int]:
+    with translated(store.path):
+        return store.facts(shard)
+
+
+def _described(to: Path, taken: int, node: int, topology: Facts, found: dict[int, dict[str, int]]) -> Manifest:
+    """CommandError if the stores are not of one node. One that no run has opened since there are witnesses has none."""
+    known = {shard: facts for shard, facts in found.items() if "node" in facts}
+    for shard, facts in known.items():
+        if facts["node"] != node:
+            raise CommandError(f"shard {shard} has the store of another node: it cannot be backed up")
+    commits = {TOPOLOGY: topology.commits, **{shard_name(shard): facts["commits"] for shard, facts in known.items()}}
+    epochs = sorted({topology.epoch, *(facts.get("epoch", 0) for facts in found.values())})
     files = {str(path.relative_to(to)): _finished(path) for path in sorted(to.rglob("*")) if path.is_file()}
-    return Manifest(__version__, facts.node, sorted(epochs | {facts.epoch}), taken, commits, 0, files)
+    return Manifest(__version__, node, epochs, taken, commits, 0, files)
 
 
 def _copy_store(store: Opened, to: Path) -> None:
+    to.mkdir(mode=0o700)
     try:
         store.env.copy(str(to), compact=True, txn=store.txn)
     except lmdb.Error as error:
         raise CommandError(f"cannot copy {store.path}: {reason_of(error)}") from None
-
-
-def _identity(all_stores: Cut) -> tuple[dict[str, int], set[int], set[int | None]]:
-    """How many commits each shard's store has, which runs wrote them last, and of which nodes they are."""
-    found = {shard: store.facts(shard) for shard, store in all_stores.stores.items()}
-    commits = {shard_name(shard): facts.get("commits", 0) for shard, facts in found.items()}
-    return commits, {facts.get("epoch", 0) for facts in found.values()}, {facts.get("node") for facts in found.values()}
 
 
 def _check_room(all_stores: Cut, to: Path) -> None:

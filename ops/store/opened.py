@@ -47,13 +47,8 @@ class Opened:
                 continue  # its making was cut short
 
     def facts(self, shard: int) -> dict[str, int]:
-        """What it says of itself. StoreError if it is another shard's, or of another format."""
-        if FACTS not in self.dbs:
-            return {}
-        found = facts_of(self.path, self.txn, self.dbs[FACTS], shard)
-        if (format := found.get("format", FORMAT)) < FORMAT:
-            raise StoreError(self.path, f"it is of format {format}: the next start of the node takes it over")
-        return found
+        """What it says of itself. StoreError if it is another shard's, or of a newer format."""
+        return facts_of(self.path, self.txn, self.dbs[FACTS], shard) if FACTS in self.dbs else {}
 
     def entries(self, name: str) -> int:
         """How many records a database has."""
@@ -95,7 +90,8 @@ def opened(path: Path, shard: int, live: bool = False) -> Iterator[Opened]:
     """
     with translated(path), open_environment(path, live) as env, env.begin(buffers=True) as txn:
         store = Opened(path, env, txn)
-        store.facts(shard)
+        if (format := store.facts(shard).get("format", FORMAT)) < FORMAT:
+            raise StoreError(path, f"it is of format {format}: the next start of the node takes it over")
         yield store
 
 

@@ -1,4 +1,4 @@
-"""`penstock store restore`: what was dumped, brought into a data directory that has nothing yet."""
+"""`penstock store restore FILE`: what was dumped, brought into a data directory that has nothing yet."""
 
 from __future__ import annotations
 

@@ -242,6 +242,19 @@ def test_stores_of_an_older_format_are_restored_and_taken_over_later(data: Path,
     assert bodies(tmp_path / "other", 0) == published(COUNTS)
 
 
+def test_a_store_that_no_run_has_opened_since_there_are_witnesses_comes_along(data: Path, tmp_path: Path) -> None:
+    """That of a shard which a node had once: it is no reason to have no backup, nor not to start."""
+    fill(data, 5, {9: 2})
+    change(data / "shards/5", lambda txn, dbs: txn.put(b"format", NUMBER.pack(2), db=dbs["facts"]))
+    recognise(data)
+    made = backup(data, tmp_path / "backup", live=False)
+    assert [found.first_problems for found in made.found if found.problems] == [
+        [f"{tmp_path}/backup/shards/5: it is of format 2: the next start of the node takes it over"]
+    ]
+    restored(tmp_path / "backup", tmp_path / "other")
+    assert recognise(tmp_path / "other").needed() == [0, 1, 5]
+
+
 def test_a_link_is_not_replaced(data: Path, tmp_path: Path) -> None:
     backup(data, tmp_path / "backup", live=False)
     (data / "shards").rename(tmp_path / "elsewhere")
