@@ -20,6 +20,7 @@ from ops.store.replace import replace
 from shard.stored import NUMBER
 from tests.ops.store.making import change, fill
 from tests.ops.store.test_check import replaced
+from tests.ops.store.test_live_check import reading_pids, written
 from tests.ops.store.test_recognition import run
 from tests.ops.store.test_salvage import bodies, published
 
@@ -207,6 +208,21 @@ def test_a_backup_that_cannot_be_made_is_not_there(data: Path, tmp_path: Path, m
     with pytest.raises(CommandError, match=r"damaged|shards/0"):
         backup(data, new, live=False)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_whoever_dies_of_a_damaged_file_pins_nothing(data: Path, tmp_path: Path) -> None:
+    path = data / "shards/0"
+    with written(path) as write:
+        write(30)
+        whole = (path / "data.mdb").read_bytes()
+        os.truncate(path / "data.mdb", 3 * 4096)
+        with pytest.raises(CommandError, match="is damaged: reading it ended in SIGBUS"):
+            backup(data, tmp_path / "backup", live=True)
+        (path / "data.mdb").write_bytes(whole)
+        assert all(Path(f"/proc/{pid}").exists() for pid in reading_pids(path))
+        assert [each.name for each in tmp_path.iterdir()] == ["data"]
+        write(1)
+        assert backup(data, tmp_path / "backup", live=True).manifest.problems == 0
 
 
 def test_nothing_is_written_over(data: Path, tmp_path: Path) -> None:

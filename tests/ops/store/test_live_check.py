@@ -149,6 +149,10 @@ def readers(path: Path) -> str:
         return str(env.readers())
 
 
+def reading_pids(path: Path) -> set[int]:
+    return {int(line.split()[0]) for line in readers(path).splitlines()[1:]}
+
+
 def test_whoever_dies_of_a_damaged_file_pins_nothing(tmp_path: Path) -> None:
     path = fill(tmp_path, 0, {7: 3000})
     with written(path):
@@ -157,8 +161,7 @@ def test_whoever_dies_of_a_damaged_file_pins_nothing(tmp_path: Path) -> None:
         (found,), _ = check_all(tmp_path, live=True)
         (path / "data.mdb").write_bytes(whole)
         assert "SIGBUS" in found.first_problems[0]
-        pids = {int(line.split()[0]) for line in readers(path).splitlines()[1:]}
-        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+        assert all(Path(f"/proc/{pid}").exists() for pid in reading_pids(path))
 
 
 def test_a_store_that_its_node_has_not_opened_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
