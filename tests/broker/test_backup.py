@@ -14,7 +14,7 @@ from router.placement import place
 from tests.broker import Broker
 from tests.broker.test_move import move
 from tests.ops.store.test_command import penstock
-from tests.outcomes import Confirms, bodies
+from tests.outcomes import Confirms
 from tests.raw import Channel, Client
 from tests.waiting import wait_for
 
@@ -48,9 +48,15 @@ def declare(broker: Broker) -> None:
 
 def found(broker: Broker) -> list[int]:
     """All that both queues have."""
+    came = []
     with Client.connect(broker.address) as client:
         channel = client.channel()
-        return [number_of(body) for queue in QUEUES for body in bodies(channel, queue)]
+        for queue in QUEUES:
+            depth = channel.depth(queue)
+            channel.call("basic.consume", queue=queue, no_ack=True)
+            came += [number_of(channel.take("basic.deliver").body) for _ in range(depth)]
+            assert channel.depth(queue) == 0
+    return came
 
 
 @contextmanager
@@ -161,7 +167,7 @@ class Mover:
 
 def backed_up_while(broker: Broker, directory: Path, work: Work, done: Callable[[], int]) -> Iterator[list[int]]:
     """What nodes have that begin with backups of a node on which `work` goes on; `done` counts what it has done."""
-    times = range(4)
+    times = range(3)
     with going_on(broker, work):
         for turn in times:
             before = done()
