@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acceptor.inlet import Gate
 from penstock.amqp.errors import amqp_error
+
+if TYPE_CHECKING:
+    from acceptor.connection import Connection
+
+INTERNAL_ERROR = 541
+"""What a shard answers that has failed before it changed anything (shard/looking.py): it ends the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,14 @@ def ask_shard(shard: int, *operation: Any, about: str = "") -> Asking:
     if about and answer.error is not None and answer.error[0] == 404:
         raise amqp_error(404, f"no {about}")
     return _result(answer)
+
+
+def has_failed(connection: Connection, error: Sequence[Any] | None) -> bool:
+    """Whether a shard has failed at what was asked for a connection. It ends, though nobody waits for the answer."""
+    if error is None or error[0] != INTERNAL_ERROR:
+        return False
+    connection.fail(amqp_error(error[0], error[1]))
+    return True
 
 
 def _result(answer: Answer) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from acceptor.asking import has_failed
 from acceptor.consumers import Consumer
 from acceptor.pauses import HELD
 from acceptor.prefetch import SharedPrefetch
@@ -180,7 +181,7 @@ class Delivery:
                 link.holders.keep({*self.consumers, *getters, *asking, *self.in_hand(link.index).consumers()})
 
     def attached_again(self, consumer: Consumer, result: Any, error: list[Any] | None, parts: Sequence[Any]) -> None:
-        if error is not None:
+        if error is not None and not has_failed(consumer.channel.connection, error):
             self.cancelled(consumer.id)
 
     def cancelled(self, id: int) -> None:

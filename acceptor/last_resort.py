@@ -16,6 +16,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from acceptor.asking import Answer, has_failed
 from acceptor.due import Due
 from acceptor.inlet import Inlet
 from acceptor.parked import ParkedRun
@@ -107,11 +108,15 @@ class LastResort:
 
     def withhold(self, connection: Connection, withheld: bool) -> None:
         """Have its consumers get nothing, or get what there is again."""
+
+        def told(answer: Answer) -> None:
+            has_failed(connection, answer.error)
+
         connection.deliveries_withheld = withheld
         for channel in connection.channels.values():
             if channel.delivers:
                 for shard, ids in channel.consumers_by_shard().items():
-                    self.core.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], lambda answer: None)
+                    self.core.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], told)
 
     def patience(self, connection: Connection) -> float:
         return DRIPS * connection.drip_seconds() if connection.traits.impatient else SECONDS

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from acceptor.asking import Asking, ask_shard
+from acceptor.asking import Answer, Asking, ask_shard, has_failed
 from penstock import bus
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ class SharedPrefetch:
         core.delivery.sharing[self.channel.group] = self
         awaited = set(self.shards)
 
-        def told(one: int, _answer: object) -> None:
+        def told(one: int, answer: Answer) -> None:
+            if has_failed(self.channel.connection, answer.error):
+                return
             awaited.discard(one)
             if not awaited:
                 self.granting = self.told == BY_GRANTS

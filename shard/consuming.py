@@ -17,6 +17,7 @@ from shard.dispatch import Ring
 from shard.leases import Lease, Leases
 from shard.lending import lending_of
 from shard.link import Link
+from shard.looking import Looking, looks_first
 from shard.outlet_cy import Outlet
 from shard.queue_cy import Queue
 from shard.queues import QueueState
@@ -48,21 +49,30 @@ class Consuming:
             bus.GET: self.get,
             bus.LIMIT: self.limit,
             bus.GRANT: self.grant,
-            bus.ACTIVE: partial(self.change, "active"),
-            bus.PREFETCH: partial(self.change, "prefetch"),
+            bus.ACTIVE: partial(self.change, what="active"),
+            bus.PREFETCH: partial(self.change, what="prefetch"),
             bus.GONE: self.gone,
         }
 
+    @looks_first
     def consume(
         self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
         group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
         user: str, lease: tuple[str, int, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> Looking:  # fmt: skip
         queue = self.core.queues.get(queue_id)
         if queue is None or queue.fenced:
             link.refuse(request, 404, "no such queue")
             return
-        again = age > 0
+        channel = link.groups.get(group) or Group(0, group)
+        consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
+        consumer.window = self.window
+        consumer.active = active
+        consumer.priority = priority
+        consumer.age = age
+        consumer.again = again = age > 0
+        consumer.elected = elected
+        yield
         if not again and self.core.moving.waits(queue, link, partial(
             self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
             elected, user, lease,
@@ -82,16 +92,10 @@ class Consuming:
             link.refuse(request, 403, f"{queue} in exclusive use")
             return
         self.core.settle_now(queue)
-        channel = link.group(group)
+        link.groups[group] = channel
         channel.limit = limit
-        consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
-        consumer.window = self.window
-        consumer.active = active
-        consumer.priority = priority
         self.last_age = max(age, self.last_age + (not again))
         consumer.age = age or self.last_age
-        consumer.again = again
-        consumer.elected = elected
         if known is not None:
             self.leases.attach(link, request, queue, consumer, known)
             return
@@ -137,9 +141,11 @@ class Consuming:
             return [queue.exclusive_consumer]
         return list(queue.ring.consumers) if exclusive else []
 
-    def cancel(self, link: Link, request: int, id: int) -> None:
+    @looks_first
+    def cancel(self, link: Link, request: int, id: int) -> Looking:
         """Answered when a queue that goes with its last consumer is gone."""
         consumer = link.consumers.get(id)
+        yield
         if consumer is not None and self.core.moving.waits(
             consumer.queue.owner, link, partial(self.cancel, link, request, id)
         ):
@@ -158,11 +164,13 @@ class Consuming:
         else:
             self.core.requests.ask_to_delete(queue, lambda error: link.reply(request, None))
 
-    def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> None:
+    @looks_first
+    def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> Looking:
         queue = self.core.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
+        yield
         if self.core.moving.waits(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
             return
         self.core.settle_now(queue)
@@ -280,8 +288,11 @@ class Consuming:
             outlet.leaves(consumer, consumer.window)
             self.wake_outlet(outlet)
 
-    def limit(self, link: Link, request: int, group: int, limit: int) -> None:
-        shared = link.group(group)
+    @looks_first
+    def limit(self, link: Link, request: int, group: int, limit: int) -> Looking:
+        shared = link.groups.get(group) or Group(limit, group)
+        yield
+        link.groups[group] = shared
         shared.limit = limit
         shared.granted = 0
         shared.hungry = False
@@ -312,12 +323,16 @@ class Consuming:
             group.granted = 0
             link.turn.operations.append([bus.SPENT, group.id, count])
 
-    def change(self, what: Literal["active", "prefetch"], link: Link, request: int, ids: list[int], value: int) -> None:
+    @looks_first
+    def change(
+        self, link: Link, request: int, ids: list[int], value: int, *, what: Literal["active", "prefetch"]
+    ) -> Looking:
         """Some consumers get something or nothing, or have another limit, from now on: also those that wait to be
         attached.
         """
-        self.set(what, link, ids, value)
         missing = [id for id in ids if id not in link.consumers]
+        yield
+        self.set(what, link, ids, value)
         if missing:
             self.core.moving.behind(link, partial(self.set, what, link, missing, value))
         link.reply(request, None)

@@ -33,6 +33,7 @@ from shard.gate import Gate, marks_of, memory_of
 from shard.journal import Journal
 from shard.leases import first_held
 from shard.link import Link, life_of, safe_record, safe_turn
+from shard.looking import Looking, looks_first
 from shard.moving import Moving
 from shard.paces import Paces
 from shard.paging import Paging
@@ -518,8 +519,11 @@ class ShardCore:
             self.events.note("left", queue)
             self.touch(queue)
 
-    def reply_consumer_lives(self, link: Link, request: int, name: str) -> None:
-        link.reply(request, has_reply_consumer(self, name))
+    @looks_first
+    def reply_consumer_lives(self, link: Link, request: int, name: str) -> Looking:
+        found = has_reply_consumer(self, name)
+        yield
+        link.reply(request, found)
 
     def died(self, role: str, index: int, incarnation: int) -> None:
         """A process died. What an acceptor had in hand goes back to its queues."""

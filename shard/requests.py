@@ -10,6 +10,7 @@ from penstock import bus
 from penstock.logs import get_logger
 from shard.environment import StoreError
 from shard.link import Link
+from shard.looking import Looking, looks_first
 from shard.queues import QueueState
 
 if TYPE_CHECKING:
@@ -29,11 +30,13 @@ class Requests:
             bus.STAT: self.stat,
         }
 
-    def purge(self, link: Link, request: int, queue_id: int) -> None:
+    @looks_first
+    def purge(self, link: Link, request: int, queue_id: int) -> Looking:
         queue = self.core.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
+        yield
         if self.core.moving.waits(queue, link, partial(self.purge, link, request, queue_id)):
             return
         self.core.settle_now(queue)
@@ -43,11 +46,13 @@ class Requests:
             self.core.stalls.failed(queue, self.core.now, error)
             link.refuse(request, 406, f"{queue} cannot be read")
 
-    def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> None:
+    @looks_first
+    def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> Looking:
         queue = self.core.queues.get(queue_id)
         if queue is None:
             link.reply(request, 0)
             return
+        yield
         if self.core.moving.waits(queue, link, partial(self.delete, link, request, queue_id, if_unused, if_empty)):
             return
         self.core.settle_now(queue)
@@ -59,11 +64,13 @@ class Requests:
             ready = queue.contents.ready
             self.ask_to_delete(queue, lambda error: link.reply(request, ready, error))
 
-    def stat(self, link: Link, request: int, queue_id: int) -> None:
+    @looks_first
+    def stat(self, link: Link, request: int, queue_id: int) -> Looking:
         queue = self.core.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
+        yield
         if self.core.moving.waits(queue, link, partial(self.stat, link, request, queue_id)):
             return
         self.core.settle_now(queue)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import bus
 from shard.admission import admits
 from shard.link import Link
+from shard.looking import Looking, looks_first
 from shard.prepared import Part, published
 from shard.queues import QueueState
 
@@ -56,10 +57,12 @@ def prepare(core: ShardCore, link: Link, parts: Sequence[Any], index: int, opera
     return size
 
 
-def reserve(core: ShardCore, link: Link, request: int, group: int, asked: list[list[int]]) -> None:
+@looks_first
+def reserve(core: ShardCore, link: Link, request: int, group: int, asked: list[list[int]]) -> Looking:
     """Keep room for the transaction of a channel, and what was kept for it before no longer (bus.RESERVE)."""
-    release(link, group)
     kept = [(core.queues[id], count, octets) for id, count, octets in asked if id in core.queues]
+    yield
+    release(link, group)
     full = full_one(core, kept)
     if full is None and kept:
         for queue, count, octets in kept:
