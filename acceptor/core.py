@@ -36,6 +36,7 @@ from acceptor.routes import Routes
 from acceptor.settling import awaited
 from acceptor.shard_link import ShardLink
 from acceptor.spool import Spool
+from acceptor.suspects import Suspects
 from acceptor.terms import UserTerms
 from acceptor.throttle import Throttle
 from acceptor.unacked_cy import Settlements
@@ -118,6 +119,7 @@ class AcceptorCore:
         self.early = EarlyNotice(self, settings.flow.early_rate)
         self.patience = Patience(self, settings.amqp.consumer_timeout, settings.amqp.transaction_timeout)
         self.replies = Replies(self)
+        self.suspects = Suspects(self)
         self.dirty: dict[Connection, None] = {}
         self.told_first: dict[Connection, None] = {}
         """What there is for these is written before the turns are sent."""
@@ -349,9 +351,13 @@ class AcceptorCore:
         link.start()
 
     def shard_died(self, shard: int) -> None:
-        self.links[shard].died()
+        link = self.links[shard]
+        served = link.up
+        link.died()
         self.moves.shard_died(shard)
         self.gates.shard_died(shard)
+        if served:  # else it was told nothing
+            self.suspects.life_ended(link)
 
     def shard_gone(self, shard: int) -> None:
         """A shard has ended for good, with no queue on it."""

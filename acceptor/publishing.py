@@ -242,7 +242,8 @@ def dispatch(channel: Channel, run: ParkedRun, route: Route, count: int, in_lane
     age = age_of(channel, run, route, count) if run.since else 0
     for target in route.targets:
         awaited = span if target.keeps else None
-        target.link.publish(target.queues, run.batch, run.first, count, awaited, returns, target.slots, age)
+        target.link.publish(target.queues, run.batch, run.first, count, awaited, returns, target.slots, age,
+                            channel)  # fmt: skip
         for inlet in target.inlets:
             target.link.enter(inlet, count, whole)
             if in_lane and inlet.lane_line is not None:

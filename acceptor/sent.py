@@ -15,6 +15,8 @@ from penstock import bus
 from penstock.batch_cy import Batch, BatchBuilder
 
 if TYPE_CHECKING:
+    from acceptor.channel import Channel
+    from acceptor.contained import Breakable
     from acceptor.lanes import LaneLine
     from acceptor.pace import Pace
     from acceptor.returned import Returns
@@ -27,9 +29,12 @@ class Publish:
     """One PUBLISH of the turn being written: a builder that still grows, or a range of a batch on its own.
 
     `spans` begin at rows of it; of `returns`, which are to come back if they are refused, first row and count.
+    `senders` are the channels that publish in it without a span.
     """
 
-    __slots__ = ("batch", "builder", "commit", "count", "first", "operation", "queues", "returns", "spans", "weight")
+    __slots__ = (
+        "batch", "builder", "commit", "count", "first", "operation", "queues", "returns", "senders", "spans", "weight",
+    )  # fmt: skip
 
     def __init__(self, queues: tuple[int | str, ...], weight: int) -> None:
         self.queues = queues
@@ -40,13 +45,20 @@ class Publish:
         self.count = 0
         self.spans: list[tuple[int, Span]] = []
         self.returns: list[tuple[int, int, Returns]] = []
+        self.senders: dict[Breakable, None] | None = None
         self.commit: Commit | None = None
         self.operation: list[Any] = [bus.PUBLISH, queues, 0, 0, 0]
 
-    def note(self, first: int, count: int, span: Span | None, returns: Returns | None) -> None:
+    def note(
+        self, first: int, count: int, span: Span | None, returns: Returns | None, sender: Breakable | None
+    ) -> None:
         """Whose rows these are."""
         if span is not None:
             self.spans.append((first, span))
+        elif sender is not None:
+            if self.senders is None:
+                self.senders = {}
+            self.senders[sender] = None
         if returns is not None:
             self.returns.append((first, count, returns))
 
@@ -120,6 +132,9 @@ class Commit:
 class Committing(Protocol):
     """A transaction on its way to its shards."""
 
+    @property
+    def channel(self) -> Channel: ...
+
     def refused_by(self, queue: int) -> None: ...
 
     def taken(self) -> None: ...
@@ -130,9 +145,12 @@ class Sent:
 
     `number` is 0 while it is being written; `load` is what it publishes, `octets` all that it is long, 0 before it
     leaves; `inlets` is what it has under way for queues; `returned` is what a HOLD of it gives back.
+    `operations` are those of its turn, once that has left.
     """
 
-    __slots__ = ("commits", "inlets", "load", "number", "octets", "publishes", "returned", "settlements")
+    __slots__ = (
+        "commits", "inlets", "load", "number", "octets", "operations", "publishes", "returned", "settlements",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.number = 0
@@ -143,6 +161,7 @@ class Sent:
         self.settlements = Settlements()
         self.returned: Settlements | None = None
         self.inlets: dict[Inlet | LaneLine, list[int]] = {}
+        self.operations: list[list[Any]] = []
 
 
 def paced_among(turns: Iterable[Sent]) -> Counter[tuple[Pace, Inlet]]:

@@ -23,6 +23,7 @@ from penstock.batch_cy import Batch, BatchBuilder
 from penstock.gauges import Gauges
 
 if TYPE_CHECKING:
+    from acceptor.contained import Breakable
     from acceptor.lanes import LaneLine
     from acceptor.returned import Returns
 
@@ -50,7 +51,8 @@ class ShardLink:
     wait have been told of; `left_at` when a turn left last. `unheard_octets` are those of turns that have left and are
     not taken in. `withheld` has the spans of publishes that are safe and not confirmed, by turn and index of their
     operation; done ones may be among them for a moment. `dequeued` is what DEQUEUED has said in a turn whose report is
-    not taken in yet, which may be the first to call these safe.
+    not taken in yet, which may be the first to call these safe. `suspect` is what its last lives have ended at, and how
+    many; `gave_up` that something is not sent again (`acceptor.suspects`).
     """
 
     opens_with_time = False
@@ -73,6 +75,8 @@ class ShardLink:
         self.sent: deque[Sent] = deque()
         self.withheld: dict[tuple[int, int], list[tuple[int, Span]]] = {}
         self.dequeued: list[tuple[int, list[int]]] = []
+        self.suspect: tuple[object, int] | None = None
+        self.gave_up = False
         self.terms = None
         self.waiting: OrderedDict[Session, None] = OrderedDict()
         self.closed: deque[list[Any]] = deque()
@@ -120,11 +124,11 @@ class ShardLink:
 
     def publish(
         self, queues: tuple[int | str, ...], batch: Batch, first: int, count: int, span: Span | None,
-        returns: Returns | None = None, slots: tuple[int, ...] = (), age: int = 0,
+        returns: Returns | None = None, slots: tuple[int, ...] = (), age: int = 0, sender: Breakable | None = None,
     ) -> None:  # fmt: skip
         """Publish `count` messages from row `first` of a batch to queues of this shard, `slots` in the gauges.
 
-        They came `age` milliseconds ago, as far as their expiry goes.
+        They came `age` milliseconds ago, as far as their expiry goes, by the channel `sender`.
         """
         octets = batch.octets(first, count)
         publish = None
@@ -139,11 +143,11 @@ class ShardLink:
             publish.operation[5:] = [False, age]
         if octets >= OWN_PARTS or age:
             publish.batch, publish.first, publish.count = batch, first, count
-            publish.note(0, count, span, returns)
+            publish.note(0, count, span, returns, sender)
             return
         if publish.builder is None:
             publish.builder = BatchBuilder()
-        publish.note(publish.count, count, span, returns)
+        publish.note(publish.count, count, span, returns, sender)
         publish.builder.extend(batch, first, count)
         publish.count += count
 
@@ -295,6 +299,7 @@ class ShardLink:
         self.number += 1
         frames = self.turn.frames(self.number, version, self.heard)
         sent.number = self.number
+        sent.operations = self.turn.operations
         sent.octets = sum(map(len, frames)) + self.turn.lent
         self.unheard_octets += sent.octets
         self.count_sent(sent.octets)
@@ -369,6 +374,8 @@ class ShardLink:
                 inlet.taken(count, octets)
                 if inlet.waiting:
                     served[inlet] = None
+        if not self.sent:
+            self.suspect = None
         if self.counts and not self.sent:  # some of it may have been taken in before this acceptor began to count
             self.gauges.pair_reset_sent(self.acceptor, self.index)
         for commit in commits:
@@ -466,6 +473,9 @@ class ShardLink:
         self.turn.operations += asked  # a channel that has asked publishes no more before it is answered
         for group in {group for _, _, group, _ in holders} - living:
             self.tell(bus.GONE, group)
+        if self.gave_up and not self.turn:
+            self.tell(bus.WINDOW, {})  # what is not sent again counts as under way until a turn of its load is safe
+        self.gave_up = False
         self.latest = latest
         if self.waiting:
             self.serve()

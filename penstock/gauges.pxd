@@ -62,6 +62,7 @@ cdef class Gauges:
     cdef readonly Py_ssize_t sent_at
     cdef readonly Py_ssize_t taken_at
     cdef readonly Py_ssize_t safe_at
+    cdef readonly Py_ssize_t doing_at
     cdef readonly Py_ssize_t buckets_at
     cdef readonly Py_ssize_t users_at
     cdef readonly Py_ssize_t claims_at
@@ -77,6 +78,8 @@ cdef class Gauges:
     cpdef int64_t pair_in_flight(self, Py_ssize_t acceptor, Py_ssize_t shard) except -1
     cpdef pair_reset_sent(self, Py_ssize_t acceptor, Py_ssize_t shard)
     cpdef pair_write_safe(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn)
+    cpdef pair_write_doing(
+        self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t ordinal)
 
     cpdef queue_write(
         self, Py_ssize_t slot, uint64_t ready, uint64_t unacked, uint64_t ready_bytes, uint64_t unacked_bytes,

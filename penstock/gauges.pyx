@@ -61,13 +61,16 @@ cdef extern from *:
     const unsigned char* empty_slot
 
 MAGIC = b"PENSTOCK"
-LAYOUT_VERSION = 13
+LAYOUT_VERSION = 14
 """Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
 penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
 a node makes its file anew at every start."""
 
 # Below the incarnation of an acceptor, in the word that says what is safe.
 cdef int TURN_BITS = 40
+# Of the word that says what a shard is doing: ordinal, turn and incarnation, of each what its bits have room for.
+cdef int ORDINAL_BITS = 24
+cdef int LIFE_AT = 56
 # Below the time of a beat, in its word: what the process is at.
 cdef int WORK_BITS = 3
 # In nanoseconds, as buckets count.
@@ -327,6 +330,24 @@ cdef class Gauges:
         """(incarnation of the acceptor, turn) as an earlier life of the shard wrote it; incarnation 0 if none did."""
         cdef uint64_t word = load_word(to_read(self) + safe_at(self, acceptor, shard), 0)
         return word >> TURN_BITS, word & ((<uint64_t> 1 << TURN_BITS) - 1)
+
+    cpdef pair_write_doing(
+        self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t ordinal
+    ):
+        """The shard alone: it takes in the operation with that ordinal, from 1, of a turn of a life of the acceptor; 0
+        is none, and so is one beyond 24 bits.
+        """
+        if ordinal >> ORDINAL_BITS:
+            ordinal = 0
+        store_word(to_write(self) + doing_at(self, acceptor, shard), 0, doing(incarnation, turn) | ordinal)
+
+    def pair_read_doing(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn):
+        """The ordinal of the operation of that turn of a life of the acceptor that the shard was last at; 0 if it was
+        at none, or at one of another turn.
+        """
+        cdef uint64_t word = load_word(to_read(self) + doing_at(self, acceptor, shard), 0)
+        cdef uint64_t none = doing(incarnation, turn)
+        return word - none if word >> ORDINAL_BITS == none >> ORDINAL_BITS else 0
 
     def bucket_full_at(self, uint64_t key, uint64_t now):
         """When a bucket is full again (nanoseconds of the monotonic clock), of messages and of octets; at most `now`
@@ -777,20 +798,21 @@ def aligned(size, to):
 
 
 def areas(acceptors, shards, queues):
-    """Where processes, sent, taken, safe, buckets, users, claims, queue slots and names begin, and the end. Rows of pairs
+    """Where processes, sent, taken, safe, doing, buckets, users, claims, queue slots and names begin, and the end. Rows of pairs
     are whole lines.
     """
     processes = HEADER_SIZE
     sent = processes + (3 + shards + acceptors) * PROCESS_SIZE
     taken = sent + acceptors * aligned(shards * WORD, LINE)
     safe = taken + shards * aligned(acceptors * WORD, LINE)
-    buckets = safe + shards * aligned(acceptors * WORD, LINE)
+    at_work = safe + shards * aligned(acceptors * WORD, LINE)
+    buckets = at_work + shards * aligned(acceptors * WORD, LINE)
     users = aligned(buckets + BUCKETS * BUCKET_SIZE, CHUNK)
     claims = aligned(users + USERS * USER_SIZE, CHUNK)
     slots = aligned(claims + PLACES * row_size(1 + 4 * acceptors), CHUNK)
     names = aligned(slots + (shards + queues) * SLOT_SIZE, CHUNK)
     end = aligned(names + (shards + queues) * NAMES_SIZE, CHUNK)
-    return processes, sent, taken, safe, buckets, users, claims, slots, names, end
+    return processes, sent, taken, safe, at_work, buckets, users, claims, slots, names, end
 
 
 cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues, pid):
@@ -801,8 +823,8 @@ cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues
     gauges.writable = writable
     gauges.epoch, gauges.pid = epoch, pid
     gauges.acceptors, gauges.shards, gauges.queues, gauges.slots = acceptors, shards, queues, shards + queues
-    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.buckets_at, gauges.users_at,
-     gauges.claims_at, gauges.queues_at, gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
+    (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.doing_at, gauges.buckets_at,
+     gauges.users_at, gauges.claims_at, gauges.queues_at, gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
     if os.fstat(fd).st_size != gauges.size:
         raise ValueError(f"{path} has {os.fstat(fd).st_size} octets, its header says {gauges.size}")
     gauges.present = <unsigned char*> calloc((gauges.slots + SLOTS_A_CHUNK - 1) // SLOTS_A_CHUNK, 1)
@@ -876,6 +898,15 @@ cdef inline Py_ssize_t taken_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t s
 cdef inline Py_ssize_t safe_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
     check_pair(gauges, acceptor, shard)
     return gauges.safe_at + shard * row_size(gauges.acceptors) + acceptor * WORD
+
+
+cdef inline Py_ssize_t doing_at(Gauges gauges, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
+    check_pair(gauges, acceptor, shard)
+    return gauges.doing_at + shard * row_size(gauges.acceptors) + acceptor * WORD
+
+
+cdef inline uint64_t doing(uint64_t incarnation, uint64_t turn) noexcept:
+    return (incarnation << LIFE_AT) | ((turn & 0xFFFFFFFF) << ORDINAL_BITS)
 
 
 cdef inline Py_ssize_t claims_size(Gauges gauges) noexcept:

@@ -304,6 +304,7 @@ class ShardCore:
         link.taken = turn
         steps = iter(enumerate(operations))
         for index, operation in steps:
+            self.note_doing(link, turn, index + 1)
             if operation[0] == bus.PUBLISH:
                 self.publish(link, parts, turn, index, operation)
             elif operation[0] == bus.SETTLE:
@@ -318,6 +319,12 @@ class ShardCore:
                     next(steps)
             else:
                 self.operations[operation[0]](link, *operation[1:])
+        self.note_doing(link, turn, 0)
+
+    def note_doing(self, link: Link, turn: int, ordinal: int) -> None:
+        """Have the acceptor know, should this life end at an operation, which one that is (acceptor/suspects.py)."""
+        if link.receiver is not None:
+            self.gauges.pair_write_doing(link.receiver, self.index, link.incarnation, turn, ordinal)
 
     def wall_seconds(self) -> int:
         """Whole seconds since 1970, for people and clients."""

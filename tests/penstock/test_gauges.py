@@ -138,7 +138,8 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
         assert made.processes_at + (3 + shards + acceptors) * PROCESS_SIZE <= made.sent_at
         assert made.sent_at + acceptors * shards * 8 <= made.taken_at
         assert made.taken_at + acceptors * shards * 8 <= made.safe_at
-        assert made.safe_at + acceptors * shards * 8 <= made.buckets_at
+        assert made.safe_at + acceptors * shards * 8 <= made.doing_at
+        assert made.doing_at + acceptors * shards * 8 <= made.buckets_at
         assert made.buckets_at + 1024 * 32 <= made.users_at
         assert made.users_at + 8192 * 16 <= made.claims_at
         assert made.claims_at + 4096 * 8 * (1 + 4 * acceptors) <= made.queues_at
@@ -148,6 +149,7 @@ def test_areas_follow_each_other(directory: Path, acceptors: int, shards: int, q
             made.sent_at % 64
             == made.taken_at % 64
             == made.safe_at % 64
+            == made.doing_at % 64
             == made.claims_at % 4096
             == made.queues_at % 4096
             == made.names_at % 4096
@@ -177,6 +179,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     gauges.pair_add_sent(2, 1, 70)
     gauges.pair_add_taken(2, 1, 30)
     gauges.pair_write_safe(2, 1, 3, 77)
+    gauges.pair_write_doing(2, 1, 3, 78, 5)
     assert path.read_bytes()[:8] == MAGIC
     header = {"version": LAYOUT_VERSION, "epoch": 17, "pid": os.getpid(), "acceptors": ACCEPTORS, "shards": SHARDS}
     header |= {"queues": QUEUES, "topology_version": 4}
@@ -189,6 +192,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     assert word(path, gauges.taken_at + 1 * 64 + 2 * 8) == 30
     assert word(path, gauges.safe_at + 1 * 64 + 2 * 8) == (3 << 40) + 77
     assert gauges.pair_read_safe(2, 1) == (3, 77)
+    assert word(path, gauges.doing_at + 1 * 64 + 2 * 8) == (3 << 56) + (78 << 24) + 5
     assert gauges.pair_read_safe(0, 0) == (0, 0)
     slot = gauges.queues_at + 50 * SLOT_SIZE
     expected = [10, 1, 9, 33, 110, 1, 201, 205, *range(100, 110), *range(112, 117), 3 << 32, *range(117, 123), 205]
@@ -246,7 +250,7 @@ def test_open_shares_what_was_created(gauges: Gauges, path: Path) -> None:
         (b"", "is not a gauges file"),
         (b"PENSTOCK", "is not a gauges file"),
         (b"NOTPENST" + bytes(200), "is not a gauges file"),
-        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 13"),
+        (MAGIC + struct.pack("=QQQQQQ", 99, 1, 1, 1, 1, 1), "version 99, this penstock has version 14"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 1), "has 56 octets, its header says"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 2**60, 2**60, 2**60), "no node has"),
         (MAGIC + struct.pack("=QQQQQQ", LAYOUT_VERSION, 1, 1, 1, 1, 0), "no node has"),
@@ -264,6 +268,7 @@ def test_open_refuses_other_files(path: Path, contents: bytes, complaint: str) -
 # Wrong use.
 
 READS: list[Callable[[Gauges], object]] = [
+    lambda g: g.pair_read_doing(0, 0, 1, 1),
     lambda g: g.topology_version(),
     lambda g: g.process_read("router", 0),
     lambda g: g.counters_read("shard", 0),
@@ -284,6 +289,7 @@ WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.pair_add_sent(0, 0, 1),
     lambda g: g.pair_add_taken(0, 0, 1),
     lambda g: g.pair_write_safe(0, 0, 1, 1),
+    lambda g: g.pair_write_doing(0, 0, 1, 1, 1),
     lambda g: g.pair_reset_sent(0, 0),
     lambda g: g.queue_open(5, 1, "", "", 1),
     lambda g: g.queue_close(0),
@@ -292,6 +298,20 @@ WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.queue_note_peak(0, 1, 1),
     lambda g: g.queue_note_lent(0, 1, 1),
 ]
+
+
+def test_what_a_shard_is_doing(gauges: Gauges) -> None:
+    gauges.pair_write_doing(2, 1, 3, 78, 5)
+    assert gauges.pair_read_doing(2, 1, 3, 78) == 5
+    assert gauges.pair_read_doing(2, 1, 4, 78) == 0, "of another life of the acceptor"
+    assert gauges.pair_read_doing(2, 1, 3, 79) == 0, "of another turn"
+    assert gauges.pair_read_doing(1, 1, 3, 78) == 0
+    gauges.pair_write_doing(2, 1, 3, 78, 0)
+    assert gauges.pair_read_doing(2, 1, 3, 78) == 0
+    gauges.pair_write_doing(2, 1, 256 + 3, 2**32 + 78, 2**24 - 1)
+    assert gauges.pair_read_doing(2, 1, 256 + 3, 2**32 + 78) == 2**24 - 1
+    gauges.pair_write_doing(2, 1, 3, 78, 2**24)
+    assert gauges.pair_read_doing(2, 1, 3, 78) == 0, "there is no room for that ordinal"
 
 
 @pytest.mark.parametrize("use", READS + WRITES)

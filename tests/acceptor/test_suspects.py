@@ -1,0 +1,224 @@
+"""What lives of a shard end at, again and again, is not sent to a further one; everything else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from acceptor.suspects import LIVES
+from shard.consuming import Consuming
+from shard.core import ShardCore
+from tests.joined import Client, Node, open_channel
+
+pytestmark = pytest.mark.usefixtures("bugs_are_contained")
+
+
+class Bug(Exception):
+    pass
+
+
+class Poison:
+    """Makes operations fail, so many times at most; `ends` counts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+        self.ends = 0
+        self.most = 100
+
+    def bite(self) -> None:
+        if self.ends < self.most:
+            self.ends += 1
+            raise Bug
+
+    def publishes(self) -> None:
+        """Batches with a message that says so."""
+        publish = ShardCore.publish
+
+        def fails(core: ShardCore, link: Any, parts: Any, turn: int, index: int, operation: list[Any], *more: Any,
+                  **named: Any) -> None:  # fmt: skip
+            if b"poison" in bytes(parts[operation[2] + 1]):
+                self.bite()
+            publish(core, link, parts, turn, index, operation, *more, **named)
+
+        self.monkeypatch.setattr(ShardCore, "publish", fails)
+
+    def queue(self, name: str) -> None:
+        """What is asked about a queue."""
+        settle_now = ShardCore.settle_now
+
+        def fails(core: ShardCore, queue: Any) -> None:
+            if queue.name == name:
+                self.bite()
+            settle_now(core, queue)
+
+        self.monkeypatch.setattr(ShardCore, "settle_now", fails)
+
+    def settlements(self) -> None:
+        settle = Consuming.settle
+
+        def fails(consuming: Consuming, link: Any, parts: Any, operation: list[Any]) -> None:
+            self.bite()
+            settle(consuming, link, parts, operation)
+
+        self.monkeypatch.setattr(Consuming, "settle", fails)
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> Poison:
+    return Poison(monkeypatch)
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as node:
+        for name in "good", "bad":
+            node.declare(name)
+        yield node
+
+
+def settle(node: Node) -> None:
+    """Until nothing moves; a shard that fails is followed by its next life."""
+    while True:
+        try:
+            node.settle()
+            return
+        except Bug:
+            node.kill_shard(0)
+            node.start_shard(0)
+
+
+def two(node: Node) -> tuple[Client, Client]:
+    return open_channel(node), open_channel(node)
+
+
+def check_given_up(node: Node, poison: Poison, unlucky: Client, operation: str, queue: str = "bad") -> None:
+    assert poison.ends == LIVES
+    assert unlucky.take("connection.close").code == 541
+    (line,) = (line for line in node.logs if line["event"] == "operation given up")
+    assert (line["operation"], line["lives"], line["shard"]) == (operation, LIVES, 0)
+    assert [queue in name for name in line["queues"]] == [True]
+    (link,) = node.core(0).links
+    assert link.in_flight.is_empty() and not link.sent
+
+
+def check_works(node: Node, client: Client, queue: str = "good") -> None:
+    client.publish(1, b"after", routing_key=queue)
+    settle(node)
+    assert client.call("basic.get", 1, queue=queue, no_ack=True).body == b"after"
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_a_publish(node: Node, poison: Poison, confirms: bool) -> None:
+    """Publishes of others in its turn come, and are confirmed."""
+    unlucky, other = two(node)
+    for client in (other, *([unlucky] if confirms else [])):
+        client.call("confirm.select", 1)
+    poison.publishes()
+    unlucky.publish(1, b"poison", routing_key="bad")
+    other.publish(1, b"x", routing_key="good")
+    settle(node)
+    check_given_up(node, poison, unlucky, "publish")
+    assert other.take("basic.ack", 1).delivery_tag == 1
+    assert other.call("basic.get", 1, queue="good", no_ack=True).body == b"x"
+    assert "basic.ack" not in unlucky.names(1)
+    check_works(node, other, "bad")
+
+
+def test_a_commit(node: Node, poison: Poison) -> None:
+    """Nothing of it is done."""
+    unlucky, other = two(node)
+    unlucky.call("tx.select", 1)
+    poison.publishes()
+    unlucky.publish(1, b"first", routing_key="bad")
+    unlucky.publish(1, b"poison", routing_key="bad", headers={"a": "b"})
+    unlucky.send("tx.commit", 1)
+    settle(node)
+    check_given_up(node, poison, unlucky, "commit")
+    assert other.call("queue.declare", 1, queue="bad", passive=True).messages == 0
+    check_works(node, other)
+
+
+@pytest.mark.parametrize(
+    ("operation", "method", "arguments"),
+    [
+        ("purge", "queue.purge", {}),
+        ("get", "basic.get", {}),
+        ("consume", "basic.consume", {}),
+        ("look", "queue.declare", {"passive": True}),
+    ],
+)
+def test_a_request(node: Node, poison: Poison, operation: str, method: str, arguments: dict[str, Any]) -> None:
+    unlucky, other = two(node)
+    poison.queue("bad")
+    unlucky.send(method, 1, queue="bad", **arguments)
+    other.send("queue.declare", 1, queue="good", passive=True)
+    settle(node)
+    check_given_up(node, poison, unlucky, operation)
+    assert other.take("queue.declare-ok", 1).messages == 0
+    check_works(node, other)
+
+
+def test_a_consumer_that_is_attached_again(node: Node, poison: Poison) -> None:
+    unlucky, other = two(node)
+    unlucky.call("basic.consume", 1, queue="bad")
+    other.call("basic.consume", 1, queue="good")
+    poison.queue("bad")
+    node.kill_shard(0)
+    node.start_shard(0)
+    settle(node)
+    check_given_up(node, poison, unlucky, "consume")
+    other.publish(1, b"x", routing_key="good")
+    settle(node)
+    assert other.take("basic.deliver", 1).body == b"x"
+
+
+def test_settlements(node: Node, poison: Poison) -> None:
+    """All who have settled something in that turn: the rows are not told apart. It comes again, to somebody else."""
+    unlucky, other = two(node)
+    other.publish(1, b"x", routing_key="bad", delivery_mode=1)
+    node.settle()
+    unlucky.call("basic.consume", 1, queue="bad")
+    tag = unlucky.take("basic.deliver", 1).delivery_tag
+    poison.settlements()
+    poison.most = LIVES
+    unlucky.send("basic.ack", 1, delivery_tag=tag)
+    unlucky.read()
+    node.now += 1
+    settle(node)
+    check_given_up(node, poison, unlucky, "settle")
+    check_works(node, other)
+
+
+def test_what_fails_less_often_is_sent_again(node: Node, poison: Poison) -> None:
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    poison.publishes()
+    poison.most = LIVES - 1
+    client.publish(1, b"poison", routing_key="bad")
+    settle(node)
+    assert poison.ends == LIVES - 1
+    assert client.take("basic.ack", 1).delivery_tag == 1
+    assert client.call("basic.get", 1, queue="bad", no_ack=True).body == b"poison"
+    assert node.core(0).links[0].suspect is None
+
+
+def test_deaths_in_between_are_not_held_against_it(poison: Poison) -> None:
+    """Nor are those of lives that have not come as far, and of such that were doing something else."""
+    with Node(stores=True) as node:
+        node.declare("q", durable=True)
+        client = open_channel(node)
+        client.call("confirm.select", 1)
+        poison.publishes()
+        poison.most = LIVES - 1
+        client.publish(1, b"poison", routing_key="q", delivery_mode=2)
+        settle(node)
+        for _ in range(2 * LIVES):
+            node.kill_shard(0)
+            node.start_shard(0)
+            client.publish(1, b"x", routing_key="q", delivery_mode=2)
+            client.read()
+        settle(node)
+        assert "connection.close" not in client.names(0)
+        assert client.call("queue.declare", 1, queue="q", passive=True).messages == 1 + 2 * LIVES

@@ -1,0 +1,113 @@
+"""A bug in a shard that one client's publish runs into in every life of it: the others are served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptor.suspects import LIVES
+from penstock.failures import FAILURE_STATUS
+from tests.broker import Broker
+from tests.broker.test_fairness import split
+from tests.outcomes import Confirms, bodies
+from tests.raw import Client
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.broker
+
+# Every interpreter imports it at its start, before anything of penstock.
+BUG = """
+import importlib.abc, importlib.util, os, signal, sys
+
+
+class ProvokedBug(Exception):
+    pass
+
+
+def ends(how):
+    if how == b"raises":
+        raise ProvokedBug
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def poison(core):
+    publish = core.publish
+
+    def fails(self, link, parts, turn, index, operation, *more, **named):
+        contents = bytes(parts[operation[2] + 1])
+        if b"poison " in contents:
+            ends(contents.partition(b"poison ")[2][:6])
+        publish(self, link, parts, turn, index, operation, *more, **named)
+
+    core.publish = fails
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "shard.core":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            poison(module.ShardCore)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.fixture
+def buggy(tmp_path: Path) -> Iterator[Broker]:
+    (tmp_path / "sitecustomize.py").write_text(BUG)
+    environment = {"PYTHONPATH": str(tmp_path)}
+    with Broker(tmp_path, acceptors=2, environment=environment, provokes="ProvokedBug") as broker:
+        yield broker
+
+
+def lines(broker: Broker, **facts: Any) -> list[dict[str, Any]]:
+    """Those of the log that say this."""
+    told = (json.loads(line) for line in broker.log.splitlines() if line.startswith("{"))
+    return [line for line in told if facts.items() <= line.items()]
+
+
+@pytest.mark.parametrize("how", ["raises", "killed"])
+def test_a_publish_that_ends_every_life_of_its_shard(buggy: Broker, how: str) -> None:
+    """Its connection ends with 541 after some lives, the log names it; all others are confirmed, in both acceptors."""
+    others = [client.channel() for client in split(buggy, 2, 2)]
+    confirms = [Confirms(channel) for channel in others]
+    with Client.connect(buggy.address) as unlucky:
+        channel = unlucky.channel()
+        for queue in "poisoned", "works":
+            channel.call("queue.declare", queue=queue, durable=True)
+        unconfirmed = Confirms(channel)
+        unconfirmed.publish(b"poison " + how.encode(), "poisoned", delivery_mode=2)
+        for number in range(50):
+            for each in confirms:
+                each.publish(b"%d" % number, "works", delivery_mode=2)
+        assert channel.closed().code == 541
+        assert not unconfirmed.acked
+    for each in confirms:
+        each.wait()
+        assert not each.nacked
+    wait_for(lambda: lines(buggy, event="operation given up"))
+    (line,) = lines(buggy, event="operation given up")
+    assert (line["operation"], line["queues"], line["lives"]) == ("publish", ["queue 'poisoned' in vhost '/'"], LIVES)
+    died = lines(buggy, event="process died", process="shard 0")
+    assert len(died) == LIVES
+    assert all((str(FAILURE_STATUS) in each["how"]) == (how == "raises") for each in died)
+    with buggy.connect() as client:
+        fresh = client.channel()
+        assert bodies(fresh, "poisoned") == []
+        assert sorted(bodies(fresh, "works")) == sorted(b"%d" % number for number in range(50) for _ in confirms)
+    for channel in others:
+        channel.client.close()
