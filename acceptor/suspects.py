@@ -3,21 +3,22 @@
       sent ──(a life of the shard ends at it)──▶ suspect ──(LIVES of them have, and at nothing else)──▶ given up
       suspect ──(all that was sent is safe)──▶ sent
 
-A shard notes in the gauges which operation it takes in (`Gauges.pair_write_doing`), so it is known at which one a life
-ended, in whatever way. What is given up is not sent again: the connections that it came from end with 541, and the log
+A shard notes in the gauges which operation it takes in, and then which queue it finishes its turn for (shard/doing.py),
+so it is known at what a life ended, in whatever way; in the second case all is suspect together that is sent again for
+that queue. What is given up is not sent again: the connections that it came from end with 541, and the log
 names it. That cannot be done with a part of a transaction that other shards have parts of too, of which the rest would
 be done, nor with HOLD, which says what all consumers have in hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from acceptor.asking import INTERNAL_ERROR
 from acceptor.moving import QUEUE_AT
-from acceptor.unacked_cy import Settlements
 from penstock import bus
+from penstock.gauges import FINISHES
 from penstock.logs import get_logger
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 log = get_logger()
 
 LIVES = 3
+ENDS_TURN = "end of a turn"
 REQUESTS = {
     bus.CONSUME: "consume", bus.CANCEL: "cancel", bus.GET: "get", bus.PURGE: "purge", bus.DELETE: "delete",
     bus.STAT: "look", bus.LIMIT: "limit", bus.ACTIVE: "active", bus.PREFETCH: "prefetch", bus.RESERVE: "reserve",
@@ -41,13 +43,12 @@ class Ended(Exception):
 
 
 class Suspect(NamedTuple):
-    """An operation that a life ended at: `what` is the same for each turn that it was sent in."""
+    """What a life ended at: `what` is the same for each life that does, `operations` are where it is now."""
 
-    sent: Sent
-    at: int
     what: object
     name: str
     queues: tuple[int | str, ...]
+    operations: Sequence[tuple[Sent, int]]
 
 
 class Suspects:
@@ -68,56 +69,72 @@ class Suspects:
                     lives=lives)  # fmt: skip
         if lives >= LIVES:
             link.suspect = None
+            link.gave_up = True
             log.error("operation given up", shard=link.index, operation=suspect.name, queues=queues, lives=lives)
-            self.give_up(link, suspect, Ended(f"{lives} lives of shard {link.index} have ended at: {suspect.name}"))
+            error = Ended(f"{lives} lives of shard {link.index} have ended at: {suspect.name} ({', '.join(queues)})")
+            for sent, at in suspect.operations:
+                self.give_up(link, sent, at, error, suspect.queues)
 
     def find(self, link: ShardLink) -> Suspect | None:
         """What the shard was at, if that is sent again and can be given up."""
         core = self.core
         for sent in link.sent:
             doing = core.gauges.pair_read_doing(core.index, link.index, core.incarnation, sent.number)
+            if doing >= FINISHES:
+                return self.of_queue(link, sent.number, core.gauges.finishing_read(link.index, doing - FINISHES))
             if doing:
                 return suspect_of(link, sent, doing - 1)
         return None
 
-    def give_up(self, link: ShardLink, suspect: Suspect, error: Ended) -> None:
-        """Not sent again; who is behind it is told."""
-        sent, index = suspect.sent, suspect.at
-        operation = sent.operations[index]
-        link.gave_up = True
+    def of_queue(self, link: ShardLink, turn: int, queue: int) -> Suspect | None:
+        """What turns up to that one bring for a queue; None if nothing."""
+        found = [
+            (sent, at)
+            for sent in link.sent
+            for at in range(len(sent.operations))
+            if sent.number <= turn and (each := suspect_of(link, sent, at)) is not None and queue in each.queues
+        ]
+        return Suspect((ENDS_TURN, queue), ENDS_TURN, (queue,), found) if queue and found else None
+
+    def give_up(
+        self, link: ShardLink, sent: Sent, at: int, error: Ended, queues: Collection[int | str]
+    ) -> None:  # fmt: skip
+        """Not sent again; who is behind it is told. Of settlements those of the queues."""
+        operation = sent.operations[at]
         if operation[0] == bus.PUBLISH:
-            publish = sent.publishes.pop(index)
+            publish = sent.publishes.pop(at)
             end({span.session: None for _, span in publish.spans} | (publish.senders or {}), error)
         elif operation[0] == bus.COMMIT:
-            commit = sent.commits.pop(index)
-            sent.publishes = {at: each for at, each in sent.publishes.items() if each.commit is not commit}
+            commit = sent.commits.pop(at)
+            sent.publishes = {index: each for index, each in sent.publishes.items() if each.commit is not commit}
             end((commit.transaction.channel,), error)
         elif operation[0] == bus.SETTLE:
-            settled = sent.settlements.consumers()
-            sent.settlements = Settlements()
-            groups = {group for _, _, group, _ in link.holders.named(settled)}
+            holders = [each for each in link.holders.named(sent.settlements.consumers()) if each[1] in queues]
+            sent.settlements.take_out({id for id, *_ in holders}, link.index)
+            groups = {group for _, _, group, _ in holders}
             end([channel for channel in self.core.delivery.channels() if channel.group in groups], error)
         else:
             log.error("connection ends", exc_info=error)
             link.replied(operation[1], None, [INTERNAL_ERROR, "internal error"], ())
 
 
-def suspect_of(link: ShardLink, sent: Sent, index: int) -> Suspect | None:
-    operation = sent.operations[index]
+def suspect_of(link: ShardLink, sent: Sent, at: int) -> Suspect | None:
+    """An operation that may be given up; a publish of a transaction goes with that."""
+    operation, place = sent.operations[at], [(sent, at)]
     kind = operation[0]
-    if kind == bus.PUBLISH:
-        return Suspect(sent, index, sent.publishes[index], "publish", sent.publishes[index].queues)
+    if kind == bus.PUBLISH and sent.publishes[at].commit is None:
+        return Suspect(sent.publishes[at], "publish", sent.publishes[at].queues, place)
     if kind == bus.COMMIT:
-        commit = sent.commits[index]
-        return Suspect(sent, index, commit, "commit", tuple({id for each in commit.publishes for id in each.queues}))
+        commit = sent.commits[at]
+        return Suspect(commit, "commit", tuple({id for each in commit.publishes for id in each.queues}), place)
     if kind == bus.SETTLE:
         holders = link.holders.named(sent.settlements.consumers())
-        return Suspect(sent, index, bus.SETTLE, "settle", tuple({queue for _, queue, *_ in holders}))
+        return Suspect(bus.SETTLE, "settle", tuple({queue for _, queue, *_ in holders}), place)
     if kind not in REQUESTS or operation[1] not in link.requests:
         return None
     queues = (operation[QUEUE_AT[kind]],) if kind in QUEUE_AT else ()
     what = operation[2] if kind == bus.CONSUME else operation[1]  # who is attached again is with another request
-    return Suspect(sent, index, (kind, what), REQUESTS[kind], queues)
+    return Suspect((kind, what), REQUESTS[kind], queues, place)
 
 
 def end(sessions: Iterable[Breakable], error: Ended) -> None:

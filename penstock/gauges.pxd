@@ -11,6 +11,7 @@ cdef enum:
 
     P_PID = 1, P_INCARNATION, P_STATE, P_STARTED, P_RESTARTS, P_WORDS
     P_BEAT = 8  # a line further: of lives with an even incarnation, then of those with an odd one
+    P_FINISHING = 10  # likewise
 
     C_CONNECTIONS = 1, C_CHANNELS, C_HELD, C_PARKED, C_PAUSED, C_PUBLISHED, C_DELIVERED, C_CONFIRMED, C_TURNS
     C_IGNORING, C_WITHHOLD, C_PARK, C_PAUSE, C_REJECT, C_CLOSE_CHANNEL, C_CLOSE_CONNECTION, C_HOLD_OFF, C_REFUSED
@@ -80,6 +81,9 @@ cdef class Gauges:
     cpdef pair_write_safe(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn)
     cpdef pair_write_doing(
         self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t ordinal)
+    cpdef pair_write_finishing(
+        self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t life)
+    cpdef finishing_write(self, Py_ssize_t shard, uint64_t life, uint64_t queue)
 
     cpdef queue_write(
         self, Py_ssize_t slot, uint64_t ready, uint64_t unacked, uint64_t ready_bytes, uint64_t unacked_bytes,

@@ -71,6 +71,10 @@ cdef int TURN_BITS = 40
 # Of the word that says what a shard is doing: ordinal, turn and incarnation, of each what its bits have room for.
 cdef int ORDINAL_BITS = 24
 cdef int LIFE_AT = 56
+cdef uint64_t FINISHES_BIT = 1 << 23
+
+FINISHES = 1 << 23
+"""The ordinal that stands for the end of a shard's turn."""
 # Below the time of a beat, in its word: what the process is at.
 cdef int WORK_BITS = 3
 # In nanoseconds, as buckets count.
@@ -115,7 +119,7 @@ LAYOUT = {
         queues=H_QUEUES, topology_version=H_TOPOLOGY, users_changed=H_USERS, places=H_PLACES),
     "process": _offsets(
         sequence=SEQUENCE, pid=P_PID, incarnation=P_INCARNATION, state=P_STATE, started_us=P_STARTED,
-        restarts=P_RESTARTS, beat=P_BEAT),
+        restarts=P_RESTARTS, beat=P_BEAT, finishing=P_FINISHING),
     "counters": _offsets(
         sequence=SEQUENCE, connections=C_CONNECTIONS, channels=C_CHANNELS, held_sessions=C_HELD, parked_bytes=C_PARKED,
         paused_connections=C_PAUSED, published=C_PUBLISHED, delivered=C_DELIVERED, confirmed=C_CONFIRMED,
@@ -335,19 +339,35 @@ cdef class Gauges:
         self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t ordinal
     ):
         """The shard alone: it takes in the operation with that ordinal, from 1, of a turn of a life of the acceptor; 0
-        is none, and so is one beyond 24 bits.
+        is none, and so is `FINISHES` or more.
         """
-        if ordinal >> ORDINAL_BITS:
+        if ordinal >= FINISHES_BIT:
             ordinal = 0
         store_word(to_write(self) + doing_at(self, acceptor, shard), 0, doing(incarnation, turn) | ordinal)
 
+    cpdef pair_write_finishing(
+        self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t life
+    ):
+        """The shard alone: its life has taken in all of a turn of a life of the acceptor, and finishes its own."""
+        store_word(to_write(self) + doing_at(self, acceptor, shard), 0,
+                   doing(incarnation, turn) | FINISHES_BIT | life % 2)
+
     def pair_read_doing(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn):
         """The ordinal of the operation of that turn of a life of the acceptor that the shard was last at; 0 if it was
-        at none, or at one of another turn.
+        at none, or at one of another turn. `FINISHES`, or one more if its life has an odd incarnation, where it was
+        finishing its own.
         """
         cdef uint64_t word = load_word(to_read(self) + doing_at(self, acceptor, shard), 0)
         cdef uint64_t none = doing(incarnation, turn)
         return word - none if word >> ORDINAL_BITS == none >> ORDINAL_BITS else 0
+
+    cpdef finishing_write(self, Py_ssize_t shard, uint64_t life, uint64_t queue):
+        """The shard alone: its life finishes its turn for the queue of that id; 0 for none."""
+        store_word(to_write(self) + process_at(self, "shard", shard), P_FINISHING + life % 2, queue)
+
+    def finishing_read(self, Py_ssize_t shard, uint64_t life):
+        """The id of the queue that a life of a shard, or the last one but one before it, was finishing its turn for."""
+        return load_word(to_read(self) + process_at(self, "shard", shard), P_FINISHING + life % 2)
 
     def bucket_full_at(self, uint64_t key, uint64_t now):
         """When a bucket is full again (nanoseconds of the monotonic clock), of messages and of octets; at most `now`

@@ -26,6 +26,7 @@ from shard.admission import Refused, admit, take_all
 from shard.burial import RECHECK, SLICE, Burial
 from shard.commits import Commits
 from shard.consuming import Consuming
+from shard.doing import Doing
 from shard.events import Events
 from shard.expiry import Alarms
 from shard.flow import Flow
@@ -105,6 +106,7 @@ class ShardCore:
             self.two_phase.recover(recovered.parts, recovered.decisions)
         self.requests = Requests(self)
         self.moving = Moving(self)
+        self.doing = Doing(self)
         self.waiters = Waiters(self)
         self.paces = Paces(self)
         self.consuming = Consuming(self, settings)
@@ -304,7 +306,7 @@ class ShardCore:
         link.taken = turn
         steps = iter(enumerate(operations))
         for index, operation in steps:
-            self.note_doing(link, turn, index + 1)
+            self.doing.takes_in(link, turn, index)
             if operation[0] == bus.PUBLISH:
                 self.publish(link, parts, turn, index, operation)
             elif operation[0] == bus.SETTLE:
@@ -319,12 +321,7 @@ class ShardCore:
                     next(steps)
             else:
                 self.operations[operation[0]](link, *operation[1:])
-        self.note_doing(link, turn, 0)
-
-    def note_doing(self, link: Link, turn: int, ordinal: int) -> None:
-        """Have the acceptor know, should this life end at an operation, which one that is (acceptor/suspects.py)."""
-        if link.receiver is not None:
-            self.gauges.pair_write_doing(link.receiver, self.index, link.incarnation, turn, ordinal)
+        self.doing.has_taken_in(link, turn)
 
     def wall_seconds(self) -> int:
         """Whole seconds since 1970, for people and clients."""
@@ -360,11 +357,13 @@ class ShardCore:
         self.paging.page_out()
         self.weigh_all(now)
         self.commits.make_safe()
+        self.doing.has_finished()
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
 
     def finish_touched(self) -> None:
         touched, self.touched = self.touched, {}
         for queue in touched.values():
+            self.doing.finishes(queue.id)
             self.settle_down(queue)
             if queue.contents.dead:
                 self.burial.add(queue, queue.contents.take_dead())
@@ -381,6 +380,7 @@ class ShardCore:
                 if gone and not queue.fenced and not queue.frozen and self.recovery is None:
                     self.requests.ask_to_delete(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
+        self.doing.finishes(0)
 
     def is_ready(self) -> bool:
         """Whether its queues are as clients may see them, as far as that does not take too long."""

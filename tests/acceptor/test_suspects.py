@@ -55,6 +55,17 @@ class Poison:
 
         self.monkeypatch.setattr(ShardCore, "settle_now", fails)
 
+    def end_of_turn(self, name: str) -> None:
+        """What follows for a queue that has something, once all is known of who consumes from it."""
+        settle_down = ShardCore.settle_down
+
+        def fails(core: ShardCore, queue: Any) -> None:
+            if queue.name == name and queue.contents.ready and core.recovery is None and core.doing.taken:
+                self.bite()
+            settle_down(core, queue)
+
+        self.monkeypatch.setattr(ShardCore, "settle_down", fails)
+
     def settlements(self) -> None:
         settle = Consuming.settle
 
@@ -189,6 +200,48 @@ def test_settlements(node: Node, poison: Poison) -> None:
     settle(node)
     check_given_up(node, poison, unlucky, "settle")
     check_works(node, other)
+
+
+def test_what_ends_a_turn(node: Node, poison: Poison) -> None:
+    """All that came for that queue is given up, and nothing else."""
+    unlucky, too, other = open_channel(node), open_channel(node), open_channel(node)
+    for client in (unlucky, other):
+        client.call("confirm.select", 1)
+    node.declare("idle")
+    other.call("basic.consume", 1, queue="idle")
+    poison.end_of_turn("bad")
+    for client, queue in ((unlucky, "bad"), (other, "good"), (too, "bad"), (other, "good")):
+        client.publish(1, b"x", routing_key=queue)
+    settle(node)
+    assert too.take("connection.close").code == 541
+    check_given_up(node, poison, unlucky, "end of a turn")
+    assert other.take("basic.ack", 1)
+    for _ in range(2):
+        assert other.call("basic.get", 1, queue="good", no_ack=True).body == b"x"
+    check_works(node, other)
+
+
+def test_acks_of_a_queue_whose_turn_does_not_end(poison: Poison) -> None:
+    """They are given up, and come again; those of other queues in the same turn count."""
+    with Node(stores=True) as node:
+        unlucky, other = two(node)
+        for client, queue in ((unlucky, "bad"), (other, "good")):
+            node.declare(queue, durable=True)
+            for body in (b"0", b"1"):
+                client.publish(1, body, routing_key=queue, delivery_mode=2)
+            client.call("basic.qos", 1, prefetch_count=1)
+            client.call("basic.consume", 1, queue=queue)
+        poison.end_of_turn("bad")
+        poison.most = LIVES
+        for client in (unlucky, other):
+            client.send("basic.ack", 1, delivery_tag=client.take("basic.deliver", 1).delivery_tag)
+            client.read()
+        node.now += 1
+        settle(node)
+        check_given_up(node, poison, unlucky, "end of a turn")
+        assert other.take("basic.deliver", 1).body == b"1"
+        for queue, left in (("bad", 2), ("good", 0)):
+            assert other.call("queue.declare", 1, queue=queue, passive=True).messages == left
 
 
 def test_what_fails_less_often_is_sent_again(node: Node, poison: Poison) -> None:

@@ -44,6 +44,14 @@ def poison(core):
         publish(self, link, parts, turn, index, operation, *more, **named)
 
     core.publish = fails
+    settle_down = core.settle_down
+
+    def fails_at_end(self, queue):
+        if queue.name == "unfinished" and queue.contents.ready and self.doing.taken:
+            ends(b"raises")
+        settle_down(self, queue)
+
+    core.settle_down = fails_at_end
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -80,17 +88,25 @@ def lines(broker: Broker, **facts: Any) -> list[dict[str, Any]]:
     return [line for line in told if facts.items() <= line.items()]
 
 
-@pytest.mark.parametrize("how", ["raises", "killed"])
-def test_a_publish_that_ends_every_life_of_its_shard(buggy: Broker, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "queue", "operation"),
+    [
+        ("raises", "poisoned", "publish"),
+        ("killed", "poisoned", "publish"),
+        ("harmless", "unfinished", "end of a turn"),
+    ],
+)
+def test_a_publish_that_ends_every_life_of_its_shard(buggy: Broker, how: str, queue: str, operation: str) -> None:
     """Its connection ends with 541 after some lives, the log names it; all others are confirmed, in both acceptors."""
     others = [client.channel() for client in split(buggy, 2, 2)]
     confirms = [Confirms(channel) for channel in others]
     with Client.connect(buggy.address) as unlucky:
         channel = unlucky.channel()
-        for queue in "poisoned", "works":
-            channel.call("queue.declare", queue=queue, durable=True)
+        for name in queue, "works":
+            channel.call("queue.declare", queue=name, durable=True)
         unconfirmed = Confirms(channel)
-        unconfirmed.publish(b"poison " + how.encode(), "poisoned", delivery_mode=2)
+        body = how.encode() if how == "harmless" else b"poison " + how.encode()
+        unconfirmed.publish(body, queue, delivery_mode=2)
         for number in range(50):
             for each in confirms:
                 each.publish(b"%d" % number, "works", delivery_mode=2)
@@ -101,13 +117,13 @@ def test_a_publish_that_ends_every_life_of_its_shard(buggy: Broker, how: str) ->
         assert not each.nacked
     wait_for(lambda: lines(buggy, event="operation given up"))
     (line,) = lines(buggy, event="operation given up")
-    assert (line["operation"], line["queues"], line["lives"]) == ("publish", ["queue 'poisoned' in vhost '/'"], LIVES)
+    assert (line["operation"], line["queues"], line["lives"]) == (operation, [f"queue '{queue}' in vhost '/'"], LIVES)
     died = lines(buggy, event="process died", process="shard 0")
     assert len(died) == LIVES
-    assert all((str(FAILURE_STATUS) in each["how"]) == (how == "raises") for each in died)
+    assert all((str(FAILURE_STATUS) in each["how"]) == (how != "killed") for each in died)
     with buggy.connect() as client:
         fresh = client.channel()
-        assert bodies(fresh, "poisoned") == []
+        assert bodies(fresh, queue) == []
         assert sorted(bodies(fresh, "works")) == sorted(b"%d" % number for number in range(50) for _ in confirms)
     for channel in others:
         channel.client.close()

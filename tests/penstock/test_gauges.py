@@ -22,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock import gauges as module
 from penstock.gauges import (
     DEAD,
+    FINISHES,
     LAYOUT,
     LAYOUT_VERSION,
     MAGIC,
@@ -185,7 +186,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     header |= {"queues": QUEUES, "topology_version": 4}
     assert {field: word(path, LAYOUT["header"][field]) for field in header} == header
     process = gauges.processes_at + (2 + SHARDS + 1) * PROCESS_SIZE
-    assert [word(path, process + at) for at in LAYOUT["process"].values()] == [2, 5, 6, READY, 7, 8, (9 << 3) + 3]
+    assert [word(path, process + at) for at in LAYOUT["process"].values()] == [2, 5, 6, READY, 7, 8, (9 << 3) + 3, 0]
     assert [word(path, process + COUNTERS_AT + at) for at in LAYOUT["counters"].values()] == [2, *range(10, 29)]
     assert [word(path, process + MEASURES_AT + at) for at in LAYOUT["measures"].values()] == [2, *range(30, 34)]
     assert word(path, gauges.sent_at + 2 * 64 + 8) == 70
@@ -269,6 +270,7 @@ def test_open_refuses_other_files(path: Path, contents: bytes, complaint: str) -
 
 READS: list[Callable[[Gauges], object]] = [
     lambda g: g.pair_read_doing(0, 0, 1, 1),
+    lambda g: g.finishing_read(0, 1),
     lambda g: g.topology_version(),
     lambda g: g.process_read("router", 0),
     lambda g: g.counters_read("shard", 0),
@@ -290,6 +292,8 @@ WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.pair_add_taken(0, 0, 1),
     lambda g: g.pair_write_safe(0, 0, 1, 1),
     lambda g: g.pair_write_doing(0, 0, 1, 1, 1),
+    lambda g: g.pair_write_finishing(0, 0, 1, 1, 1),
+    lambda g: g.finishing_write(0, 1, 1),
     lambda g: g.pair_reset_sent(0, 0),
     lambda g: g.queue_open(5, 1, "", "", 1),
     lambda g: g.queue_close(0),
@@ -308,10 +312,21 @@ def test_what_a_shard_is_doing(gauges: Gauges) -> None:
     assert gauges.pair_read_doing(1, 1, 3, 78) == 0
     gauges.pair_write_doing(2, 1, 3, 78, 0)
     assert gauges.pair_read_doing(2, 1, 3, 78) == 0
-    gauges.pair_write_doing(2, 1, 256 + 3, 2**32 + 78, 2**24 - 1)
-    assert gauges.pair_read_doing(2, 1, 256 + 3, 2**32 + 78) == 2**24 - 1
-    gauges.pair_write_doing(2, 1, 3, 78, 2**24)
+    gauges.pair_write_doing(2, 1, 256 + 3, 2**32 + 78, FINISHES - 1)
+    assert gauges.pair_read_doing(2, 1, 256 + 3, 2**32 + 78) == FINISHES - 1
+    gauges.pair_write_doing(2, 1, 3, 78, FINISHES)
     assert gauges.pair_read_doing(2, 1, 3, 78) == 0, "there is no room for that ordinal"
+
+
+def test_what_a_shard_finishes(gauges: Gauges, path: Path) -> None:
+    """Two lives of it, each in a word of its own."""
+    for life in 6, 7:
+        gauges.pair_write_finishing(2, 1, 3, 78, life)
+        assert gauges.pair_read_doing(2, 1, 3, 78) == FINISHES + life % 2
+        gauges.finishing_write(1, life, 50 + life)
+    assert [gauges.finishing_read(1, life) for life in (6, 7)] == [56, 57]
+    process = gauges.processes_at + (2 + 1) * PROCESS_SIZE
+    assert [word(path, process + LAYOUT["process"]["finishing"] + at) for at in (0, 8)] == [56, 57]
 
 
 @pytest.mark.parametrize("use", READS + WRITES)

@@ -1,0 +1,44 @@
+"""What a shard is doing, noted in the gauges: should its life end there, acceptors know at what (acceptor/suspects.py).
+
+That is an operation of a turn, or, when turns have been taken in and their consequences follow, a queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shard.link import Link
+
+if TYPE_CHECKING:
+    from shard.core import ShardCore
+
+
+class Doing:
+    """What one shard does. `taken` is the last turn that it has taken in and not finished, by acceptor and its life."""
+
+    def __init__(self, core: ShardCore) -> None:
+        self.core = core
+        self.gauges = core.gauges
+        self.taken: dict[tuple[int, int], int] = {}
+
+    def takes_in(self, link: Link, turn: int, index: int) -> None:
+        """It begins with that operation of a turn."""
+        if link.receiver is not None:
+            self.gauges.pair_write_doing(link.receiver, self.core.index, link.incarnation, turn, index + 1)
+
+    def has_taken_in(self, link: Link, turn: int) -> None:
+        if link.receiver is not None:
+            self.taken[link.receiver, link.incarnation] = turn
+            life = self.core.moving.life
+            self.gauges.pair_write_finishing(link.receiver, self.core.index, link.incarnation, turn, life)
+
+    def finishes(self, queue: int) -> None:
+        """It begins with the consequences for a queue; 0 for none."""
+        if self.taken:
+            self.gauges.finishing_write(self.core.index, self.core.moving.life, queue)
+
+    def has_finished(self) -> None:
+        """All that was taken in has had its consequences."""
+        for (acceptor, incarnation), turn in self.taken.items():
+            self.gauges.pair_write_doing(acceptor, self.core.index, incarnation, turn, 0)
+        self.taken.clear()
