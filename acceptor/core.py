@@ -90,7 +90,7 @@ class AcceptorCore:
                 link.begin_counting()
         self.permissions = Permissions(self.topology)
         self.logins = Logins(self.topology, settings.amqp.loopback_users, self.clock)
-        self.headcount = Headcount(self.topology, settings.resolved_limits)
+        self.headcount = Headcount(self.topology, settings.resolved_limits, self.clock)
         self.weights = Weights(self.topology)
         self.gates = Gates(
             index, incarnation, self.topology, gauges, settings, self.links, self.clock, lambda: self.turns
@@ -530,7 +530,8 @@ class AcceptorCore:
             "acceptor", self.index, len(self.connections), self.open_channels,
             len(self.throttle.held), self.throttle.parked_octets, len({*self.throttle.paused, *self.unread.since}),
             self.published_total, self.delivery.delivered_total, self.confirmed_total, self.turns,
-            len(self.throttle.ignoring), *[*self.escalations.counters(), self.gates.wakeups.lost],
+            len(self.throttle.ignoring),
+            *[*self.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
         )  # fmt: skip
 
     def shut_down(self) -> None:

@@ -1,19 +1,24 @@
-"""How many connections and channels there are, of the node, a vhost, a user and an address, and how many there may be.
+"""How many connections and channels there are, of the node, a vhost, a user and an address, and how many there may be;
+and how many connections may be opened a second.
 
-An acceptor counts its own. Where there is a limit it shares the number with the others (`acceptor.shared_counts`), so
-that a limit is that of the node. A connection counts from connection.open until its socket is gone; one that is refused
-counts nowhere. Codes and texts are RabbitMQ's where it has the limit.
+An acceptor counts its own. Where there is a limit it shares the number with the others (`penstock.shared_counts`,
+`penstock.shared_rates`), so that a limit is that of the node. A connection counts from connection.open, once its user
+is known, until its socket is gone; one that is refused counts nowhere, but where it would have been one too many it
+counts for the rates. Codes and texts are RabbitMQ's where it has the limit.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from acceptor.addresses import address_of
-from acceptor.shared_counts import SharedCounts
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.settings.limits import LimitSettings
+from penstock.shared_counts import SharedCounts
+from penstock.shared_rates import Rate, SharedRates
+from penstock.shared_rows import row_name
 from router.resource_limits import Counted, Holder, Scope
 
 if TYPE_CHECKING:
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 
 ADMINISTRATORS = 8
 """So many connections beyond the node's limit are kept for administrators."""
+
+CONNECTION_RATE = "connection-rate"
 
 Whose = Scope | Literal["node", "address"]
 
@@ -35,17 +42,22 @@ class Kind(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"{self.counted} {self.whose} {self.name}"
+        return row_name(self.counted, self.whose, self.name)
 
 
 OF_NODE = Kind(Counted.CONNECTIONS, "node")
 
 
 class Headcount:
-    """That of one acceptor. `shared` is for the shell to set."""
+    """That of one acceptor. `shared` and `rates` are for the shell to set; `clock` is the machine's monotonic one, in
+    seconds. `refused` counts the connections that a limit has refused.
+    """
 
-    def __init__(self, topology: Topology, defaults: LimitSettings) -> None:
+    def __init__(self, topology: Topology, defaults: LimitSettings, clock: Callable[[], float]) -> None:
         self.shared = SharedCounts.of_process()
+        self.rates = SharedRates.of_process()
+        self.refused = 0
+        self._clock = clock
         self._topology = topology
         self._defaults = defaults
         self._own: Counter[Kind] = Counter()
@@ -54,11 +66,17 @@ class Headcount:
 
     def open_connection(self, connection: Connection, vhost: str) -> None:
         """Count one, or 530."""
+        address = address_of(connection.peer_host)
         kinds = (
-            OF_NODE, Kind(Counted.CONNECTIONS, "address", address_of(connection.peer_host)),
+            OF_NODE, Kind(Counted.CONNECTIONS, "address", address),
             Kind(Counted.CONNECTIONS, "vhost", vhost), Kind(Counted.CONNECTIONS, "user", connection.user),
         )  # fmt: skip
-        self._take(kinds, connection, vhost)
+        try:
+            self._come(address, connection.user)
+            self._take(kinds, connection, vhost)
+        except AMQPError:
+            self.refused += 1
+            raise
         self._connections[connection] = kinds
 
     def connection_is_gone(self, connection: Connection) -> None:
@@ -76,7 +94,7 @@ class Headcount:
     def limits_change(self, holder: Holder) -> None:
         """The limits of a vhost or a user have changed: counts that were not shared may have to be."""
         for kind in [kind for kind in self._own if (kind.whose, kind.name) == holder]:
-            if self._limit(kind) is not None:
+            if self._limit(kind) is not None or kind in self._shared:
                 self._share(kind)
 
     def told(self) -> list[dict[str, Any]]:
@@ -86,13 +104,26 @@ class Headcount:
             for kind, number in self._own.items()
         ]
 
+    def _come(self, address: str, user: str) -> None:
+        """One more comes now, or 530: so many a second may."""
+        numbers = {"address": self._defaults.address_connection_rate}
+        if not self._is_administrator(user):
+            numbers["node"] = self._defaults.connection_rate
+        rates = [
+            Rate(row_name(CONNECTION_RATE, whose, address if whose == "address" else ""), number)
+            for whose, number in numbers.items()
+            if number >= 0
+        ]
+        lacking = self.rates.take(rates, self._clock()) if rates else None
+        if lacking is not None:
+            raise amqp_error(530, f"connection refused from {address}: {_words(lacking)}")
+
     def _take(self, kinds: tuple[Kind, ...], connection: Connection, vhost: str) -> None:
         for number, kind in enumerate(kinds):
             limit = self._limit(kind)
             if limit is not None:
                 self._shared.add(kind)
-                most = limit + self._kept_slots(kind, connection.user)
-                if not self.shared.take(kind.key, self._own[kind], most):
+                if not self.shared.take(kind.key, self._own[kind], limit, self._kept_slots(kind, connection.user)):
                     for taken in kinds[:number]:
                         self._give(taken, 1)
                     raise _refusal(kind, limit, connection.user, vhost)
@@ -109,11 +140,13 @@ class Headcount:
     def _share(self, kind: Kind) -> None:
         """From now on, until there is none of it, whatever becomes of its limit."""
         self._shared.add(kind)
-        self.shared.put(kind.key, self._own[kind])
+        self.shared.put(kind.key, self._own[kind], self._limit(kind))
 
     def _kept_slots(self, kind: Kind, user: str) -> int:
-        kept = kind == OF_NODE and self._topology.users.has_tag(user, "administrator")
-        return ADMINISTRATORS if kept else 0
+        return ADMINISTRATORS if kind == OF_NODE and self._is_administrator(user) else 0
+
+    def _is_administrator(self, user: str) -> bool:
+        return self._topology.users.has_tag(user, "administrator")
 
     def _limit(self, kind: Kind) -> int | None:
         """How many there may be; None is no limit."""
@@ -126,6 +159,11 @@ class Headcount:
 
 def _channels(connection: Connection) -> tuple[Kind, ...]:
     return Kind(Counted.CHANNELS, "node"), Kind(Counted.CHANNELS, "user", connection.user)
+
+
+def _words(rate: Rate) -> str:
+    whose = "the node" if rate.name == row_name(CONNECTION_RATE, "node", "") else "an address"
+    return f"connection rate limit of {whose} ({rate.number} a second) is reached"
 
 
 def _refusal(kind: Kind, limit: int, user: str, vhost: str) -> AMQPError:

@@ -27,7 +27,6 @@ from acceptor.logins import Verified
 from acceptor.open_holds import OpenHolds
 from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
-from acceptor.shared_counts import SharedCounts
 from acceptor.spool import Spool
 from penstock import bus, clock, logs, process
 from penstock.arena import Arena, Borrower
@@ -42,6 +41,8 @@ from penstock.pulse import Pulse, Work
 from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.shard_dialers import ShardDialers, started
+from penstock.shared_counts import SharedCounts
+from penstock.shared_rates import SharedRates
 from penstock.telemetry.writer import Writer
 from penstock.turn_sockets import TurnSockets
 
@@ -78,7 +79,8 @@ class Acceptor:
             self.core.record = self.telemetry.put
         self.verifier = ThreadPoolExecutor(1, "verifier")
         self.core.logins.background = self.in_background
-        self.core.headcount.shared = SharedCounts.open(node.shared_counts, node.acceptors, index)
+        self.core.headcount.shared = SharedCounts.open(node.shared_counts, node.counting, index)
+        self.core.headcount.rates = SharedRates.open(node.shared_rates)
         self.core.logins.known = KnownPasswords.open(node.known_passwords)
         self.core.arena = self.make_arena()
         flow = node.settings.flow

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from acceptor import known_passwords, shared_counts
+from acceptor import known_passwords
 from ops.claim import Pointer, claimed
 from ops.deadlocks import DeadlockWatch
 from ops.errors import StartError
@@ -22,7 +22,7 @@ from ops.store.opened import store_paths
 from ops.store.recognition import Standing, begin_run
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
-from penstock import __version__, clock, process, reserve
+from penstock import __version__, clock, process, reserve, shared_counts, shared_rates
 from penstock.audit import Audit, own
 from penstock.gauges import READY, Gauges, remove_stale
 from penstock.kept_clock import KeptClock
@@ -110,7 +110,8 @@ def _introduce(node: Node) -> None:
     try:
         process.record_parent(node.runtime)
         known_passwords.create(node.known_passwords)
-        shared_counts.create(node.shared_counts, node.acceptors)
+        shared_counts.create(node.shared_counts, node.counting)
+        shared_rates.create(node.shared_rates)
         node.store()
         Pointer(os.getpid(), node.runtime, node.gauges).store(node.settings.data)
     except OSError as error:

@@ -65,6 +65,8 @@ def show(data: Path, as_json: bool) -> None:
             console.print(text, highlight=False, markup=False, style="red")
     if reached := _rungs(status.processes):
         console.print(f"rungs reached by held producers: {reached}", highlight=False, markup=False)
+    if refused := sum(facts["refused_connections"] for facts in status.processes):
+        console.print(f"connections refused by limits: {refused:,}", highlight=False, markup=False)
     console.print(_process_table(status.processes))
     console.print(_queue_table(status.queues) if status.queues else "no queues")
 

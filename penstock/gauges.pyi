@@ -49,6 +49,7 @@ class Counters(NamedTuple):
     rung_hold_off: int
     refused: int
     lost_wakeups: int
+    refused_connections: int
     torn: bool
 
 class Measures(NamedTuple):
@@ -176,6 +177,7 @@ class Gauges:
         rung_hold_off: int,
         refused: int,
         lost_wakeups: int,
+        refused_connections: int,
     ) -> None: ...
     def counters_read(self, role: Role, index: int) -> Counters: ...
     def measures_write(

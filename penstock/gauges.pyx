@@ -88,7 +88,7 @@ Counters = namedtuple(
     "Counters",
     "connections channels held_sessions parked_bytes paused_connections published delivered confirmed loop_turns"
     " ignoring_flow rung_withhold rung_park rung_pause rung_reject rung_close_channel rung_close_connection"
-    " rung_hold_off refused lost_wakeups torn",
+    " rung_hold_off refused lost_wakeups refused_connections torn",
 )
 Measures = namedtuple("Measures", "loop_lag_p50_us loop_lag_p99_us commit_p99_us stored_bytes torn")
 _QueueFields = namedtuple(
@@ -126,7 +126,7 @@ LAYOUT = {
         loop_turns=C_TURNS, ignoring_flow=C_IGNORING,
         rung_withhold=C_WITHHOLD, rung_park=C_PARK, rung_pause=C_PAUSE, rung_reject=C_REJECT,
         rung_close_channel=C_CLOSE_CHANNEL, rung_close_connection=C_CLOSE_CONNECTION, rung_hold_off=C_HOLD_OFF,
-        refused=C_REFUSED, lost_wakeups=C_LOST),
+        refused=C_REFUSED, lost_wakeups=C_LOST, refused_connections=C_TURNED_AWAY),
     "measures": _offsets(
         sequence=SEQUENCE, loop_lag_p50_us=M_LAG_MEDIAN, loop_lag_p99_us=M_LAG_MOST, commit_p99_us=M_COMMIT,
         stored_bytes=M_STORED),
@@ -250,7 +250,8 @@ cdef class Gauges:
                        uint64_t published, uint64_t delivered, uint64_t confirmed, uint64_t loop_turns,
                        uint64_t ignoring_flow, uint64_t rung_withhold, uint64_t rung_park, uint64_t rung_pause,
                        uint64_t rung_reject, uint64_t rung_close_channel, uint64_t rung_close_connection,
-                       uint64_t rung_hold_off, uint64_t refused, uint64_t lost_wakeups):
+                       uint64_t rung_hold_off, uint64_t refused, uint64_t lost_wakeups,
+                       uint64_t refused_connections):
         """The process itself: what it holds and has done since it started. Acceptors do."""
         cdef unsigned char* block = to_write(self) + process_at(self, role, index) + COUNTERS_AT
         begin_block(block)
@@ -273,6 +274,7 @@ cdef class Gauges:
         store_plain(block, C_HOLD_OFF, rung_hold_off)
         store_plain(block, C_REFUSED, refused)
         store_plain(block, C_LOST, lost_wakeups)
+        store_plain(block, C_TURNED_AWAY, refused_connections)
         end_block(block)
 
     def counters_read(self, str role, Py_ssize_t index):
@@ -283,7 +285,8 @@ cdef class Gauges:
         return Counters(copy[C_CONNECTIONS], copy[C_CHANNELS], copy[C_HELD], copy[C_PARKED], copy[C_PAUSED],
                         copy[C_PUBLISHED], copy[C_DELIVERED], copy[C_CONFIRMED], copy[C_TURNS], copy[C_IGNORING],
                         copy[C_WITHHOLD], copy[C_PARK], copy[C_PAUSE], copy[C_REJECT], copy[C_CLOSE_CHANNEL],
-                        copy[C_CLOSE_CONNECTION], copy[C_HOLD_OFF], copy[C_REFUSED], copy[C_LOST], not whole)
+                        copy[C_CLOSE_CONNECTION], copy[C_HOLD_OFF], copy[C_REFUSED], copy[C_LOST],
+                        copy[C_TURNED_AWAY], not whole)
 
     def measures_write(self, str role, Py_ssize_t index, uint64_t loop_lag_p50_us, uint64_t loop_lag_p99_us,
                        uint64_t commit_p99_us, uint64_t stored_bytes):

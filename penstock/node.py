@@ -79,8 +79,18 @@ class Node:
 
     @property
     def shared_counts(self) -> Path:
-        """Memory of the acceptors: how many connections and channels there are."""
+        """Memory of acceptors and router: how many there are of what has limits."""
         return self.runtime / "counts"
+
+    @property
+    def counting(self) -> int:
+        """How many processes count there: each acceptor, by its index, and last the router."""
+        return self.acceptors + 1
+
+    @property
+    def shared_rates(self) -> Path:
+        """Memory of the acceptors: what has come of late of what may come so often."""
+        return self.runtime / "rates"
 
     @property
     def process_events(self) -> str:

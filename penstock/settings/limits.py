@@ -19,6 +19,12 @@ class LimitSettings(BaseModel):
     connections: int = _limit("open connections of the node; administrators may have 8 more")
     channels: int = _limit("open channels of the node")
     address_connections: int = _limit("open connections from one address, or one IPv6 network of 64 bits")
+    connection_rate: int = _limit(
+        "connections that the node may open a second, and at once; administrators may open more"
+    )
+    address_connection_rate: int = _limit(
+        "connections that one address, or one IPv6 network of 64 bits, may open a second, and at once"
+    )
     vhost_connections: int = _limit("open connections of a vhost")
     vhost_queues: int = _limit("queues of a vhost")
     vhost_exchanges: int = _limit("exchanges of a vhost, the predeclared ones among them")

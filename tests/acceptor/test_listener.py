@@ -169,7 +169,7 @@ def gauges(tmp_path: Path) -> Iterator[Gauges]:
 def tell(gauges: Gauges, index: int, clients: int, beat: float, state: int = READY) -> None:
     gauges.process_write("acceptor", index, pid=1, incarnation=1, state=state, started_us=1, restarts=0)
     gauges.beat("acceptor", index, 1, int(beat * 1e6), Work.SERVING)
-    gauges.counters_write("acceptor", index, clients, *range(18))
+    gauges.counters_write("acceptor", index, clients, *range(19))
 
 
 def test_others_that_answer_count(gauges: Gauges, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,3 +142,33 @@ def test_a_node_keeps_slots_for_its_administrators(small: Broker) -> None:
     )
     for client in opened:
         client.close()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Broker]:
+    """A node on which an address may open one connection a second."""
+    limit = {"PENSTOCK_LIMITS__ADDRESS_CONNECTION_RATE": "1"}
+    with Broker(tmp_path, acceptors=2, shards=1, environment=limit) as broker:
+        yield broker
+
+
+def test_connections_that_come_too_often(slow: Broker) -> None:
+    def refusal() -> str | None:
+        try:
+            Client.connect(slow.address).close()
+        except Closed as closed:
+            return f"{closed.code} {closed.text}"
+        return None
+
+    def counted() -> int:
+        done = slow.penstock("status", "--json")
+        return sum(process["refused_connections"] for process in json.loads(done.stdout)["processes"])
+
+    refused = (
+        "530 NOT_ALLOWED - connection refused from 127.0.0.1: connection rate limit of an address (1 a second) is "
+        "reached"
+    )
+    assert wait_for(refusal, what="a refusal") == refused
+    wait_for(lambda: refusal() is None, what="a connection")
+    wait_for(counted, what="refused connections in the status")
+    assert "connection rate limit of an address" in slow.log

@@ -22,7 +22,7 @@ def fill(gauges: Gauges) -> None:
     gauges.queue_write(first, 90, 10, 9000, 1000, 500, 400, 390, 2, 0, 3, 7, 1, now - 5_000_000, 80, 70, 0, 0)
     gauges.queue_note_over(first, 12, 0)
     gauges.queue_open(first + 5, 72, "a", "idle", now)
-    gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11, 3, 0, 5, 4, 2, 1, 0, 0, 77, 0)
+    gauges.counters_write("acceptor", 1, 12, 34, 5, 6 * 1024, 7, 8, 9, 10, 11, 3, 0, 5, 4, 2, 1, 0, 0, 77, 0, 6)
     gauges.pair_add_sent(1, 0, 4096)
     gauges.set_topology_version(33)
     gauges.gate_explain(1, "its store is full: 80 of 80 GiB")
@@ -64,6 +64,7 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     status.show(node.data, as_json=False)
     text = capsys.readouterr().out
     assert "rungs reached by held producers: park 5, pause 4, reject 2, close-channel 1, messages refused 77" in text
+    assert "connections refused by limits: 6" in text
     assert f"node on 127.0.0.1:{node.node.port}, pid {node.process.pid}" in text
     assert "│ shard 1      │" in text
     assert "shard 1 holds all its producers: its store is full: 80 of 80 GiB" in text

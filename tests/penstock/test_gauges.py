@@ -175,7 +175,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     gauges.queue_note_lent(50, 123, 2047)
     gauges.process_write("acceptor", 1, pid=5, incarnation=6, state=READY, started_us=7, restarts=8)
     gauges.beat("acceptor", 1, 6, 9, 3)
-    gauges.counters_write("acceptor", 1, *range(10, 29))
+    gauges.counters_write("acceptor", 1, *range(10, 30))
     gauges.measures_write("acceptor", 1, *range(30, 34))
     gauges.pair_add_sent(2, 1, 70)
     gauges.pair_add_taken(2, 1, 30)
@@ -187,7 +187,7 @@ def test_fields_lie_where_the_layout_says(gauges: Gauges, path: Path) -> None:
     assert {field: word(path, LAYOUT["header"][field]) for field in header} == header
     process = gauges.processes_at + (2 + SHARDS + 1) * PROCESS_SIZE
     assert [word(path, process + at) for at in LAYOUT["process"].values()] == [2, 5, 6, READY, 7, 8, (9 << 3) + 3, 0]
-    assert [word(path, process + COUNTERS_AT + at) for at in LAYOUT["counters"].values()] == [2, *range(10, 29)]
+    assert [word(path, process + COUNTERS_AT + at) for at in LAYOUT["counters"].values()] == [2, *range(10, 30)]
     assert [word(path, process + MEASURES_AT + at) for at in LAYOUT["measures"].values()] == [2, *range(30, 34)]
     assert word(path, gauges.sent_at + 2 * 64 + 8) == 70
     assert word(path, gauges.taken_at + 1 * 64 + 2 * 8) == 30
@@ -287,7 +287,7 @@ READS: list[Callable[[Gauges], object]] = [
 WRITES: list[Callable[[Gauges], object]] = [
     lambda g: g.set_topology_version(1),
     lambda g: g.process_write("router", 0, pid=1, incarnation=1, state=1, started_us=1, restarts=1),
-    lambda g: g.counters_write("router", 0, *range(19)),
+    lambda g: g.counters_write("router", 0, *range(20)),
     lambda g: g.pair_add_sent(0, 0, 1),
     lambda g: g.pair_add_taken(0, 0, 1),
     lambda g: g.pair_write_safe(0, 0, 1, 1),
@@ -393,7 +393,7 @@ def test_processes_out_of_range(gauges: Gauges, role: Role, index: int) -> None:
     with pytest.raises(IndexError, match=role):
         gauges.process_read(role, index)
     with pytest.raises(IndexError, match=role):
-        gauges.counters_write(role, index, *range(19))
+        gauges.counters_write(role, index, *range(20))
 
 
 def test_unknown_roles_and_numbers_that_do_not_fit(gauges: Gauges) -> None:
@@ -649,7 +649,7 @@ def test_process_round_trip(pair: tuple[Gauges, Gauges], role: Role, life: tuple
     assert other.process_read(role, 0) == (role, 0, *life, False)
 
 
-@given(numbers=st.tuples(*[words] * 19))
+@given(numbers=st.tuples(*[words] * 20))
 def test_counters_round_trip(pair: tuple[Gauges, Gauges], numbers: tuple[int, ...]) -> None:
     one, other = pair
     one.counters_write("acceptor", 2, *numbers)
@@ -671,7 +671,7 @@ def test_processes_have_their_own_records(gauges: Gauges) -> None:
     assert {gauges.process_read(*place).state for place in places} == {UNSTARTED}
     for number, (role, index) in enumerate(places, 1):
         gauges.process_write(role, index, pid=number, incarnation=0, state=READY, started_us=0, restarts=0)
-        gauges.counters_write(role, index, *[number] * 19)
+        gauges.counters_write(role, index, *[number] * 20)
         gauges.measures_write(role, index, *[number] * 4)
     assert [gauges.process_read(*place).pid for place in places] == list(range(1, len(places) + 1))
     assert [gauges.counters_read(*place).loop_turns for place in places] == list(range(1, len(places) + 1))
@@ -831,7 +831,7 @@ print("at work", flush=True)
 while True:
     k += 1
     gauges.process_write("shard", 1, pid=k, incarnation=k, state=k, started_us=k, restarts=k)
-    gauges.counters_write("shard", 1, *[k] * 19)
+    gauges.counters_write("shard", 1, *[k] * 20)
     gauges.queue_open(77, k, "v" * (k % 256), str(k) * 12, k)
     for _ in range(3):
         k += 1
@@ -901,10 +901,10 @@ def test_killed_writers_hang_nobody_and_are_repaired(
     gauges.process_read("shard", 1)
     assert before is None or before.queue_id > 1000
     gauges.queue_open(77, 1, "", "1" * 12, 1)
-    gauges.counters_write("shard", 1, *[4] * 19)
+    gauges.counters_write("shard", 1, *[4] * 20)
     gauge = gauges.queue_read(77)
     assert gauge is not None and not gauge.torn and gauge.queue_id == 1
-    assert gauges.counters_read("shard", 1) == (*[4] * 19, False)
+    assert gauges.counters_read("shard", 1) == (*[4] * 20, False)
 
 
 def test_a_queue_left_in_mid_write_is_torn_until_the_next_write(gauges: Gauges, path: Path) -> None:
@@ -944,7 +944,7 @@ def test_processes_and_counters_left_in_mid_write(gauges: Gauges, path: Path) ->
     assert gauges.process_read("shard", 0).torn and gauges.process_read("shard", 0).pid == 9
     assert gauges.counters_read("shard", 0).torn
     gauges.process_write("shard", 0, pid=9, incarnation=1, state=DEAD, started_us=1, restarts=0)
-    gauges.counters_write("shard", 0, *range(19))
+    gauges.counters_write("shard", 0, *range(20))
     assert not gauges.process_read("shard", 0).torn
     assert not gauges.counters_read("shard", 0).torn
 
