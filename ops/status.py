@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ops.claim import Pointer, is_claimed
+from ops.near_limits import near_limits, near_table
 from ops.overshoot import overshoot
 from ops.port import show as show_address
 from ops.rates import rates
@@ -46,6 +47,7 @@ class Status:
     """One look at a node: plain values, as `--json` prints them. Times in seconds, sizes in bytes."""
 
     node: Facts
+    limits: list[Facts]
     processes: list[Facts]
     queues: list[Facts]
 
@@ -54,7 +56,7 @@ def show(data: Path, as_json: bool) -> None:
     """Print the status of the node on `data`. NotRunning if there is none."""
     status = collect(data)
     if as_json:
-        facts = {"node": status.node, "processes": status.processes, "queues": status.queues}
+        facts = {name: getattr(status, name) for name in ("node", "limits", "processes", "queues")}
         print(orjson.dumps(facts, option=orjson.OPT_INDENT_2).decode())
         return
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
@@ -67,6 +69,8 @@ def show(data: Path, as_json: bool) -> None:
         console.print(f"rungs reached by held producers: {reached}", highlight=False, markup=False)
     if refused := sum(facts["refused_connections"] for facts in status.processes):
         console.print(f"connections refused by limits: {refused:,}", highlight=False, markup=False)
+    if status.limits:
+        console.print(near_table(status.limits))
     console.print(_process_table(status.processes))
     console.print(_queue_table(status.queues) if status.queues else "no queues")
 
@@ -124,7 +128,7 @@ def _collect(node: Node, gauges: Gauges, now: float) -> Status:
         }
         for id, queue in queues.items()
     ]
-    return Status(summary, processes, sorted(told, key=_by_name))
+    return Status(summary, near_limits(node, len(queues)), processes, sorted(told, key=_by_name))
 
 
 def _queues(gauges: Gauges) -> dict[int, QueueGauge]:

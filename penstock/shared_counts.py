@@ -40,6 +40,11 @@ class SharedCounts:
         found._forget()
         return found
 
+    @classmethod
+    def look(cls, path: Path, counting: int) -> SharedCounts:
+        """Those of a node, for who only looks. OSError or ValueError if there are none."""
+        return cls(SharedRows.look(path, content(counting)), counting, 0)
+
     def take(self, name: str, own: int, limit: int, beyond: int = 0) -> bool:
         """One more, beside so many that this process has, unless there are as many as there may be: so many beyond the
         limit.

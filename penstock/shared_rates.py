@@ -45,6 +45,11 @@ class SharedRates:
         """Those of a node. OSError or ValueError if there are none."""
         return cls(SharedRows.open(path, CONTENT))
 
+    @classmethod
+    def look(cls, path: Path) -> SharedRates:
+        """Those of a node, for who only looks. OSError or ValueError if there are none."""
+        return cls(SharedRows.look(path, CONTENT))
+
     def take(self, rates: Sequence[Rate], now: float) -> Rate | None:
         """One of each, if all buckets have one; else nothing is taken, and the first that has none is the result."""
         moment = int(now * SECOND)

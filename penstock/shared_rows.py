@@ -66,6 +66,15 @@ class SharedRows:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         return cls(mmap.mmap(descriptor, octets(content)), content, descriptor)
 
+    @classmethod
+    def look(cls, path: Path, content: int) -> Self:
+        """The same for who only looks."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return cls(mmap.mmap(descriptor, octets(content), access=mmap.ACCESS_READ), content)
+        finally:
+            os.close(descriptor)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         if self._lock is None:

@@ -42,13 +42,14 @@ class Bounds(NamedTuple):
 
 class Taken:
     """What the topology takes, octets: `made` by whom, and in all. What no user has made is that of None. `numbers` is
-    how many there are, of a vhost and of a user.
+    how many there are, of a vhost and of a user; `touched` are those of them that have changed, they or their limits.
     """
 
     def __init__(self, topology: Topology) -> None:
         self.made: Counter[str | None] = Counter()
         self.octets = 0
         self.numbers: Counter[tuple[Holder, Counted]] = Counter()
+        self.touched: set[tuple[Holder, Counted]] = set()
         for kind, *fields in topology.changes():
             if kind in _MADE:
                 self.count(_MADE[kind](*fields), 1)
@@ -61,14 +62,18 @@ class Taken:
         if not self.made[maker]:
             del self.made[maker]
         for holder in holders(record):
-            self.numbers[holder, COUNTED[type(record)]] += number
-            if not self.numbers[holder, COUNTED[type(record)]]:
-                del self.numbers[holder, COUNTED[type(record)]]
+            key = holder, COUNTED[type(record)]
+            self.touched.add(key)
+            self.numbers[key] += number
+            if not self.numbers[key]:
+                del self.numbers[key]
 
     def follow(self, topology: Topology, change: Change) -> None:
         """A change is about to be made."""
         kind, *fields = change
         made, gone = kind.removesuffix("_gone"), kind.endswith("_gone")
+        if kind == "limits":
+            self.touched.update((Holder(*fields[:2]), counted) for counted in COUNTED.values())
         if made not in _MADE:
             return
         known: Exchange | Queue | Binding | None

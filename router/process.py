@@ -25,6 +25,7 @@ from penstock.kept_clock import KeptClock
 from penstock.node import Node
 from penstock.progress import Progress
 from penstock.pulse import Pulse, Work
+from penstock.shared_counts import SharedCounts
 from penstock.telemetry.writer import Writer
 from penstock.witness import TOPOLOGY, Witness
 from router import extent
@@ -32,6 +33,7 @@ from router.authority import Authority
 from router.binding_limits import BindingLimits
 from router.commands import NOT_NOTED
 from router.core import Answered, RouterCore
+from router.near_limits import NearLimits
 from router.recovery import TooManyQueues, recover
 from router.store import FILE_NAME, Store, StoreError
 
@@ -40,7 +42,7 @@ log = logs.get_logger()
 RETRY_SECONDS = 1.0
 """Between attempts to store what the disk did not take."""
 LOOK_SECONDS = 1.0
-"""Between looks for dead acceptors when nobody tells."""
+"""Between looks for dead acceptors when nobody tells, and at limits that are near."""
 
 
 RESTART = "acceptors_restart"
@@ -59,6 +61,10 @@ class Router:
         witness = Witness(node.settings.data, TOPOLOGY, node.identity)
         self.store = Store(node.settings.data / FILE_NAME, node.epoch, witness)
         self.core = open_core(node, self.store, self.gauges, self.pulse)
+        self.near_limits = NearLimits(
+            SharedCounts.open(node.shared_counts, node.counting, node.acceptors),
+            self.core.authority.ledger, node.settings.resolved_limits,
+        )  # fmt: skip
         self.context: zmq.Context[Any] = zmq.Context()
         self.retrying = False
         self.closed = False
@@ -155,6 +161,7 @@ class Router:
         if self.closed:
             return
         self.core.look_at_clock()
+        self.near_limits.look()
         if self.retrying:  # on a full disk the reserve may be all the room there is
             self.store.give_back_reserve()
         else:  # what the shards are to be is in the store

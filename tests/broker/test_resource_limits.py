@@ -115,6 +115,28 @@ def test_a_limit_is_kept_over_the_death_of_an_acceptor(account: Account, connect
     assert account.refusal(connect) is not None
 
 
+def test_the_status_shows_limits_that_are_near(account: Account, connect: Open, broker: Broker) -> None:
+    def near() -> set[tuple[str, str, int, int]]:
+        limits = json.loads(broker.penstock("status", "--json").stdout)["limits"]
+        own = [row for row in limits if row["name"] in (account.user, account.vhost)]
+        return {(row["limit"], row["whose"], row["used"], row["number"]) for row in own}
+
+    account.limit("user", connections=4, channels=3, queues=1)
+    account.limit("vhost", connections=3)
+    clients = [account.open(connect) for _ in range(3)]
+    channels = [client.channel() for client in clients]
+    channels[0].call("queue.declare", queue="one")
+    full = {("max-channels", "user", 3, 3), ("max-connections", "vhost", 3, 3)}
+    wait_for(lambda: near() == full | {("max-queues", "user", 1, 1)}, what="all that is near")
+    text = broker.penstock("status").stdout
+    assert f"user {account.user}" in text and f"vhost {account.vhost}" in text
+    channels[0].call("queue.delete", queue="one")
+    clients[2].close()
+    wait_for(lambda: not near(), what="nothing near")
+    account.limit("user", connections=2)
+    assert near() == {("max-connections", "user", 2, 2)}
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Broker]:
     """A node with room for a few connections."""

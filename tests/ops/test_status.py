@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ops import status
+from ops import near_limits, status
 from penstock.gauges import Gauges
+from penstock.settings.limits import LimitSettings
+from penstock.shared_counts import SharedCounts
+from penstock.shared_rates import Rate, SharedRates
+from penstock.shared_rows import row_name
 from tests.ops.conftest import StartNode
 
 
@@ -73,6 +77,43 @@ def test_everything_in_the_gauges_is_told(start_node: StartNode, capsys: pytest.
     assert "20 of 10" in row, "no queue that is over its bound is shown as within it"
     told = re.search(r"saturated for (\d+\.\d) s", row)
     assert told and float(told[1]) >= 5
+
+
+@pytest.mark.broker
+def test_limits_that_are_near_are_shown(start_node: StartNode, capsys: pytest.CaptureFixture[str]) -> None:
+    node = start_node(limits=LimitSettings(address_connection_rate=1), max_queues=1)
+    node.wait_ready()
+    status.show(node.data, as_json=False)
+    assert "Limits that are near" not in capsys.readouterr().out
+    counts = SharedCounts.open(node.node.shared_counts, node.node.counting, 0)
+    counts.put(row_name("max-channels", "user", "[red] \udcff"), 9, 10)
+    counts.put(row_name("max-connections", "node", ""), 90, 80)
+    counts.put(row_name("max-connections", "vhost", "/"), 89, 100)
+    ahead = time.monotonic() + 3600
+    rate = Rate(row_name("connection-rate", "address", "10.0.0.1"), 1)
+    assert SharedRates.open(node.node.shared_rates).take([rate], ahead) is None
+    with Gauges.open(node.node.gauges) as gauges:
+        gauges.queue_open(gauges.shards, 71, "/", "q", 1)
+    status.show(node.data, as_json=True)
+    limits = json.loads(capsys.readouterr().out)["limits"]
+    assert limits.pop(0)["limit"] == "connection-rate"
+    assert limits == [
+        {"limit": "max-connections", "whose": "node", "name": "", "used": 90, "number": 80},
+        {"limit": "max_queues", "whose": "node", "name": "", "used": 1, "number": 1},
+        {"limit": "max-channels", "whose": "user", "name": "[red] \ufffd", "used": 9, "number": 10},
+    ]
+    status.show(node.data, as_json=False)
+    text = capsys.readouterr().out
+    rows = [re.sub(r"[│ ]+", " ", line).strip() for line in text.splitlines() if "max" in line or "-rate" in line]
+    assert rows[1:] == [
+        "max-connections the node 90 80",
+        "max_queues the node 1 1",
+        "max-channels user [red] \ufffd 9 10",
+    ]
+    for number in range(near_limits.SHOWN_MOST):
+        counts.put(row_name("max-connections", "address", str(number)), 1, 1)
+    status.show(node.data, as_json=False)
+    assert "Limits that are near, and 4 more" in capsys.readouterr().out
 
 
 def test_a_node_that_is_not_there(tmp_path: Path) -> None:

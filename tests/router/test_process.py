@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 import zmq
 
-from penstock import clock
+from penstock import clock, shared_counts
 from penstock.bus import pack, unpack
 from penstock.gauges import DEAD, READY, Gauges
 from penstock.node import Node
@@ -46,6 +46,7 @@ class Running:
         self.gauges = Gauges.create(self.gauges_path, epoch=epoch, acceptors=2, shards=2, queues=50, pid=os.getpid())
         self.node = Node(epoch, runtime, self.gauges_path, "127.0.0.1", 0, settings, clock.ahead_us())
         record_parent(runtime)
+        shared_counts.create(self.node.shared_counts, self.node.counting)
         self.node.store()
         self.context: zmq.Context[Any] = zmq.Context()
         self.context.setsockopt(zmq.LINGER, 0)

@@ -1,0 +1,52 @@
+"""Limits of a node of which most is used, read from what its processes share: nobody is asked."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from penstock.node import Node
+from penstock.shared_counts import SharedCounts
+from penstock.shared_rates import SharedRates
+from penstock.shared_rows import Use
+from penstock.texts import readable
+
+SHOWN_MOST = 20
+"""Of limits: thousands of addresses may be near theirs."""
+
+
+def near_limits(node: Node, queues: int) -> list[dict[str, Any]]:
+    """{limit, whose, name, used, number} of each limit of which nine tenths are used, that of which most is used first;
+    `queues` is how many there are. OSError or ValueError if the node has gone.
+    """
+    found = list(SharedCounts.look(node.shared_counts, node.counting).near())
+    found += SharedRates.look(node.shared_rates).near(_rates(node), time.monotonic())
+    of_node = Use("max_queues", "node", "", queues, node.settings.max_queues)
+    found += [of_node] if of_node.is_near else []
+    return [readable(use._asdict()) for use in sorted(found, key=_most_used_first)]
+
+
+def near_table(near: list[dict[str, Any]]) -> Table:
+    more = len(near) - SHOWN_MOST
+    title = "Limits that are near" + (f", and {more:,} more" if more > 0 else "")
+    table = Table("limit", "of", title=title, title_justify="left")
+    for name in ("used", "allowed"):
+        table.add_column(name, justify="right")
+    for row in near[:SHOWN_MOST]:
+        whose = f"{row['whose']} {row['name']}".rstrip() if row["whose"] != "node" else "the node"
+        table.add_row(row["limit"], escape(whose), f"{row['used']:,}", f"{row['number']:,}")
+    return table
+
+
+def _rates(node: Node) -> dict[str, int]:
+    """Of connections, by whose they are, where there is a limit."""
+    limits = node.settings.limits
+    numbers = {"node": limits.connection_rate, "address": limits.address_connection_rate}
+    return {whose: number for whose, number in numbers.items() if number > 0}
+
+
+def _most_used_first(use: Use) -> tuple[float, str, str, str]:
+    return -use.used / max(use.number, 1), use.limit, use.whose, use.name
