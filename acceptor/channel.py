@@ -116,9 +116,9 @@ class Channel:
         if self.transaction is not None:
             self.take_in_transaction(run)
         else:
-            before = len(self.unacked)
+            before, whole = len(self.unacked), self.unacked.whole
             unknown = self.unacked.settle(run.rows, run.count, self.core.settling(self.shards))
-            self.core.settled(self, before - len(self.unacked))
+            self.core.settled(self, before - len(self.unacked), whole)
             self.settled(run, unknown)
 
     def take_in_transaction(self, run: SettleRun) -> None:

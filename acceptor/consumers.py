@@ -56,6 +56,6 @@ class Consumer:
         operation = [
             bus.CONSUME, 0, self.id, self.queue.queue_id, self.no_ack, self.exclusive, self.prefetch, channel.group,
             channel.shared_prefetch.told, channel.delivers and not channel.connection.deliveries_withheld,
-            self.priority, self.age, self.elected, channel.connection.user,
+            self.priority, self.age, self.elected, channel.connection.user, channel.shared_prefetch.octets,
         ]  # fmt: skip
         return operation if self.lease is None else [*operation, self.lease]

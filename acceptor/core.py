@@ -215,9 +215,11 @@ class AcceptorCore:
             self.links[shard].settling(self.now)
         return [*(link.next.settlements for link in self.links), self.moves.limbo]
 
-    def settled(self, channel: Channel, count: int) -> None:
-        """Settlements of so many messages of a channel are to leave: at once, if somebody may wait for them."""
-        if awaited(channel, count):
+    def settled(self, channel: Channel, count: int, whole: int) -> None:
+        """Settlements of so many messages of a channel are to leave: at once, if somebody may wait for them. All that
+        it had in hand before counted so much whole.
+        """
+        if awaited(channel, count, whole):
             for shard in channel.shards:
                 self.links[shard].hurries = True
 

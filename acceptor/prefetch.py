@@ -4,6 +4,9 @@ While the channel consumes from one shard, that shard keeps the limit. From the 
 that could send more, if only it was allowed to, says that it is *hungry* and is *granted* a number of messages. A grant
 is good for one turn of the shard, which says so when it is *spent*, used or not. Thus what is outstanding and what is
 granted never exceed the limit together, and no room is tied up where nothing is ready.
+
+Of the octets that they may have in hand (`amqp.unacked_bytes`) each shard that the channel has consumed from keeps an
+equal part: shards know what their messages count, and a part is for one message at least.
 """
 
 from __future__ import annotations
@@ -38,6 +41,18 @@ class SharedPrefetch:
         self.granted: dict[int, int] = {}
         self.hungry: dict[int, None] = {}
 
+    @property
+    def octets(self) -> int:
+        """What its consumers may have in hand from each shard, as messages count whole; 0 is no limit."""
+        return -(-self.channel.core.settings.amqp.unacked_bytes // max(len(self.shards), 1))
+
+    def tell_octets(self) -> None:
+        """It consumes from more shards, or from fewer. A new one will hear it with its first consumer."""
+        octets = self.octets
+        if octets:
+            for shard in self.shards:
+                self.channel.core.tell(shard, bus.UNACKED, self.channel.group, octets)
+
     def change(self, limit: int) -> Asking:
         """Have another limit; once this returns nobody sends beyond it."""
         lower = 0 < limit < self.limit
@@ -50,13 +65,16 @@ class SharedPrefetch:
         """A consumer is about to be attached to a shard."""
         if shard not in self.shards:
             self.shards.add(shard)
+            self.tell_octets()
             if self.limit and len(self.shards) > 1 and not self.granting:
                 yield from self.tell()
                 self.serve()
 
     def moved(self, shard: int) -> None:
         """A queue that the channel consumes from has moved to that shard: who keeps the limit may be another."""
-        self.shards.add(shard)
+        if shard not in self.shards:
+            self.shards.add(shard)
+            self.tell_octets()
         if not self.limit or len(self.shards) < 2 or self.told == BY_GRANTS:
             return
         core = self.channel.core
@@ -105,7 +123,9 @@ class SharedPrefetch:
 
     def shard_gone(self, shard: int) -> None:
         """A shard was removed from the node: all that it sent is settled."""
-        self.shards.discard(shard)
+        if shard in self.shards:
+            self.shards.remove(shard)
+            self.tell_octets()
         self.lost(shard)
 
     def serve(self) -> None:

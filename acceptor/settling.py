@@ -17,13 +17,17 @@ SETTLING_SECONDS = 0.001
 FEW = 8
 
 
-def awaited(channel: Channel, count: int) -> bool:
-    """Whether the settlements of so many messages may let a shard deliver more, or a producer publish."""
+def awaited(channel: Channel, count: int, whole: int) -> bool:
+    """Whether the settlements of so many messages may let a shard deliver more, or a producer publish; all that the
+    channel had in hand before counted so much whole.
+    """
     if len(channel.consumers) > FEW:
         return True
     core = channel.core
     held = len(channel.unacked) + count
     if 0 < channel.shared_prefetch.limit < 2 * held:
+        return True
+    if 0 < channel.shared_prefetch.octets < 2 * whole:
         return True
     for consumer in channel.consumers.values():
         if 0 < consumer.prefetch < 2 * held:

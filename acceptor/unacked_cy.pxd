@@ -34,6 +34,7 @@ cdef class UnackedTags:
     cdef readonly int64_t next_tag
     cdef readonly int64_t total
     cdef readonly int64_t consumed
+    cdef readonly int64_t whole
     cdef bytearray journal
 
     @cython.locals(p=cython.p_uchar, at=Py_ssize_t, tag=int64_t)

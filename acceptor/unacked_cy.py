@@ -123,7 +123,9 @@ class Settlements:
 
 
 class UnackedTags:
-    """What a channel was sent and has not settled; `total` counts the messages, `consumed` those not taken by gets."""
+    """What a channel was sent and has not settled; `total` counts the messages, `consumed` those not taken by gets,
+    `whole` what all of them count whole.
+    """
 
     def __init__(self) -> None:
         self.rows = bytearray()
@@ -132,6 +134,7 @@ class UnackedTags:
         self.next_tag = 1
         self.total = 0
         self.consumed = 0
+        self.whole = 0
         self.journal: Any = None
 
     def __len__(self) -> int:
@@ -157,6 +160,7 @@ class UnackedTags:
         self.tail += 1
         self.next_tag += count
         self.total += count
+        self.whole += whole
         if not consumer >> GETS_BIT:
             self.consumed += count
         return tag
@@ -277,7 +281,9 @@ class UnackedTags:
             at = row * ROW
             if get64(p, at + 8) in ids:
                 self.total -= get32(p, at + 24)
+                self.whole -= get64(p, at + 32)
                 put32(p, at + 24, 0)
+                put64(p, at + 32, 0)
 
     def older_than(self, then: int) -> list[tuple[int, int]]:
         """What was delivered before a time and is not settled: a consumer's id and a time for each row."""
@@ -319,6 +325,7 @@ class UnackedTags:
         whole = get64(p, at + 32)
         part = whole if count == get32(p, at + 24) else whole * count // get32(p, at + 24)
         put64(p, at + 32, whole - part)
+        self.whole -= part
         if self.journal is not None:
             self.note(get64(p, at) + offset, consumer, sequence, count, get32(p, at + 28) >> 2 << 2 | kind, part)
         return 0
@@ -351,6 +358,7 @@ class UnackedTags:
         for row in range(len(journal) // ROW):
             count = get32(p, row * ROW + 24)
             self.total += count
+            self.whole += get64(p, row * ROW + 32)
             if not get64(p, row * ROW + 8) >> GETS_BIT:
                 self.consumed += count
         octets = bytes(self.rows[: self.tail * ROW] + journal)

@@ -50,10 +50,10 @@ PUBLISH = 1
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, of messages as they count whole}]
 # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,
-#  elected, user] -> age, and [id of a lease, microseconds that it outlives its consumer, "ack" or "requeue" to end it,
-#  or nothing] behind that if what the consumer has in hand is leased (shard/leases.py). The age is 0 for a new one; one
-#  that was attached to an earlier life of the shard has that which it got there. It is elected if it was the active one
-#  of a queue with a single one.
+#  elected, user, octets] -> age, and [id of a lease, microseconds that it outlives its consumer, "ack" or "requeue" to
+#  end it, or nothing] behind that if what the consumer has in hand is leased (shard/leases.py). The age is 0 for a new
+#  one; one that was attached to an earlier life of the shard has that which it got there. It is elected if it was the
+#  active one of a queue with a single one. The octets are as of UNACKED.
 CONSUME = 4
 CANCEL = 5  # [CANCEL, request, consumer] -> None
 GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages left]
@@ -65,6 +65,9 @@ STAT = 9  # [STAT, request, queue id] -> [ready messages, consumers]
 LIMIT = 10
 ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
 PREFETCH = 26  # [PREFETCH, request, [consumer, ...], prefetch] -> None: that is their limit from now on
+UNACKED = (
+    34  # [UNACKED, group, octets]: what the consumers of a channel may have in hand from this shard; 0 is no limit
+)
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
 GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consumers within this turn
 # [COMMIT, publishes, part | None, [queue id, ...]]: a transaction. The PUBLISH operations that follow, that many, are

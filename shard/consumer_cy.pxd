@@ -15,17 +15,22 @@ cdef enum:
 cdef class Group:
     cdef readonly int64_t id
     cdef public int64_t limit
+    cdef public int64_t octets_limit
     cdef public int64_t outstanding
+    cdef public int64_t octets
     cdef public int64_t granted
     cdef public bint hungry
     cdef readonly set members
     cdef readonly dict sleepers
+
+    cpdef bint is_limited(self)
 
 cdef class Consumer:
     cdef readonly int64_t id
     cdef readonly Queue queue
     cdef readonly bint no_ack
     cdef readonly RangeSet outstanding
+    cdef readonly int64_t octets
     cdef public int64_t prefetch
     cdef public Group group
     cdef public int64_t window
@@ -45,8 +50,13 @@ cdef class Consumer:
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)
+    cdef bint has_its_octets(self)
     cpdef bint lacks_grant(self)
     cpdef hold(self, Range item)
+    cdef int bear(self, int64_t octets) except -1
+    cdef int bear_range(self, int64_t sequence, int64_t count) except -1
+    cdef int64_t weight_of(self, int64_t sequence, int64_t count) except -1
+    cdef int lighten(self, int64_t octets) except -1
     @cython.locals(taken=list, item=Range, window=int64_t)
     cpdef list take(self, int64_t count)
     @cython.locals(claimed=int64_t, low=int64_t, part=int64_t)
@@ -57,9 +67,9 @@ cdef class Consumer:
     cpdef int64_t leave_to(self, RangeSet held)
     @cython.locals(low=int64_t, high=int64_t)
     cpdef hold_all(self, RangeSet held)
-    @cython.locals(settled=int64_t, low=int64_t, part=int64_t)
+    @cython.locals(settled=int64_t, octets=int64_t, low=int64_t, part=int64_t)
     cpdef int64_t settle(self, int64_t sequence, int64_t count, int kind)
-    @cython.locals(handed=int64_t, low=int64_t, part=int64_t)
+    @cython.locals(handed=int64_t, octets=int64_t, low=int64_t, part=int64_t)
     cdef int64_t hand_over(self, int64_t sequence, int64_t count, int kind, list taken) except -1
     @cython.locals(took=int64_t)
     cpdef note_settled(self, int64_t now)

@@ -29,17 +29,26 @@ class Group:
 
     Below 0 the limit is the acceptor's to keep, since other shards take part: what may be sent is `granted`, for a turn
     at a time. A group is `hungry` from when its acceptor is told that more could be sent until it grants something.
-    `sleepers` are consumers that the limit may keep from being served, in the order in which they fell asleep.
+    `sleepers` are consumers that a limit may keep from being served, in the order in which they fell asleep.
+
+    From this shard they may have `octets_limit` in hand as well, of messages as they count whole, before what `octets`
+    counts of that keeps them waiting; 0 is no limit, and then nothing is counted.
     """
 
-    def __init__(self, limit: int, id: int = 0) -> None:
+    def __init__(self, limit: int, id: int = 0, octets_limit: int = 0) -> None:
         self.id = id
         self.limit = limit
+        self.octets_limit = octets_limit
         self.outstanding = 0
+        self.octets = 0
         self.granted = 0
         self.hungry = False
         self.members: set[Consumer] = set()
         self.sleepers: dict[Consumer, None] = {}
+
+    def is_limited(self) -> bool:
+        """Whether what is settled of one may let another be served."""
+        return self.limit != 0 or self.octets_limit > 0
 
 
 class Consumer:
@@ -53,7 +62,7 @@ class Consumer:
     was there in the last one. `outlet` is its connection's, None for one that is not served. `elected` is who was told
     to be the active one of its queue. `settled_at` is when something of it was settled last, microseconds since 1970; 0
     if never; `usual` how long it takes from one such time to the next, 0 before the second. `lease` is whom it leaves
-    to what it has in hand (shard/leases.py), if not to the queue.
+    to what it has in hand (shard/leases.py), if not to the queue. `octets` is its part of what its group counts.
     """
 
     def __init__(self, id: int, queue: Queue, no_ack: bool, prefetch: int, group: Group, link: Any) -> None:
@@ -63,6 +72,7 @@ class Consumer:
         self.prefetch = prefetch
         self.group = group
         self.outstanding = RangeSet()
+        self.octets = 0
         self.window = 0
         self.active = True
         self.link = link
@@ -83,7 +93,7 @@ class Consumer:
 
         Without acks it takes nothing of the limit it shares, but waits while others have it used up, as with RabbitMQ.
         """
-        if not self.active or self.window <= 0:
+        if not self.active or self.window <= 0 or self.has_its_octets():
             return 0
         room = UNLIMITED
         if self.prefetch and not self.no_ack:
@@ -96,17 +106,25 @@ class Consumer:
             return UNLIMITED
         return max(room, 0)
 
+    def has_its_octets(self) -> bool:
+        """Whether its group has as many octets in hand as it may have. Without acks it takes nothing of that."""
+        return 0 < self.group.octets_limit <= self.group.octets and not self.no_ack
+
     def lacks_grant(self) -> bool:
         """Whether it could be sent more if only its acceptor granted it."""
         if not self.active or self.window <= 0 or self.group.limit >= 0 or self.group.granted > 0:
             return False
+        if self.has_its_octets():
+            return False
         return self.no_ack or self.prefetch == 0 or self.outstanding.total < self.prefetch
 
     def take(self, count: int) -> list[Range]:
-        """Take from the queue within its window, and that of its connection."""
+        """Take from the queue within its window, that of its connection, and what its group may have in hand."""
         window = self.window
         if self.outlet is not None:
             window = min(window, self.outlet.window)
+        if self.group.octets_limit > 0 and not self.no_ack:
+            window = min(window, self.group.octets_limit - self.group.octets)
         taken = self.queue.take(count, window, self.no_ack)
         for item in taken:
             self.window -= item.whole
@@ -122,8 +140,34 @@ class Consumer:
         """Deliveries that were taken off the queue for this consumer are outstanding with it."""
         self.outstanding.add(item.sequence, item.count)
         self.group.outstanding += item.count
+        if self.group.octets_limit > 0:
+            self.bear(item.whole)
         if self.group.limit < 0:
             self.group.granted -= item.count
+
+    def bear(self, octets: int) -> int:
+        """So much more is in hand."""
+        self.octets += octets
+        self.group.octets += octets
+        return 0
+
+    def bear_range(self, sequence: int, count: int) -> int:
+        """What these messages count is in hand, where that is counted."""
+        if self.group.octets_limit > 0:
+            self.bear(self.queue.size_of(sequence, count))
+        return 0
+
+    def weight_of(self, sequence: int, count: int) -> int:
+        """What messages that are about to leave its hands count, where that is counted."""
+        return self.queue.size_of(sequence, count) if self.group.octets_limit > 0 else 0
+
+    def lighten(self, octets: int) -> int:
+        """So much less is in hand. Once that is no message it is nothing: sizes of what cannot be read are guesses."""
+        if self.outstanding.total == 0:
+            octets = self.octets
+        self.octets -= octets
+        self.group.octets -= octets
+        return 0
 
     def claim(self, sequence: int, count: int, returned: bool) -> int:
         """Have in hand again what is still there of deliveries in an earlier life of the shard; how many.
@@ -138,13 +182,16 @@ class Consumer:
             else:
                 self.outstanding.add(low, part)
                 self.group.outstanding += part
+                self.bear_range(low, part)
         return claimed
 
     def settle(self, sequence: int, count: int, kind: int) -> int:
         """Settle deliveries of this consumer; how many of the range were its own."""
         settled = 0
+        octets = 0
         for low, part in self.outstanding.remove(sequence, count):
             settled += part
+            octets += self.weight_of(low, part)
             if kind == C_REQUEUE:
                 self.queue.requeue(low, part)
             elif kind == C_REJECT:
@@ -152,6 +199,7 @@ class Consumer:
             else:
                 self.queue.settle(low, part)
         self.group.outstanding -= settled
+        self.lighten(octets)
         return settled
 
     def hand_over(self, sequence: int, count: int, kind: int, taken: list[tuple[Queue, int, int, int]]) -> int:
@@ -159,10 +207,13 @@ class Consumer:
         queue, sequence, count and kind of what was its own of the range go there. How many those were.
         """
         handed = 0
+        octets = 0
         for low, part in self.outstanding.remove(sequence, count):
             handed += part
+            octets += self.weight_of(low, part)
             taken.append((self.queue, low, part, kind))
         self.group.outstanding -= handed
+        self.lighten(octets)
         return handed
 
     def note_settled(self, now: int) -> None:
@@ -188,6 +239,7 @@ class Consumer:
         total = self.outstanding.total
         self.group.outstanding -= total
         self.outstanding.clear()
+        self.lighten(0)
         return total
 
     def give_back_all(self) -> None:
@@ -206,6 +258,7 @@ class Consumer:
         """What a lease held is outstanding with this consumer, and the lease holds nothing."""
         for low, high in held.ranges():
             self.outstanding.add(low, high - low)
+            self.bear_range(low, high - low)
         self.group.outstanding += held.total
         held.clear()
 

@@ -48,6 +48,7 @@ class Consuming:
             bus.CANCEL: self.cancel,
             bus.GET: self.get,
             bus.LIMIT: self.limit,
+            bus.UNACKED: self.limit_octets,
             bus.GRANT: self.grant,
             bus.ACTIVE: partial(self.change, what="active"),
             bus.PREFETCH: partial(self.change, what="prefetch"),
@@ -58,7 +59,7 @@ class Consuming:
     def consume(
         self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
         group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
-        user: str, lease: tuple[str, int, str] | None = None,
+        user: str, octets: int, lease: tuple[str, int, str] | None = None,
     ) -> Looking:  # fmt: skip
         queue = self.core.queues.get(queue_id)
         if queue is None or queue.fenced:
@@ -75,7 +76,7 @@ class Consuming:
         yield
         if not again and self.core.moving.waits(queue, link, partial(
             self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
-            elected, user, lease,
+            elected, user, octets, lease,
         ), group):  # fmt: skip
             return
         known = None
@@ -94,6 +95,7 @@ class Consuming:
         self.core.settle_now(queue)
         link.groups[group] = channel
         channel.limit = limit
+        channel.octets_limit = octets
         self.last_age = max(age, self.last_age + (not again))
         consumer.age = age or self.last_age
         if known is not None:
@@ -238,7 +240,7 @@ class Consuming:
             consumer.group.sleepers.pop(consumer, None)
         for consumer in settled:
             consumer.note_settled(self.core.now)
-            if consumer.group.limit:
+            if consumer.group.is_limited():
                 self.wake_group(consumer.group)
             self.wake(consumer)
             if consumer.cancelled and consumer.lease is None and not consumer.outstanding:
@@ -298,6 +300,13 @@ class Consuming:
         shared.hungry = False
         self.wake_group(shared)
         link.reply(request, None)
+
+    def limit_octets(self, link: Link, id: int, octets: int) -> None:
+        """The consumers of a channel may have so much in hand from here."""
+        group = link.groups.get(id)
+        if group is not None:
+            group.octets_limit = octets
+            self.wake_group(group)
 
     def grant(self, link: Link, id: int, count: int) -> None:
         """Until the end of the turn so many messages may be sent to the consumers of a group."""

@@ -277,7 +277,8 @@ class ShardCore:
             role, index, incarnation = life_of(identity)
             if incarnation <= self.dead.get((role, index), 0):
                 return  # the news of its death was quicker than its last words
-            link = self.links[identity] = Link(identity, self.records.pop(identity, None))
+            unacked = self.consuming.settings.amqp.unacked_bytes
+            link = self.links[identity] = Link(identity, self.records.pop(identity, None), unacked)
         if turn == bus.HELLO:
             if link.receiver is not None:
                 self.look_for_deaths(link.receiver)

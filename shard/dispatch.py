@@ -112,7 +112,7 @@ class Ring:
                     consumer, _ = awake.popitem(last=False)
                     credit = consumer.credit()
                     if credit <= 0:
-                        if consumer.group.limit:
+                        if consumer.group.is_limited():
                             self.wait_for_group(consumer)
                         continue
                     outlet = consumer.outlet

@@ -45,17 +45,20 @@ class Link:
     `reserved` is the room, messages and octets, that is kept in queues for the transactions of channels, by group.
     `promised` are operations that leave when their turn is safe, each with that; a later life is asked again.
     `outlets` are those of connections that have consumers here, `lending` what their users may have under way.
+    `unacked_octets` is what the consumers of a channel may have in hand, 0 for no limit, unless CONSUME says less.
     `greeted` is set from the other's hello until it is answered; `waiting` holds turns that are ahead of the shard's
     topology; `receiver` is the acceptor's index. `source` is what its messages know of it.
     """
 
     __slots__ = (
         "consumers", "greeted", "groups", "identity", "incarnation", "lending", "outlets", "promised", "receiver",
-        "replies", "reported", "reserved", "safe", "source", "taken", "turn", "verdicts", "waiting",
+        "replies", "reported", "reserved", "safe", "source", "taken", "turn", "unacked_octets", "verdicts",
+        "waiting",
     )  # fmt: skip
 
-    def __init__(self, identity: bytes, record: bytes | None = None) -> None:
+    def __init__(self, identity: bytes, record: bytes | None = None, unacked_octets: int = 0) -> None:
         self.identity = identity
+        self.unacked_octets = unacked_octets
         self.taken = 0
         self.verdicts: deque[list[Any]] = deque()
         if record is not None:
@@ -84,7 +87,7 @@ class Link:
         """The group of a channel, made on first use."""
         group = self.groups.get(id)
         if group is None:
-            group = self.groups[id] = Group(0, id)
+            group = self.groups[id] = Group(0, id, self.unacked_octets)
         return group
 
     def remember(self, consumer: Consumer, channel: Group) -> None:

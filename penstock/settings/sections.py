@@ -77,6 +77,13 @@ class AmqpSettings(BaseModel):
         description="most deliveries that a consumer may have without acknowledging them: a larger prefetch, or none, "
         "counts as that; 0 is no limit",
     )
+    unacked_bytes: Bytes = Field(
+        default=0,
+        ge=0,
+        description="deliveries that a channel may have without acknowledging them before its consumers wait, in bytes "
+        "of whole messages; the last one may exceed it, whatever its size; each shard that the channel has consumed "
+        "from keeps an equal part; 0 is no limit",
+    )
     transaction_timeout: float = Field(
         default=3600.0,
         ge=0,

@@ -197,6 +197,7 @@ class Tags(RuleBasedStateMachine):
     def same(self) -> None:
         count = len(self.model)
         assert self.both(lambda tags: (len(tags), tags.total, tags.next_tag)) == (count, count, self.next_tag)
+        assert self.both(lambda tags: tags.whole) == WHOLE * count
 
 
 TestTags = Tags.TestCase

@@ -220,3 +220,21 @@ def test_a_broker_may_limit_the_consumers_of_a_channel(penstock_only: None, tmp_
         for _ in range(2):
             channel.call("basic.consume", queue=queue)
         assert ended(channel, queue=queue) == (530, "NOT_ALLOWED - reached maximum (2) of consumers per channel")
+
+
+def test_a_broker_may_limit_what_a_channel_has_in_hand(penstock_only: None, tmp_path: Path) -> None:
+    """Its consumers wait, those of another one do not."""
+    with Broker(tmp_path, "amqp.unacked_bytes=10000") as broker, Client.connect(broker.address) as client:
+        one, other = client.channel(), client.channel()
+        queue = one.call("queue.declare", exclusive=True).queue
+        one.call("basic.consume", queue=queue)
+        for size in [4000] * 6 + [50_000] * 2 + [1]:
+            one.publish(bytes(size), routing_key=queue)
+        held = [one.take("basic.deliver") for _ in range(3)]
+        assert [len(event.body) for event in held] == [4000] * 3
+        other.call("basic.consume", queue=queue)
+        assert [len(other.take("basic.deliver").body) for _ in range(3)] == [4000] * 3
+        assert other.depth(queue) == 3
+        one.send("basic.ack", delivery_tag=held[-1].delivery_tag, multiple=True)
+        assert len(one.take("basic.deliver").body) == 50_000, "a message of any size passes"
+        assert other.depth(queue) == 2

@@ -171,16 +171,26 @@ class Taker:
     active: bool = True
 
 
-GROUPS = (0, 3)  # limits of the two channels
+GROUPS = ((0, 400), (3, 0), (3, 250))  # limits of channels, in messages and octets
 TAKERS = [
     Taker(1, 0, False, 0, 0),
     Taker(2, 0, False, 4, 1),
     Taker(3, 0, True, 0, 1),
     Taker(4, 1, False, 0, 1),
     Taker(5, 1, False, 2, 0),
+    Taker(6, 0, False, 0, 2),
+    Taker(7, 1, True, 0, 2),
 ]
 takers = st.sampled_from([taker.id for taker in TAKERS])
 queues = st.integers(0, 1)
+
+
+def state_of(consumer: Any) -> tuple[int, int, int]:
+    return consumer.credit(), consumer.window, consumer.octets
+
+
+def in_hand_of(group: Any) -> tuple[int, int]:
+    return group.outstanding, group.octets
 
 
 class Real:
@@ -190,7 +200,7 @@ class Real:
         self.load = load
         self.module = load("shard.consumer_cy")
         self.queues = [load(NAME).Queue(id, f"owner {id}") for id in range(2)]
-        self.groups = [self.module.Group(limit) for limit in GROUPS]
+        self.groups = [self.module.Group(limit, 0, octets) for limit, octets in GROUPS]
         self.consumers = {
             t.id: self.module.Consumer(t.id, self.queues[t.queue], t.no_ack, t.prefetch, self.groups[t.group], "link")
             for t in TAKERS
@@ -274,14 +284,28 @@ class Queues(RuleBasedStateMachine):
     def outstanding_in_group(self, group: int) -> int:
         return sum(self.outstanding(taker.id) for taker in self.takers.values() if taker.group == group)
 
+    def octets(self, id: int) -> int:
+        """What a consumer has in hand counts, where its group counts that."""
+        taker = self.takers[id]
+        held = (m for _, m in self.lines[taker.queue].select("unacked") if m.holder == id)
+        return sum(whole_of(m.body) for m in held) if GROUPS[taker.group][1] else 0
+
+    def octets_in_group(self, group: int) -> int:
+        return sum(self.octets(taker.id) for taker in self.takers.values() if taker.group == group)
+
+    def space(self, taker: Taker) -> int:
+        """What its group may still have in hand, octets."""
+        limit = GROUPS[taker.group][1]
+        return 2**62 if taker.no_ack or not limit else limit - self.octets_in_group(taker.group)
+
     def credit(self, taker: Taker) -> int:
-        if not taker.active or taker.window <= 0:
+        if not taker.active or taker.window <= 0 or self.space(taker) <= 0:
             return 0
         rooms = [2**62]
         if taker.prefetch and not taker.no_ack:
             rooms.append(taker.prefetch - self.outstanding(taker.id))
-        if GROUPS[taker.group]:
-            room = GROUPS[taker.group] - self.outstanding_in_group(taker.group)
+        if GROUPS[taker.group][0]:
+            room = GROUPS[taker.group][0] - self.outstanding_in_group(taker.group)
             rooms.append(2**62 if taker.no_ack and room > 0 else room)
         return max(min(rooms), 0)
 
@@ -303,7 +327,8 @@ class Queues(RuleBasedStateMachine):
         count = min(count, self.credit(taker))
         if count == 0:
             return
-        expected = self.lines[taker.queue].take(count, taker.window, taker.no_ack, id)
+        limit = min(taker.window, self.space(taker))
+        expected = self.lines[taker.queue].take(count, limit, taker.no_ack, id)
         assert self.both(lambda real: messages_of(real.consumers[id].take(count))) == expected
         taker.window -= sum(whole_of(body) for _, body, _ in expected)
 
@@ -341,6 +366,30 @@ class Queues(RuleBasedStateMachine):
         expected = line.settle(0, len(line.messages), REQUEUE, id)
         assert self.both(lambda real: real.consumers[id].requeue_all()) == expected
 
+    @rule(id=takers)
+    def lease(self, id: int) -> None:
+        """Something has all that it has in hand for a moment."""
+        for real in self.real:
+            consumer, held = real.consumers[id], real.load("penstock.ranges_cy").RangeSet()
+            assert consumer.leave_to(held) == held.total
+            assert (consumer.octets, consumer.outstanding.total) == (0, 0)
+            consumer.hold_all(held)
+
+    @rule(rows=settlements)
+    def hand_over_rows(self, rows: list[tuple[int, int, int, int]]) -> None:
+        """What settlements name is in nobody's hands, and settled later."""
+        octets = b"".join(row(*each) for each in rows)
+        for id, sequence, count, kind in rows:
+            if id in self.takers:
+                self.lines[self.takers[id].queue].settle(sequence, count, kind, id)
+        for real in self.real:
+            taken: list[Any] = []
+            real.module.hand_over_rows(octets, real.consumers, taken)
+            for queue, sequence, count, kind in taken:
+                (queue.requeue if kind == REQUEUE else queue.reject if kind == REJECT else queue.settle)(
+                    sequence, count
+                )
+
     @invariant()
     def counters_agree(self) -> None:
         for index, line in enumerate(self.lines):
@@ -349,11 +398,11 @@ class Queues(RuleBasedStateMachine):
         for id, taker in self.takers.items():
             runs = [(start, start + count) for start, count in self.lines[taker.queue].runs(id)]
             assert self.both(lambda real, id=id: real.consumers[id].outstanding.ranges()) == runs  # type: ignore[misc]
-            credit = self.credit(taker), taker.window
-            assert self.both(lambda real, id=id: (real.consumers[id].credit(), real.consumers[id].window)) == credit  # type: ignore[misc]
+            state = self.credit(taker), taker.window, self.octets(id)
+            assert self.both(lambda real, id=id: state_of(real.consumers[id])) == state  # type: ignore[misc]
         for group in range(len(GROUPS)):
-            held = self.outstanding_in_group(group)
-            assert self.both(lambda real, group=group: real.groups[group].outstanding) == held  # type: ignore[misc]
+            held = self.outstanding_in_group(group), self.octets_in_group(group)
+            assert self.both(lambda real, group=group: in_hand_of(real.groups[group])) == held  # type: ignore[misc]
 
     @precondition(lambda self: self.real)
     @invariant()
