@@ -50,7 +50,7 @@ cdef class Consumer:
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)
-    cdef bint has_its_octets(self)
+    cpdef bint has_its_octets(self)
     cpdef bint lacks_grant(self)
     cpdef hold(self, Range item)
     cdef int bear(self, int64_t octets) except -1

@@ -99,7 +99,10 @@ def _could_take_more(consumers: list[Facts], waited: float, times: Times) -> boo
     """Whether none of a queue's consumers goes on, and one waits for more than it has."""
     if not all(is_stuck(consumer, waited, times) and consumer["active"] for consumer in consumers):
         return False
-    return any(not consumer["prefetch"] or consumer["in_hand"] < consumer["prefetch"] for consumer in consumers)
+    return any(
+        not consumer["octets_full"] and (not consumer["prefetch"] or consumer["in_hand"] < consumer["prefetch"])
+        for consumer in consumers
+    )
 
 
 def circles(

@@ -124,6 +124,8 @@ def _state(consumer: Facts) -> str:
         said.append(f"{'prefetch full: ' if full else ''}{consumer['in_hand']} of {consumer['prefetch']} in hand")
     elif consumer["in_hand"]:
         said.append(f"{consumer['in_hand']} in hand")
+    if consumer["octets_full"]:
+        said.append("its channel has in hand what it may (amqp.unacked_bytes)")
     if not consumer["window_open"]:
         said.append("its socket takes no more")
     if consumer["settled_seconds"] is not None:

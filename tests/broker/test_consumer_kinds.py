@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ops.administration.processes import Processes
 from tests.broker import Broker
 from tests.outcomes import wait_depth
 from tests.raw import Channel, Client
@@ -235,6 +236,9 @@ def test_a_broker_may_limit_what_a_channel_has_in_hand(penstock_only: None, tmp_
         other.call("basic.consume", queue=queue)
         assert [len(other.take("basic.deliver").body) for _ in range(3)] == [4000] * 3
         assert other.depth(queue) == 3
+        (gauge,) = broker.queues()
+        told = Processes(broker.directory / "data").ask("shard", 0, "consumers", id=gauge.queue_id)
+        assert [consumer["octets_full"] for consumer in told] == [True, True]
         one.send("basic.ack", delivery_tag=held[-1].delivery_tag, multiple=True)
         assert len(one.take("basic.deliver").body) == 50_000, "a message of any size passes"
         assert other.depth(queue) == 2

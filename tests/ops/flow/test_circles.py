@@ -19,10 +19,10 @@ def session(connection: str, *queues: int, held: float = 60, party: str = "") ->
 
 def consumer(
     connection: str | None, in_hand: int = 1, settled: float | None = 60, party: str | None = None, prefetch: int = 0,
-    usual: float | None = None,
+    usual: float | None = None, octets_full: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     told = {"connection": connection, "in_hand": in_hand, "settled_seconds": settled, "active": True}
-    told["usual_seconds"] = usual
+    told |= {"usual_seconds": usual, "octets_full": octets_full}
     return {**told, "party": party or connection, "prefetch": prefetch}
 
 
@@ -131,13 +131,22 @@ def test_a_lockout() -> None:
     ("consumers", "still", "held"),
     [
         ([consumer("b", prefetch=1)], True, 60),
+        ([consumer("b", octets_full=True)], True, 60),
         ([consumer("b"), consumer("c", settled=1)], True, 60),
         ([consumer("b")], False, 60),
         ([consumer("b")], True, 1),
         ([], True, 60),
         ([consumer("d")], True, 60),
     ],
-    ids=["its prefetch is full", "one settles", "something moves", "not for long", "no consumers", "it is held lately"],
+    ids=[
+        "its prefetch is full",
+        "so are its octets",
+        "one settles",
+        "something moves",
+        "not for long",
+        "no consumers",
+        "it is held lately",
+    ],
 )
 def test_no_lockout(consumers: list[dict[str, Any]], still: bool, held: float) -> None:
     sessions = [session("a", 1, held=held), session("d", 2, held=4)]

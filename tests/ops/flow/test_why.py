@@ -1,0 +1,30 @@
+"""What is said of consumers that somebody waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ops.flow import why
+
+IDLE: dict[str, Any] = {
+    "active": True, "prefetch": 0, "in_hand": 0, "octets_full": False, "window_open": True, "settled_seconds": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({}, "takes what there is"),
+        ({"prefetch": 5, "in_hand": 5}, "prefetch full: 5 of 5 in hand, no ack yet"),
+        (
+            {"in_hand": 3, "octets_full": True, "settled_seconds": 2.0},
+            "3 in hand, its channel has in hand what it may (amqp.unacked_bytes), last ack 2.0 s ago",
+        ),
+        ({"active": False, "window_open": False},
+         "its client has stopped deliveries (channel.flow), its socket takes no more"),
+    ],
+)  # fmt: skip
+def test_what_a_consumer_waits_for(told: dict[str, Any], text: str) -> None:
+    assert why._state({**IDLE, **told}) == text
