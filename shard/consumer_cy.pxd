@@ -12,10 +12,26 @@ cdef enum:
     C_REJECT = 2
     SETTLED_ROW = 24
 
+cdef class Hand:
+    cdef object __weakref__
+    cdef readonly str user
+    cdef public int64_t count
+    cdef public int64_t octets
+    cdef public int64_t count_limit
+    cdef public int64_t octets_limit
+    cdef readonly dict sleepers
+    cdef readonly dict asleep
+    cdef public bint told
+
+    cpdef bint is_full(self)
+    cpdef sleep(self, Consumer consumer)
+
 cdef class Group:
     cdef readonly int64_t id
     cdef public int64_t limit
     cdef public int64_t octets_limit
+    cdef readonly bint weighs
+    cdef readonly Hand hand
     cdef public int64_t outstanding
     cdef public int64_t octets
     cdef public int64_t granted
@@ -24,6 +40,8 @@ cdef class Group:
     cdef readonly dict sleepers
 
     cpdef bint is_limited(self)
+    cpdef join(self, Hand hand)
+    cdef int bear(self, int64_t count, int64_t octets) except -1
 
 cdef class Consumer:
     cdef readonly int64_t id
@@ -50,13 +68,15 @@ cdef class Consumer:
 
     @cython.locals(room=int64_t)
     cpdef int64_t credit(self)
-    cpdef bint has_its_octets(self)
+    cpdef bint has_its_hands_full(self)
+    cpdef bint waits_for_user(self)
+    cpdef sleep_if_user_is_full(self)
+    cpdef rest(self)
     cpdef bint lacks_grant(self)
     cpdef hold(self, Range item)
-    cdef int bear(self, int64_t octets) except -1
-    cdef int bear_range(self, int64_t sequence, int64_t count) except -1
+    cdef int bear(self, int64_t count, int64_t octets) except -1
     cdef int64_t weight_of(self, int64_t sequence, int64_t count) except -1
-    cdef int lighten(self, int64_t octets) except -1
+    cdef int lighten(self, int64_t count, int64_t octets) except -1
     @cython.locals(taken=list, item=Range, window=int64_t)
     cpdef list take(self, int64_t count)
     @cython.locals(claimed=int64_t, low=int64_t, part=int64_t)

@@ -24,6 +24,32 @@ ACK, REQUEUE, REJECT = range(3)
 """Kinds of settlements."""
 
 
+class Hand:
+    """What the consumers of a user have in hand from this shard, and may have: messages, and octets of messages as they
+    count whole, which are counted where there is a limit of them.
+
+    Without a limit that is UNLIMITED. `sleepers` are consumers that wait for less to be in hand, in the order in which
+    they fell asleep; `asleep` has all hands that have such. `told` once the log says that some wait.
+    """
+
+    def __init__(self, user: str, asleep: dict[Hand, None]) -> None:
+        self.user = user
+        self.count = 0
+        self.octets = 0
+        self.count_limit = UNLIMITED
+        self.octets_limit = UNLIMITED
+        self.sleepers: dict[Consumer, None] = {}
+        self.asleep = asleep
+        self.told = False
+
+    def is_full(self) -> bool:
+        return self.count >= self.count_limit or self.octets >= self.octets_limit
+
+    def sleep(self, consumer: Consumer) -> None:
+        self.sleepers[consumer] = None
+        self.asleep[self] = None
+
+
 class Group:
     """The consumers and gets of a channel, and the prefetch limit they share (basic.qos with global); 0 is no limit.
 
@@ -32,13 +58,16 @@ class Group:
     `sleepers` are consumers that a limit may keep from being served, in the order in which they fell asleep.
 
     From this shard they may have `octets_limit` in hand as well, of messages as they count whole, before what `octets`
-    counts of that keeps them waiting; 0 is no limit, and then nothing is counted.
+    counts of that keeps them waiting; 0 is no limit. It is counted for a group that `weighs`. What it has in hand is in
+    the `hand` of its user too, if that has limits.
     """
 
-    def __init__(self, limit: int, id: int = 0, octets_limit: int = 0) -> None:
+    def __init__(self, limit: int, id: int = 0, octets_limit: int = 0, weighs: bool = False) -> None:
         self.id = id
         self.limit = limit
         self.octets_limit = octets_limit
+        self.weighs = weighs
+        self.hand: Hand | None = None
         self.outstanding = 0
         self.octets = 0
         self.granted = 0
@@ -49,6 +78,22 @@ class Group:
     def is_limited(self) -> bool:
         """Whether what is settled of one may let another be served."""
         return self.limit != 0 or self.octets_limit > 0
+
+    def join(self, hand: Hand) -> None:
+        """It is of a user with limits."""
+        if self.hand is None:
+            self.hand = hand
+            hand.count += self.outstanding
+            hand.octets += self.octets
+
+    def bear(self, count: int, octets: int) -> int:
+        """So many more messages are in hand, and octets; or less."""
+        self.outstanding += count
+        self.octets += octets
+        if self.hand is not None:
+            self.hand.count += count
+            self.hand.octets += octets
+        return 0
 
 
 class Consumer:
@@ -93,11 +138,13 @@ class Consumer:
 
         Without acks it takes nothing of the limit it shares, but waits while others have it used up, as with RabbitMQ.
         """
-        if not self.active or self.window <= 0 or self.has_its_octets():
+        if not self.active or self.window <= 0 or self.has_its_hands_full():
             return 0
         room = UNLIMITED
+        if self.group.hand is not None and not self.no_ack:
+            room = self.group.hand.count_limit - self.group.hand.count
         if self.prefetch and not self.no_ack:
-            room = self.prefetch - self.outstanding.total
+            room = min(room, self.prefetch - self.outstanding.total)
         if self.group.limit > 0:
             room = min(room, self.group.limit - self.group.outstanding)
         elif self.group.limit < 0:
@@ -106,25 +153,45 @@ class Consumer:
             return UNLIMITED
         return max(room, 0)
 
-    def has_its_octets(self) -> bool:
-        """Whether its group has as many octets in hand as it may have. Without acks it takes nothing of that."""
-        return 0 < self.group.octets_limit <= self.group.octets and not self.no_ack
+    def has_its_hands_full(self) -> bool:
+        """Whether its group or its user has in hand what it may. Without acks it takes nothing of that."""
+        if self.no_ack:
+            return False
+        return 0 < self.group.octets_limit <= self.group.octets or self.waits_for_user()
+
+    def waits_for_user(self) -> bool:
+        """Whether its user has in hand what it may."""
+        return self.group.hand is not None and not self.no_ack and self.group.hand.is_full()
+
+    def sleep_if_user_is_full(self) -> None:
+        if self.group.hand is not None and self.waits_for_user():
+            self.group.hand.sleep(self)
+
+    def rest(self) -> None:
+        """It need not be woken any more."""
+        self.group.sleepers.pop(self, None)
+        if self.group.hand is not None:
+            self.group.hand.sleepers.pop(self, None)
 
     def lacks_grant(self) -> bool:
         """Whether it could be sent more if only its acceptor granted it."""
         if not self.active or self.window <= 0 or self.group.limit >= 0 or self.group.granted > 0:
             return False
-        if self.has_its_octets():
+        if self.has_its_hands_full():
             return False
         return self.no_ack or self.prefetch == 0 or self.outstanding.total < self.prefetch
 
     def take(self, count: int) -> list[Range]:
-        """Take from the queue within its window, that of its connection, and what its group may have in hand."""
+        """Take from the queue within its window, that of its connection, and what its channel and its user may have in
+        hand.
+        """
         window = self.window
         if self.outlet is not None:
             window = min(window, self.outlet.window)
         if self.group.octets_limit > 0 and not self.no_ack:
             window = min(window, self.group.octets_limit - self.group.octets)
+        if self.group.hand is not None and not self.no_ack:
+            window = min(window, self.group.hand.octets_limit - self.group.hand.octets)
         taken = self.queue.take(count, window, self.no_ack)
         for item in taken:
             self.window -= item.whole
@@ -139,35 +206,22 @@ class Consumer:
     def hold(self, item: Range) -> None:
         """Deliveries that were taken off the queue for this consumer are outstanding with it."""
         self.outstanding.add(item.sequence, item.count)
-        self.group.outstanding += item.count
-        if self.group.octets_limit > 0:
-            self.bear(item.whole)
+        self.bear(item.count, item.whole if self.group.weighs else 0)
         if self.group.limit < 0:
             self.group.granted -= item.count
 
-    def bear(self, octets: int) -> int:
+    def bear(self, count: int, octets: int) -> int:
         """So much more is in hand."""
         self.octets += octets
-        self.group.octets += octets
-        return 0
-
-    def bear_range(self, sequence: int, count: int) -> int:
-        """What these messages count is in hand, where that is counted."""
-        if self.group.octets_limit > 0:
-            self.bear(self.queue.size_of(sequence, count))
-        return 0
+        return self.group.bear(count, octets)
 
     def weight_of(self, sequence: int, count: int) -> int:
-        """What messages that are about to leave its hands count, where that is counted."""
-        return self.queue.size_of(sequence, count) if self.group.octets_limit > 0 else 0
+        """What messages in hand count, where that is counted."""
+        return self.queue.size_of(sequence, count) if self.group.weighs else 0
 
-    def lighten(self, octets: int) -> int:
+    def lighten(self, count: int, octets: int) -> int:
         """So much less is in hand. Once that is no message it is nothing: sizes of what cannot be read are guesses."""
-        if self.outstanding.total == 0:
-            octets = self.octets
-        self.octets -= octets
-        self.group.octets -= octets
-        return 0
+        return self.bear(-count, -self.octets if self.outstanding.total == 0 else -octets)
 
     def claim(self, sequence: int, count: int, returned: bool) -> int:
         """Have in hand again what is still there of deliveries in an earlier life of the shard; how many.
@@ -181,8 +235,7 @@ class Consumer:
                 self.queue.requeue(low, part)
             else:
                 self.outstanding.add(low, part)
-                self.group.outstanding += part
-                self.bear_range(low, part)
+                self.bear(part, self.weight_of(low, part))
         return claimed
 
     def settle(self, sequence: int, count: int, kind: int) -> int:
@@ -198,8 +251,7 @@ class Consumer:
                 self.queue.reject(low, part)
             else:
                 self.queue.settle(low, part)
-        self.group.outstanding -= settled
-        self.lighten(octets)
+        self.lighten(settled, octets)
         return settled
 
     def hand_over(self, sequence: int, count: int, kind: int, taken: list[tuple[Queue, int, int, int]]) -> int:
@@ -212,8 +264,7 @@ class Consumer:
             handed += part
             octets += self.weight_of(low, part)
             taken.append((self.queue, low, part, kind))
-        self.group.outstanding -= handed
-        self.lighten(octets)
+        self.lighten(handed, octets)
         return handed
 
     def note_settled(self, now: int) -> None:
@@ -237,9 +288,8 @@ class Consumer:
     def let_go_all(self) -> int:
         """Have nothing in hand any more: somebody else has it, or the queue is gone; how many messages that were."""
         total = self.outstanding.total
-        self.group.outstanding -= total
         self.outstanding.clear()
-        self.lighten(0)
+        self.lighten(total, 0)
         return total
 
     def give_back_all(self) -> None:
@@ -258,8 +308,7 @@ class Consumer:
         """What a lease held is outstanding with this consumer, and the lease holds nothing."""
         for low, high in held.ranges():
             self.outstanding.add(low, high - low)
-            self.bear_range(low, high - low)
-        self.group.outstanding += held.total
+            self.bear(high - low, self.weight_of(low, high - low))
         held.clear()
 
 

@@ -14,6 +14,7 @@ from penstock import bus
 from penstock.settings import Settings
 from shard.consumer_cy import Consumer, Group, hand_over_rows, hold_rows, settle_rows
 from shard.dispatch import Ring
+from shard.hands import Hands
 from shard.leases import Lease, Leases
 from shard.lending import lending_of
 from shard.link import Link
@@ -40,6 +41,8 @@ class Consuming:
         self.window = settings.flow.consumer_window_bytes
         self.connection_window = settings.flow.connection_window_bytes
         self.last_age = 0
+        self.weighs = settings.amqp.unacked_bytes > 0 or settings.limits.user_unacked_bytes >= 0
+        self.hands = Hands(settings.limits, settings.shards)
         self.leases = Leases(core)
         self.grants: list[tuple[Link, Group, int]] = []
         self.operations: dict[int, Callable[..., None]] = {
@@ -65,7 +68,7 @@ class Consuming:
         if queue is None or queue.fenced:
             link.refuse(request, 404, "no such queue")
             return
-        channel = link.groups.get(group) or Group(0, group)
+        channel = link.groups.get(group) or self.new_group(group)
         consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
         consumer.window = self.window
         consumer.active = active
@@ -96,6 +99,9 @@ class Consuming:
         link.groups[group] = channel
         channel.limit = limit
         channel.octets_limit = octets
+        hand = self.hands.of(user)
+        if hand is not None:
+            channel.join(hand)
         self.last_age = max(age, self.last_age + (not again))
         consumer.age = age or self.last_age
         if known is not None:
@@ -115,6 +121,16 @@ class Consuming:
             rival.link.turn.operations.append([bus.CANCELLED, rival.id])
         link.reply(request, consumer.age)
         self.core.touch(queue)
+
+    def group(self, link: Link, id: int) -> Group:
+        """The group of a channel, made on first use."""
+        group = link.groups.get(id)
+        if group is None:
+            group = link.groups[id] = self.new_group(id)
+        return group
+
+    def new_group(self, id: int) -> Group:
+        return Group(0, id, self.settings.amqp.unacked_bytes, self.weighs)
 
     def outlet(self, link: Link, group: int, user: str) -> Outlet:
         """What the consumers of a channel's connection share, made on first use."""
@@ -203,7 +219,7 @@ class Consuming:
 
     def holder(self, link: Link, id: int, queue: QueueState, group: int, *, gets: bool) -> Consumer:
         """Who has deliveries in hand but is sent nothing: the gets of a channel, or a consumer that was cancelled."""
-        channel = link.group(group)
+        channel = self.group(link, group)
         holder = Consumer(id, queue.contents, False, 0, Group(0) if gets else channel, link)
         holder.cancelled = True
         link.remember(holder, channel)
@@ -292,7 +308,7 @@ class Consuming:
 
     @looks_first
     def limit(self, link: Link, request: int, group: int, limit: int) -> Looking:
-        shared = link.groups.get(group) or Group(limit, group)
+        shared = link.groups.get(group) or self.new_group(group)
         yield
         link.groups[group] = shared
         shared.limit = limit
@@ -367,7 +383,7 @@ class Consuming:
         for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
             consumer.let_go_all()
             link.forget(consumer)
-            consumer.group.sleepers.pop(consumer, None)
+            consumer.rest()
             groups[consumer.group] = None
             self.leave_outlet(consumer)
             if consumer.lease is not None or not consumer.cancelled:

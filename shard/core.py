@@ -135,6 +135,7 @@ class ShardCore:
         """The limits of the node are shared by so many shards."""
         self.paging.limit(*memory_of(settings, shards))
         self.gate.limit(marks_of(settings, shards), self.now)
+        self.consuming.hands.share(shards)
 
     # Topology
 
@@ -277,8 +278,7 @@ class ShardCore:
             role, index, incarnation = life_of(identity)
             if incarnation <= self.dead.get((role, index), 0):
                 return  # the news of its death was quicker than its last words
-            unacked = self.consuming.settings.amqp.unacked_bytes
-            link = self.links[identity] = Link(identity, self.records.pop(identity, None), unacked)
+            link = self.links[identity] = Link(identity, self.records.pop(identity, None))
         if turn == bus.HELLO:
             if link.receiver is not None:
                 self.look_for_deaths(link.receiver)
@@ -342,6 +342,8 @@ class ShardCore:
                 self.touch(self.queues[id])
         self.burial.budget = SLICE
         self.finish_touched()
+        while self.consuming.hands.asleep and self.consuming.hands.wake(self.consuming.wake):
+            self.finish_touched()
         if self.burial.blocked:
             self.burial.look()
         while self.burial.budget and self.burial.has_work():

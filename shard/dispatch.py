@@ -77,7 +77,7 @@ class Ring:
         del self.consumers[consumer]
         level: Level = consumer.level
         level.awake.pop(consumer, None)
-        consumer.group.sleepers.pop(consumer, None)
+        consumer.rest()
         self.starved.pop(consumer, None)
         level.members -= 1
         if not level.members:
@@ -114,6 +114,7 @@ class Ring:
                     if credit <= 0:
                         if consumer.group.is_limited():
                             self.wait_for_group(consumer)
+                        consumer.sleep_if_user_is_full()
                         continue
                     outlet = consumer.outlet
                     if outlet is not None and outlet.window <= 0 and not outlet.may_send(consumer):

@@ -45,20 +45,17 @@ class Link:
     `reserved` is the room, messages and octets, that is kept in queues for the transactions of channels, by group.
     `promised` are operations that leave when their turn is safe, each with that; a later life is asked again.
     `outlets` are those of connections that have consumers here, `lending` what their users may have under way.
-    `unacked_octets` is what the consumers of a channel may have in hand, 0 for no limit, unless CONSUME says less.
     `greeted` is set from the other's hello until it is answered; `waiting` holds turns that are ahead of the shard's
     topology; `receiver` is the acceptor's index. `source` is what its messages know of it.
     """
 
     __slots__ = (
         "consumers", "greeted", "groups", "identity", "incarnation", "lending", "outlets", "promised", "receiver",
-        "replies", "reported", "reserved", "safe", "source", "taken", "turn", "unacked_octets", "verdicts",
-        "waiting",
+        "replies", "reported", "reserved", "safe", "source", "taken", "turn", "verdicts", "waiting",
     )  # fmt: skip
 
-    def __init__(self, identity: bytes, record: bytes | None = None, unacked_octets: int = 0) -> None:
+    def __init__(self, identity: bytes, record: bytes | None = None) -> None:
         self.identity = identity
-        self.unacked_octets = unacked_octets
         self.taken = 0
         self.verdicts: deque[list[Any]] = deque()
         if record is not None:
@@ -82,13 +79,6 @@ class Link:
     @property
     def is_acceptor(self) -> bool:
         return self.receiver is not None
-
-    def group(self, id: int) -> Group:
-        """The group of a channel, made on first use."""
-        group = self.groups.get(id)
-        if group is None:
-            group = self.groups[id] = Group(0, id, self.unacked_octets)
-        return group
 
     def remember(self, consumer: Consumer, channel: Group) -> None:
         """Keep a consumer, or the gets of a channel, until it is forgotten or its channel is gone."""

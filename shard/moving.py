@@ -193,7 +193,7 @@ class Moving:
                 consumer.give_back_all()
             link.forget(consumer)
             if consumer.cancelled:
-                consumer.group.sleepers.pop(consumer, None)
+                consumer.rest()
             else:
                 self.core.consuming.leave_ring(queue, consumer)
             if queue.exclusive_consumer is consumer:

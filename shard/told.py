@@ -1,7 +1,7 @@
 """What a shard tells of its queues to the node's operator.
 
     question    arguments          answer
-    consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, octets_full, active, window_open,
+    consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, full | None, active, window_open,
                                     settled_seconds | None, usual_seconds | None}]
 
     queues                         [id of each queue that it has]
@@ -10,12 +10,12 @@
                 early              or "nack", which is to be done by an acceptor; None if it has done something that
                                    those who wait have not noticed yet
 
-Gets that have something in hand are among them. `octets_full`: its channel has in hand what it may (setting
-`amqp.unacked_bytes`); `active`: its client has not stopped deliveries with channel.flow;
-`window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it never did;
-`usual_seconds`: what it took from one such time to the next, None if there were no two. Of a deadlock (`circle` says
-which, in words) an event and an incident tell, unless it was `told` before and nothing is done. `early` nothing is done
-but to lend where nothing is lent, and nothing else is told.
+Gets that have something in hand are among them. `full`: its "channel" has in hand what it may
+(`amqp.unacked_bytes`), or its "user" (`limits.user_unacked_…`); `active`: its client has not stopped deliveries with
+channel.flow; `window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it
+never did; `usual_seconds`: what it took from one such time to the next, None if there were no two. Of a deadlock
+(`circle` says which, in words) an event and an incident tell, unless it was `told` before and nothing is done. `early`
+nothing is done but to lend where nothing is lent, and nothing else is told.
 """
 
 from __future__ import annotations
@@ -75,9 +75,15 @@ def _told(core: ShardCore, consumer: Consumer) -> dict[str, Any]:
         "acceptor": consumer.link.receiver,
         "prefetch": consumer.prefetch or max(consumer.group.limit, 0),
         "in_hand": consumer.outstanding.total,
-        "octets_full": consumer.has_its_octets(),
+        "full": _full(consumer),
         "active": consumer.active,
         "window_open": consumer.window > 0,
         "settled_seconds": None if seconds is None else round(seconds, 3),
         "usual_seconds": consumer.usual / 1e6 if consumer.usual else None,
     }
+
+
+def _full(consumer: Consumer) -> str | None:
+    if consumer.waits_for_user():
+        return "user"
+    return "channel" if consumer.has_its_hands_full() else None

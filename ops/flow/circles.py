@@ -100,7 +100,7 @@ def _could_take_more(consumers: list[Facts], waited: float, times: Times) -> boo
     if not all(is_stuck(consumer, waited, times) and consumer["active"] for consumer in consumers):
         return False
     return any(
-        not consumer["octets_full"] and (not consumer["prefetch"] or consumer["in_hand"] < consumer["prefetch"])
+        not consumer["full"] and (not consumer["prefetch"] or consumer["in_hand"] < consumer["prefetch"])
         for consumer in consumers
     )
 

@@ -10,6 +10,8 @@ from penstock.durations import shown
 Line = tuple[int, str]
 """How deep in the chain, and what is said there."""
 
+FULL = {"channel": "amqp.unacked_bytes", "user": "limits.user_unacked_messages or limits.user_unacked_bytes"}
+"""The settings by which consumers wait until less is in hand."""
 SHOWN_CONSUMERS = 10
 """Of each queue; the rest is counted."""
 
@@ -124,8 +126,8 @@ def _state(consumer: Facts) -> str:
         said.append(f"{'prefetch full: ' if full else ''}{consumer['in_hand']} of {consumer['prefetch']} in hand")
     elif consumer["in_hand"]:
         said.append(f"{consumer['in_hand']} in hand")
-    if consumer["octets_full"]:
-        said.append("its channel has in hand what it may (amqp.unacked_bytes)")
+    if consumer["full"]:
+        said.append(f"its {consumer['full']} has in hand what it may ({FULL[consumer['full']]})")
     if not consumer["window_open"]:
         said.append("its socket takes no more")
     if consumer["settled_seconds"] is not None:

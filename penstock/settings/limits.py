@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from penstock.settings.values import Bytes
+
 
 def _limit(description: str) -> int:
     """A limit as RabbitMQ has them."""
@@ -12,7 +14,7 @@ def _limit(description: str) -> int:
 
 
 class LimitSettings(BaseModel):
-    """Of one vhost or user a command may say something else (`penstock vhost set-limits`)."""
+    """Of one vhost or user a command may say something else (`penstock vhost set-limits`), but for what is unacked."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,6 +33,11 @@ class LimitSettings(BaseModel):
     vhost_bindings: int = _limit("bindings in a vhost")
     user_connections: int = _limit("open connections of a user")
     user_channels: int = _limit("open channels of a user")
+    user_unacked_messages: int = _limit(
+        "deliveries that consumers of a user may have without acknowledging them before they wait; each shard keeps an "
+        "equal part"
+    )
+    user_unacked_bytes: Bytes = _limit("the same in bytes of whole messages, of which the last one may exceed it")
     user_queues: int = Field(
         default=-1, ge=-1, description="queues that a user has declared; -1 is nine tenths of max_queues"
     )

@@ -14,11 +14,14 @@ from penstock.settings.machine import half_the_cores, usable_memory
 MEMORY_SHARE = 0.4
 KIB = 1024
 MIB = 1024 * KIB
+NO_LIMIT = -1
 
 
 def _parse_bytes(value: object) -> object:
-    """Sizes may be written "64 MiB"; numbers are bytes."""
-    return amounts.size(value) if isinstance(value, str) else value
+    """Sizes may be written "64 MiB"; numbers are bytes, and -1 is no limit where there need be none."""
+    if not isinstance(value, str):
+        return value
+    return NO_LIMIT if value.strip() == str(NO_LIMIT) else amounts.size(value)
 
 
 def _parse_names(value: object) -> object:

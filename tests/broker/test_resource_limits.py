@@ -12,7 +12,8 @@ import pytest
 
 from acceptor.headcount import ADMINISTRATORS
 from tests.broker import Broker
-from tests.raw import Client, Closed
+from tests.frames import Event
+from tests.raw import Channel, Client, Closed
 from tests.router.making import rabbit_hash
 from tests.waiting import wait_for
 
@@ -194,3 +195,30 @@ def test_connections_that_come_too_often(slow: Broker) -> None:
     wait_for(lambda: refusal() is None, what="a connection")
     wait_for(counted, what="refused connections in the status")
     assert "connection rate limit of an address" in slow.log
+
+
+def test_what_a_user_has_in_hand(tmp_path: Path) -> None:
+    limits = {"PENSTOCK_LIMITS__USER_UNACKED_MESSAGES": "5", "PENSTOCK_LIMITS__USER_UNACKED_BYTES": "-1"}
+    with Broker(tmp_path, acceptors=2, shards=1, environment=limits) as broker:
+        one, two, other = (Client.connect(broker.address) for _ in range(3))
+        queue = other.channel().call("queue.declare").queue
+        channels = [client.channel() for client in (one, two)]
+        for channel in channels:
+            channel.call("basic.consume", queue=queue)
+        publisher = other.channel()
+        for _ in range(9):
+            publisher.publish(b"x", routing_key=queue)
+        wait_for(lambda: publisher.depth(queue) == 4, what="all that its connections may have")
+        wait_for(lambda: sum(len(of(channel)) for channel in channels) == 5, what="what they have")
+        last = {channel: of(channel)[-1].delivery_tag for channel in channels if of(channel)}
+        for channel, tag in last.items():
+            channel.send("basic.ack", delivery_tag=tag, multiple=True)
+        wait_for(lambda: publisher.depth(queue) == 0, what="the rest")
+        assert "their user has in hand what it may" in broker.log
+        for client in (one, two, other):
+            client.close()
+
+
+def of(channel: Channel) -> list[Event]:
+    """What a channel was sent."""
+    return [event for event in channel.pending() if event.name == "basic.deliver"]

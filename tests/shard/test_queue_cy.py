@@ -171,7 +171,10 @@ class Taker:
     active: bool = True
 
 
-GROUPS = ((0, 400), (3, 0), (3, 250))  # limits of channels, in messages and octets
+GROUPS = ((0, 400), (3, 0), (3, 250), (0, 0))  # limits of channels, in messages and octets
+OF_USER = (1, 3)
+"""Groups that are of one user, which may have so much in hand."""
+USER_COUNT, USER_OCTETS = 5, 600
 TAKERS = [
     Taker(1, 0, False, 0, 0),
     Taker(2, 0, False, 4, 1),
@@ -180,6 +183,7 @@ TAKERS = [
     Taker(5, 1, False, 2, 0),
     Taker(6, 0, False, 0, 2),
     Taker(7, 1, True, 0, 2),
+    Taker(8, 1, False, 0, 3),
 ]
 takers = st.sampled_from([taker.id for taker in TAKERS])
 queues = st.integers(0, 1)
@@ -200,7 +204,11 @@ class Real:
         self.load = load
         self.module = load("shard.consumer_cy")
         self.queues = [load(NAME).Queue(id, f"owner {id}") for id in range(2)]
-        self.groups = [self.module.Group(limit, 0, octets) for limit, octets in GROUPS]
+        self.groups = [self.module.Group(limit, 0, octets, True) for limit, octets in GROUPS]
+        self.hand = self.module.Hand("user", {})
+        self.hand.count_limit, self.hand.octets_limit = USER_COUNT, USER_OCTETS
+        for group in OF_USER:
+            self.groups[group].join(self.hand)
         self.consumers = {
             t.id: self.module.Consumer(t.id, self.queues[t.queue], t.no_ack, t.prefetch, self.groups[t.group], "link")
             for t in TAKERS
@@ -285,18 +293,25 @@ class Queues(RuleBasedStateMachine):
         return sum(self.outstanding(taker.id) for taker in self.takers.values() if taker.group == group)
 
     def octets(self, id: int) -> int:
-        """What a consumer has in hand counts, where its group counts that."""
-        taker = self.takers[id]
-        held = (m for _, m in self.lines[taker.queue].select("unacked") if m.holder == id)
-        return sum(whole_of(m.body) for m in held) if GROUPS[taker.group][1] else 0
+        """What a consumer has in hand counts."""
+        held = (m for _, m in self.lines[self.takers[id].queue].select("unacked") if m.holder == id)
+        return sum(whole_of(m.body) for m in held)
 
     def octets_in_group(self, group: int) -> int:
         return sum(self.octets(taker.id) for taker in self.takers.values() if taker.group == group)
 
     def space(self, taker: Taker) -> int:
-        """What its group may still have in hand, octets."""
+        """What its group and its user may still have in hand, octets."""
+        if taker.no_ack:
+            return 2**62
         limit = GROUPS[taker.group][1]
-        return 2**62 if taker.no_ack or not limit else limit - self.octets_in_group(taker.group)
+        space = limit - self.octets_in_group(taker.group) if limit else 2**62
+        return min(space, USER_OCTETS - self.in_hand()[1]) if taker.group in OF_USER else space
+
+    def in_hand(self) -> tuple[int, int]:
+        """Messages and octets that the user has in hand."""
+        count = sum(self.outstanding_in_group(group) for group in OF_USER)
+        return count, sum(self.octets_in_group(group) for group in OF_USER)
 
     def credit(self, taker: Taker) -> int:
         if not taker.active or taker.window <= 0 or self.space(taker) <= 0:
@@ -304,6 +319,8 @@ class Queues(RuleBasedStateMachine):
         rooms = [2**62]
         if taker.prefetch and not taker.no_ack:
             rooms.append(taker.prefetch - self.outstanding(taker.id))
+        if taker.group in OF_USER and not taker.no_ack:
+            rooms.append(USER_COUNT - self.in_hand()[0])
         if GROUPS[taker.group][0]:
             room = GROUPS[taker.group][0] - self.outstanding_in_group(taker.group)
             rooms.append(2**62 if taker.no_ack and room > 0 else room)
@@ -403,6 +420,10 @@ class Queues(RuleBasedStateMachine):
         for group in range(len(GROUPS)):
             held = self.outstanding_in_group(group), self.octets_in_group(group)
             assert self.both(lambda real, group=group: in_hand_of(real.groups[group])) == held  # type: ignore[misc]
+
+    @invariant()
+    def user_agrees(self) -> None:
+        assert self.both(lambda real: (real.hand.count, real.hand.octets)) == self.in_hand()
 
     @precondition(lambda self: self.real)
     @invariant()

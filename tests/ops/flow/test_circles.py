@@ -19,10 +19,10 @@ def session(connection: str, *queues: int, held: float = 60, party: str = "") ->
 
 def consumer(
     connection: str | None, in_hand: int = 1, settled: float | None = 60, party: str | None = None, prefetch: int = 0,
-    usual: float | None = None, octets_full: bool = False,
+    usual: float | None = None, full: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     told = {"connection": connection, "in_hand": in_hand, "settled_seconds": settled, "active": True}
-    told |= {"usual_seconds": usual, "octets_full": octets_full}
+    told |= {"usual_seconds": usual, "full": full}
     return {**told, "party": party or connection, "prefetch": prefetch}
 
 
@@ -131,7 +131,7 @@ def test_a_lockout() -> None:
     ("consumers", "still", "held"),
     [
         ([consumer("b", prefetch=1)], True, 60),
-        ([consumer("b", octets_full=True)], True, 60),
+        ([consumer("b", full="channel")], True, 60),
         ([consumer("b"), consumer("c", settled=1)], True, 60),
         ([consumer("b")], False, 60),
         ([consumer("b")], True, 1),
@@ -140,7 +140,7 @@ def test_a_lockout() -> None:
     ],
     ids=[
         "its prefetch is full",
-        "so are its octets",
+        "so are its channel's hands",
         "one settles",
         "something moves",
         "not for long",

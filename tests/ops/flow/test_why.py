@@ -9,7 +9,7 @@ import pytest
 from ops.flow import why
 
 IDLE: dict[str, Any] = {
-    "active": True, "prefetch": 0, "in_hand": 0, "octets_full": False, "window_open": True, "settled_seconds": None,
+    "active": True, "prefetch": 0, "in_hand": 0, "full": None, "window_open": True, "settled_seconds": None,
 }  # fmt: skip
 
 
@@ -19,7 +19,7 @@ IDLE: dict[str, Any] = {
         ({}, "takes what there is"),
         ({"prefetch": 5, "in_hand": 5}, "prefetch full: 5 of 5 in hand, no ack yet"),
         (
-            {"in_hand": 3, "octets_full": True, "settled_seconds": 2.0},
+            {"in_hand": 3, "full": "channel", "settled_seconds": 2.0},
             "3 in hand, its channel has in hand what it may (amqp.unacked_bytes), last ack 2.0 s ago",
         ),
         ({"active": False, "window_open": False},
