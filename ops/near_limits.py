@@ -23,6 +23,7 @@ def near_limits(node: Node, queues: int) -> list[dict[str, Any]]:
     `queues` is how many there are. OSError or ValueError if the node has gone.
     """
     found = list(SharedCounts.look(node.shared_counts, node.counting).near())
+    found += SharedCounts.look(node.shared_hands, node.shard_places).near()
     found += SharedRates.look(node.shared_rates).near(_rates(node), time.monotonic())
     of_node = Use("max_queues", "node", "", queues, node.settings.max_queues)
     found += [of_node] if of_node.is_near else []

@@ -111,6 +111,7 @@ def _introduce(node: Node) -> None:
         process.record_parent(node.runtime)
         known_passwords.create(node.known_passwords)
         shared_counts.create(node.shared_counts, node.counting)
+        shared_counts.create(node.shared_hands, node.shard_places)
         shared_rates.create(node.shared_rates)
         node.store()
         Pointer(os.getpid(), node.runtime, node.gauges).store(node.settings.data)

@@ -88,6 +88,11 @@ class Node:
         return self.acceptors + 1
 
     @property
+    def shared_hands(self) -> Path:
+        """Memory of the shards: of whom they know that most of what may be in hand is."""
+        return self.runtime / "hands"
+
+    @property
     def shared_rates(self) -> Path:
         """Memory of the acceptors: what has come of late of what may come so often."""
         return self.runtime / "rates"

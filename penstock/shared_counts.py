@@ -1,8 +1,9 @@
 """How many there are of something at all processes of a node, in memory that they share (`penstock.shared_rows`).
 
-Each row is for one thing of which there may be so many, and has its limit, and a number for each acceptor and, last,
-one for the router. What is taken is taken under a lock: a limit holds exactly, whoever asks at the same time. A row
-whose numbers are all 0 is free. A thing that finds its set full is not counted.
+Each row is for one thing of which there may be so many, and has its limit, and a number for each process that counts.
+Of connections, channels and what is declared these are the acceptors and, last, the router; of what users have in hand
+the shards, in memory of their own. What is taken is taken under a lock: a limit holds exactly, whoever asks at the same
+time. A row whose numbers are all 0 is free. A thing that finds its set full is not counted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from penstock.shared_rows import SharedRows, Use
 
 NO_LIMIT = -1
 LIMIT_OCTETS = 8
+NUMBER_OCTETS = 8
 
 
 class SharedCounts:
@@ -23,8 +25,8 @@ class SharedCounts:
 
     def __init__(self, rows: SharedRows, counting: int, index: int) -> None:
         self._rows = rows
-        self._numbers = struct.Struct(f"{counting}I")
-        self._own = LIMIT_OCTETS + 4 * index
+        self._numbers = struct.Struct(f"{counting}Q")
+        self._own = LIMIT_OCTETS + NUMBER_OCTETS * index
 
     @classmethod
     def of_process(cls) -> SharedCounts:
@@ -91,22 +93,22 @@ class SharedCounts:
         return limit
 
     def _others(self, at: int) -> int:
-        own: int = struct.unpack_from("I", self._rows.memory, at + self._own)[0]
+        own: int = struct.unpack_from("Q", self._rows.memory, at + self._own)[0]
         return sum(self._all(at)) - own
 
     def _set(self, at: int, own: int, limit: int) -> None:
         struct.pack_into("q", self._rows.memory, at, limit)
-        struct.pack_into("I", self._rows.memory, at + self._own, own)
+        struct.pack_into("Q", self._rows.memory, at + self._own, own)
 
     def _forget(self) -> None:
         with self._rows.locked():
             for at in self._rows.all():
-                struct.pack_into("I", self._rows.memory, at + self._own, 0)
+                struct.pack_into("Q", self._rows.memory, at + self._own, 0)
 
 
 def content(counting: int) -> int:
     """Octets of a row for so many processes that count."""
-    return LIMIT_OCTETS + 4 * counting
+    return LIMIT_OCTETS + NUMBER_OCTETS * counting
 
 
 def create(path: Path, counting: int) -> None:

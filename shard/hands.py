@@ -7,12 +7,13 @@ may sleep.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from weakref import WeakValueDictionary
 
 from penstock.logs import get_logger
 from penstock.settings.limits import LimitSettings
+from penstock.shared_rows import Use
 from shard.consumer_cy import Consumer, Hand
 from shard.queue_cy import UNLIMITED
 
@@ -47,6 +48,14 @@ class Hands:
             hand = self._hands[user] = Hand(user, self.asleep)
             hand.count_limit, hand.octets_limit = self._count, self._octets
         return hand
+
+    def uses(self) -> Iterator[Use]:
+        """How much of its limits each user uses."""
+        for hand in list(self._hands.values()):
+            if hand.count_limit != UNLIMITED:
+                yield Use("unacked-messages", "user", hand.user, hand.count, hand.count_limit)
+            if hand.octets_limit != UNLIMITED:
+                yield Use("unacked-bytes", "user", hand.user, hand.octets, hand.octets_limit)
 
     def wake(self, wake: Callable[[Consumer], None]) -> bool:
         """Wake some who may have more now, if there are any; whether there were."""

@@ -34,6 +34,7 @@ from penstock.pulse import Pulse, Work
 from penstock.questions import answer
 from penstock.router_client import RouterClient
 from penstock.shard_dialers import ShardDialers, started
+from penstock.shared_counts import SharedCounts
 from penstock.turn_sockets import TurnListener, TurnSockets
 from penstock.witness import Witness, shard_name
 from router.records import LEAVING
@@ -53,6 +54,7 @@ from shard.queues import QueueState
 from shard.recovered import Recovered
 from shard.room import PROCESSES, UNFLUSHED
 from shard.segment_cy import Segment
+from shard.shown_hands import ShownHands
 from shard.store import Store
 
 log = logs.get_logger()
@@ -121,6 +123,8 @@ class Shard:
         self.events = subscribe(loop, self.context, node.process_events, self.on_process_event)
         for peer, life in started(self.gauges, node):
             self.connect_peer(peer, life)
+        shared = SharedCounts.open(node.shared_hands, node.shard_places, index)
+        self.shown_hands = ShownHands(shared, self.core.consuming.hands, index)
         self.ready = False
         self.flow_records = FlowRecords(node.settings.data, "shard", index)
         self.open_stops = OpenStops(node.settings.data, index)
@@ -194,6 +198,7 @@ class Shard:
         self.look_again()
         with suppress(OSError, psutil.Error):  # no more files can be opened
             self.idle_memory.look(self.core.weight, self.core.gate.room.is_scarce(PROCESSES))
+        self.shown_hands.look()
         self.core.wall_ahead = clock.wall_ahead_us()
         self.core.gate.processes_hold(self.node_memory.look(), now_us())
         self.gauges.measures_write(

@@ -210,13 +210,22 @@ def test_what_a_user_has_in_hand(tmp_path: Path) -> None:
             publisher.publish(b"x", routing_key=queue)
         wait_for(lambda: publisher.depth(queue) == 4, what="all that its connections may have")
         wait_for(lambda: sum(len(of(channel)) for channel in channels) == 5, what="what they have")
+        near = ("unacked-messages-at-shard-0", "user", "guest", 5, 5)
+        wait_for(lambda: near in limits_shown(broker), what="the limit in the status")
         last = {channel: of(channel)[-1].delivery_tag for channel in channels if of(channel)}
         for channel, tag in last.items():
             channel.send("basic.ack", delivery_tag=tag, multiple=True)
         wait_for(lambda: publisher.depth(queue) == 0, what="the rest")
         assert "their user has in hand what it may" in broker.log
+        wait_for(lambda: not limits_shown(broker), what="nothing near")
         for client in (one, two, other):
             client.close()
+
+
+def limits_shown(broker: Broker) -> set[tuple[str, str, str, int, int]]:
+    """Limits of which the status says that they are near."""
+    limits = json.loads(broker.penstock("status", "--json").stdout)["limits"]
+    return {(row["limit"], row["whose"], row["name"], row["used"], row["number"]) for row in limits}
 
 
 def of(channel: Channel) -> list[Event]:

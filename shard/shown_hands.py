@@ -1,0 +1,29 @@
+"""Users of whose messages most that may be in hand is, for all to see in memory that shards share."""
+
+from __future__ import annotations
+
+from penstock.shared_counts import SharedCounts
+from penstock.shared_rows import Use, row_name
+from shard.hands import Hands
+
+
+class ShownHands:
+    """What one shard shows of it: its part of the limits is its own, so are the rows."""
+
+    def __init__(self, shared: SharedCounts, hands: Hands, shard: int) -> None:
+        self._shared = shared
+        self._hands = hands
+        self._shard = shard
+        self._shown: dict[str, Use] = {}
+
+    def look(self) -> None:
+        """Now and then: show what has changed."""
+        shown, self._shown = self._shown, {self._name(use): use for use in self._hands.uses() if use.is_near}
+        for name in shown.keys() - self._shown.keys():
+            self._shared.put(name, 0, None)
+        for name, use in self._shown.items():
+            if shown.get(name) != use:
+                self._shared.put(name, use.used, use.number)
+
+    def _name(self, use: Use) -> str:
+        return row_name(f"{use.limit}-at-shard-{self._shard}", use.whose, use.name)

@@ -1,0 +1,53 @@
+"""What a shard shows of users that have in hand what they may."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.settings.limits import LimitSettings
+from penstock.shared_counts import SharedCounts
+from penstock.shared_rows import Use
+from shard.hands import Hands
+from shard.shown_hands import ShownHands
+
+LIMITS = LimitSettings(user_unacked_messages=20, user_unacked_bytes=8 << 32)
+
+
+def test_what_is_near_is_shown_as_long_as_it_is() -> None:
+    hands, shared = Hands(LIMITS, 2), SharedCounts.of_process()
+    shown = ShownHands(shared, hands, 3)
+    ann, bob = hands.of("ann"), hands.of("bob")
+    assert ann and bob
+    ann.count, ann.octets, bob.count = 8, 4 << 32, 10
+    shown.look()
+    assert set(shared.near()) == {
+        Use("unacked-bytes-at-shard-3", "user", "ann", 4 << 32, 4 << 32),
+        Use("unacked-messages-at-shard-3", "user", "bob", 10, 10),
+    }
+    ann.octets = 0
+    hands.share(1)
+    shown.look()
+    assert not list(shared.near())
+    bob.count = 20
+    shown.look()
+    assert [use.used for use in shared.near()] == [20]
+    del bob
+    shown.look()
+    assert not list(shared.near()), "it has no consumers any more"
+
+
+def test_without_limits_nothing_is_counted() -> None:
+    hands = Hands(LimitSettings(), 2)
+    assert hands.of("ann") is None and not list(hands.uses())
+
+
+@given(st.integers(-1, 100), st.integers(1, 8))
+def test_parts_are_no_more_than_the_limit_or_a_message_each(limit: int, shards: int) -> None:
+    hands = Hands(LimitSettings(user_unacked_messages=limit), shards)
+    hand = hands.of("ann")
+    if limit < 0:
+        assert hand is None
+        return
+    assert hand is not None
+    assert hand.count_limit * shards <= max(limit, shards) and (hand.count_limit > 0) == (limit > 0)
