@@ -66,7 +66,7 @@ def check(path: Path, shard: int, live: bool = False) -> Findings:
     """Look through one store; `live` is one that a node has open. StoreError if it cannot be opened."""
     found = Findings(shard, str(path), size=(path / FILE_NAME).stat().st_size)
     with opened(path, shard, live) as store:
-        total = sum(store.entries(name) for name in ("index", "contents", *SUMMED[1:], *TABLES, "links"))
+        total = sum(store.entries(name) for name in ("contents", *SUMMED, "links"))
     with progress(f"shard {shard}", total) as step:
         for look in (_check_segments, _check_queues, _check_tables, _check_parts, _check_decisions, _check_links):
             first: bytes | None = b""
