@@ -305,9 +305,11 @@ class ShardCore:
             link.waiting.append((turn, version, operations, parts))
             return
         link.taken = turn
+        notes = self.doing.notes
         steps = iter(enumerate(operations))
         for index, operation in steps:
-            self.doing.takes_in(link, turn, index)
+            if notes:
+                self.doing.takes_in(link, turn, index)
             if operation[0] == bus.PUBLISH:
                 self.publish(link, parts, turn, index, operation)
             elif operation[0] == bus.SETTLE:
@@ -322,7 +324,8 @@ class ShardCore:
                     next(steps)
             else:
                 self.operations[operation[0]](link, *operation[1:])
-        self.doing.has_taken_in(link, turn)
+        if notes:
+            self.doing.has_taken_in(link, turn)
 
     def wall_seconds(self) -> int:
         """Whole seconds since 1970, for people and clients."""
@@ -331,15 +334,7 @@ class ShardCore:
     def finish_turn(self, now: int) -> list[tuple[bytes, list[Any]]]:
         """Deliver, enforce limits, decide flow, write the gauges; the turns to send, each with its acceptor."""
         self.now = now
-        if self.recovery is not None and self.recovery.is_over(now):
-            self.recovery.end(self)
-        if self.two_phase.doubts or self.two_phase.decisions:
-            self.two_phase.look()
-        if self.topology.moves:
-            self.moving.look()
-        for id in self.alarms.due(now):
-            if id in self.queues:
-                self.touch(self.queues[id])
+        self.look_at_what_is_due()
         self.burial.budget = SLICE
         self.finish_touched()
         while self.consuming.hands.asleep and self.consuming.hands.wake(self.consuming.wake):
@@ -360,13 +355,26 @@ class ShardCore:
         self.paging.page_out()
         self.weigh_all(now)
         self.commits.make_safe()
-        self.doing.has_finished()
+        if self.doing.taken:
+            self.doing.has_finished()
         return [out for link in self.links.values() if (out := link.close_turn()) is not None]
+
+    def look_at_what_is_due(self) -> None:
+        if self.recovery is not None and self.recovery.is_over(self.now):
+            self.recovery.end(self)
+        if self.two_phase.doubts or self.two_phase.decisions:
+            self.two_phase.look()
+        if self.topology.moves:
+            self.moving.look()
+        for id in self.alarms.due(self.now):
+            if id in self.queues:
+                self.touch(self.queues[id])
 
     def finish_touched(self) -> None:
         touched, self.touched = self.touched, {}
         for queue in touched.values():
-            self.doing.finishes(queue.id)
+            if self.doing.taken:
+                self.doing.finishes(queue.id)
             self.settle_down(queue)
             if queue.contents.dead:
                 self.burial.add(queue, queue.contents.take_dead())
@@ -383,7 +391,8 @@ class ShardCore:
                 if gone and not queue.fenced and not queue.frozen and self.recovery is None:
                     self.requests.ask_to_delete(queue, lambda error: None)
                 self.alarms.set(queue.id, queue.next_event())
-        self.doing.finishes(0)
+        if self.doing.taken:
+            self.doing.finishes(0)
 
     def is_ready(self) -> bool:
         """Whether its queues are as clients may see them, as far as that does not take too long."""

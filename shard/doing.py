@@ -1,6 +1,8 @@
 """What a shard is doing, noted in the gauges: should its life end there, acceptors know at what (acceptor/suspects.py).
 
-That is an operation of a turn, or, when turns have been taken in and their consequences follow, a queue.
+That is an operation of a turn, or, when turns have been taken in and their consequences follow, a queue. What ends one
+life after the other is sent again to each, and comes at its beginning: so a first life notes nothing, nor does a later
+one once it has taken in turns for NOTED.
 """
 
 from __future__ import annotations
@@ -8,18 +10,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shard.link import Link
+from shard.queue_cy import NEVER
 
 if TYPE_CHECKING:
     from shard.core import ShardCore
 
 
+NOTED = 60_000_000
+"""Microseconds."""
+
+
 class Doing:
-    """What one shard does. `taken` is the last turn that it has taken in and not finished, by acceptor and its life."""
+    """What one shard does. `notes` says whether it notes that, `taken` is the last turn that it has taken in and not
+    finished, by acceptor and its life.
+    """
 
     def __init__(self, core: ShardCore) -> None:
         self.core = core
         self.gauges = core.gauges
+        self.notes = False
         self.taken: dict[tuple[int, int], int] = {}
+        self._until = NEVER
+
+    def begins(self, life: int) -> None:
+        self.notes = life > 1
 
     def takes_in(self, link: Link, turn: int, index: int) -> None:
         """It begins with that operation of a turn."""
@@ -34,11 +48,13 @@ class Doing:
 
     def finishes(self, queue: int) -> None:
         """It begins with the consequences for a queue; 0 for none."""
-        if self.taken:
-            self.gauges.finishing_write(self.core.index, self.core.moving.life, queue)
+        self.gauges.finishing_write(self.core.index, self.core.moving.life, queue)
 
     def has_finished(self) -> None:
         """All that was taken in has had its consequences."""
+        if self._until == NEVER:
+            self._until = self.core.now + NOTED
+        self.notes = self.core.now < self._until
         for (acceptor, incarnation), turn in self.taken.items():
             self.gauges.pair_write_doing(acceptor, self.core.index, incarnation, turn, 0)
         self.taken.clear()

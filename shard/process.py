@@ -94,6 +94,7 @@ class Shard:
         self.core.stalls.set_aside = self.store.set_aside
         self.core.recover_links(self.store.links())
         self.core.moving.life = incarnation
+        self.core.doing.begins(incarnation)
         self.carrier = Carrier(self.core.moving, path.parent, self.carry)
         remove_all(path)
         self.writer = ThreadPoolExecutor(1, "writer")

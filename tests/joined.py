@@ -351,6 +351,7 @@ class Shard:
         self.known: dict[bytes, int] = {}
         self.core = self.make_core(node, index, incarnation)
         self.core.moving.life = incarnation
+        self.core.doing.begins(incarnation)
         (node.stored / str(index)).mkdir(parents=True, exist_ok=True)
         remove_all(node.stored / str(index))
         self.carrier = Carrier(self.core.moving, node.stored, at_once)

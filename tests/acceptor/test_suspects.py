@@ -10,6 +10,7 @@ import pytest
 from acceptor.suspects import LIVES
 from shard.consuming import Consuming
 from shard.core import ShardCore
+from shard.doing import NOTED
 from tests.joined import Client, Node, open_channel
 
 pytestmark = pytest.mark.usefixtures("bugs_are_contained")
@@ -86,7 +87,15 @@ def node() -> Iterator[Node]:
     with Node() as node:
         for name in "good", "bad":
             node.declare(name)
+        begin_again(node)
         yield node
+
+
+def begin_again(node: Node) -> None:
+    """A first life of a shard does not note what it does."""
+    node.kill_shard(0)
+    node.start_shard(0)
+    node.settle()
 
 
 def settle(node: Node) -> None:
@@ -224,6 +233,7 @@ def test_what_ends_a_turn(node: Node, poison: Poison) -> None:
 def test_acks_of_a_queue_whose_turn_does_not_end(poison: Poison) -> None:
     """They are given up, and come again; those of other queues in the same turn count."""
     with Node(stores=True) as node:
+        begin_again(node)
         unlucky, other = two(node)
         for client, queue in ((unlucky, "bad"), (other, "good")):
             node.declare(queue, durable=True)
@@ -244,6 +254,28 @@ def test_acks_of_a_queue_whose_turn_does_not_end(poison: Poison) -> None:
             assert other.call("queue.declare", 1, queue=queue, passive=True).messages == left
 
 
+def test_the_first_life_is_not_counted(poison: Poison) -> None:
+    with Node() as node:
+        node.declare("bad")
+        unlucky = open_channel(node)
+        poison.publishes()
+        unlucky.publish(1, b"poison", routing_key="bad")
+        settle(node)
+        assert poison.ends == LIVES + 1
+        assert unlucky.take("connection.close").code == 541
+
+
+def test_a_later_life_notes_for_a_while(node: Node, poison: Poison) -> None:
+    client = open_channel(node)
+    client.publish(1, b"x", routing_key="good")
+    node.settle()
+    assert node.shard(0).doing.notes
+    node.now += NOTED / 1e6
+    client.publish(1, b"x", routing_key="good")
+    node.settle()
+    assert not node.shard(0).doing.notes
+
+
 def test_what_fails_less_often_is_sent_again(node: Node, poison: Poison) -> None:
     client = open_channel(node)
     client.call("confirm.select", 1)
@@ -261,6 +293,7 @@ def test_deaths_in_between_are_not_held_against_it(poison: Poison) -> None:
     """Nor are those of lives that have not come as far, and of such that were doing something else."""
     with Node(stores=True) as node:
         node.declare("q", durable=True)
+        begin_again(node)
         client = open_channel(node)
         client.call("confirm.select", 1)
         poison.publishes()
