@@ -46,7 +46,7 @@ def ahead_us() -> int:
 
 def now_us() -> int:
     """The node's clock, in microseconds; of a process that follows no node, the wall clock's as it was at its start."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000 + _ahead_us
+    return boot_us() + _ahead_us
 
 
 def now() -> float:
