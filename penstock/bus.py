@@ -65,9 +65,8 @@ STAT = 9  # [STAT, request, queue id] -> [ready messages, consumers]
 LIMIT = 10
 ACTIVE = 11  # [ACTIVE, request, [consumer, ...], active] -> None: channel.flow of a client
 PREFETCH = 26  # [PREFETCH, request, [consumer, ...], prefetch] -> None: that is their limit from now on
-UNACKED = (
-    34  # [UNACKED, group, octets]: what the consumers of a channel may have in hand from this shard; 0 is no limit
-)
+# [UNACKED, group, octets]: what the consumers of a channel may have in hand from this shard; 0 is no limit
+UNACKED = 34
 GONE = 12  # [GONE, group]: a channel ended; what its consumers and gets have in hand is requeued
 GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consumers within this turn
 # [COMMIT, publishes, part | None, [queue id, ...]]: a transaction. The PUBLISH operations that follow, that many, are

@@ -1,9 +1,14 @@
-"""What is done to directories so that files stay where they were put."""
+"""Files that stay where they were put, and that nobody else may read."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+
+def private(path: str, flags: int) -> int:
+    """The opener (`open`) of a file of mode 0600."""
+    return os.open(path, flags, 0o600)
 
 
 def sync_directories(*paths: Path) -> None:

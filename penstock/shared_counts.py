@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock import shared_rows
+from penstock.settings.values import NO_LIMIT
 from penstock.shared_rows import SharedRows, Use
 
-NO_LIMIT = -1
 LIMIT_OCTETS = 8
 NUMBER_OCTETS = 8
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.control import Refusal
+from penstock.settings.values import NO_LIMIT
 from router.administration import Administration, check_user, check_vhost
 from router.ledger import Ledger
-from router.resource_limits import LIMITS, NO_LIMIT, Counted, Holder, Scope
+from router.resource_limits import LIMITS, Counted, Holder, Scope
 
 MOST = 2**53
 

@@ -15,8 +15,6 @@ from router.records import Change
 
 Scope = Literal["vhost", "user"]
 
-NO_LIMIT = -1
-
 
 class Counted(StrEnum):
     """What there may be so many of; the value is the limit's name."""

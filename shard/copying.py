@@ -12,7 +12,6 @@ here promises anything: until it is in the store of the new home, what is in the
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from penstock import bus
 from penstock.batch_cy import Batch, BatchBuilder
+from penstock.directories import private
 from shard.environment import StoreError, translated
 from shard.queues import QueueState
 from shard.segment_cy import Segment
@@ -148,7 +148,7 @@ class Writer:
         """Write a chunk; in any thread. StoreError if that cannot be done."""
         with translated(self.path):
             if self._file is None:
-                self._file = open(self.path, "wb", opener=_private)  # noqa: SIM115
+                self._file = open(self.path, "wb", opener=private)  # noqa: SIM115
             for part in chunk:
                 self.checksum = zlib.crc32(part, self.checksum)
                 self._file.write(part)
@@ -212,7 +212,3 @@ def remove_all(shard: Path) -> None:
     with translated(shard):
         for path in shard.glob("move-*"):
             path.unlink(missing_ok=True)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

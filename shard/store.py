@@ -18,7 +18,7 @@ from typing import Any, Literal
 import lmdb
 
 from penstock.batch_cy import Batch
-from penstock.directories import sync_directories
+from penstock.directories import private, sync_directories
 from penstock.witness import Witness
 from shard.checkpoint import Checkpoint
 from shard.checkpointed import Checkpointed
@@ -183,7 +183,7 @@ class Store:
                 if len(value) != unpack_index(damaged.key, record)[0].octets:
                     value = b""  # who knows where that ends
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            with open(path, "wb", opener=private) as file:
                 file.write(LENGTH.pack(len(record)) + record)
                 file.write(value)
                 file.flush()

@@ -26,8 +26,8 @@ app = typer.Typer(
 
 CHECK_COLUMNS = ("shard", "queues", "segments", "messages", "octets", "size", "problems")
 SALVAGE_COLUMNS = (
-    *("shard", "segments", "messages", "lost_segments", "lost_messages", "damaged_pages", "undone", "again"),
-)
+    "shard", "segments", "messages", "lost_segments", "lost_messages", "damaged_pages", "undone", "again",
+)  # fmt: skip
 COMPACT_COLUMNS = ("shard", "before", "after")
 
 

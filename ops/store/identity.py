@@ -13,7 +13,7 @@ from zlib import crc32
 
 import orjson
 
-from penstock.directories import sync_directories
+from penstock.directories import private, sync_directories
 from penstock.witness import FOLDER
 
 NAME = "node"
@@ -48,7 +48,7 @@ def store(data: Path, identity: Identity) -> None:
     path = data / FOLDER / NAME
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = path.with_suffix(".new")
-    with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    with open(unfinished, "wb", opener=private) as file:
         file.write(orjson.dumps([*identity, _sum(*identity)]))
         file.flush()
         os.fsync(file.fileno())

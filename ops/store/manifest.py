@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ops.errors import CommandError
+from penstock.directories import private
 
 NAME = "manifest.json"
 FORMAT = 1
@@ -55,7 +56,7 @@ def store(directory: Path, manifest: Manifest) -> None:
     facts = {"format": FORMAT, **asdict(manifest)}
     facts["files"] = {path: file._asdict() for path, file in manifest.files.items()}
     facts["checksum"] = _checksum(facts)
-    with open(directory / NAME, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    with open(directory / NAME, "wb", opener=private) as file:
         file.write(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
         file.flush()
         os.fsync(file.fileno())

@@ -19,7 +19,7 @@ from ops.store.manifest import PIECE, File, Manifest
 from ops.store.opened import FOLDER
 from ops.store.recognition import Standing
 from penstock import kept_clock
-from penstock.directories import set_aside, sync_directories
+from penstock.directories import private, set_aside, sync_directories
 from penstock.witness import FOLDER as WITNESSES
 from penstock.witness import Witness
 from router.store import FILE_NAME as TOPOLOGY_FILE
@@ -80,7 +80,7 @@ def _bring(source: Path, made: Manifest, beside: Path) -> None:
     for name, file in made.files.items():
         to = beside / name
         to.parent.mkdir(mode=0o700, exist_ok=True)
-        with (source / name).open("rb") as old, open(to, "wb", opener=_private) as new:
+        with (source / name).open("rb") as old, open(to, "wb", opener=private) as new:
             if _copied(old, new) != file:
                 wrong.append(f"{name} is not what was backed up")
     _refuse(source, wrong)
@@ -92,10 +92,6 @@ def _bring(source: Path, made: Manifest, beside: Path) -> None:
         finally:
             witness.close()
     sync_directories(*(path for path in (beside, *beside.rglob("*")) if path.is_dir()))
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 def _copied(old: BinaryIO, new: BinaryIO) -> File:
