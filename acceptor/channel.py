@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
+EMPTY: deque[ParkedRun | ParkedMethod] = deque(maxlen=0)
+"""The inbox of channels where nothing has had to wait yet: a deque of its own costs an idle channel a tenth more."""
+
 
 class Channel:
     """The state of one channel. `connection.output` takes what it has to say."""
@@ -55,7 +58,7 @@ class Channel:
         self.group = self.core.next_group(connection)
         self.closing = False
         self.detached = False
-        self.inbox: deque[ParkedRun | ParkedMethod] = deque()
+        self.inbox = EMPTY
         self.parked_methods = 0
         self.overtaking = overtaking.asked(self.core.topology, self.access, connection.properties)
         self.running: Generator[Any, Any, None] | None = None
@@ -334,6 +337,8 @@ class Channel:
                 item.batch = bus.taken_home(item.batch)  # the arena is for what passes
             if self.core.spool is not None:
                 item = self.core.throttle.spooled(self, item, self.core.spool)
+        if self.inbox is EMPTY:
+            self.inbox = deque()
         self.inbox.append(item)
         self.parked_methods += isinstance(item, ParkedMethod)
         self.core.throttle.parked(self, item.octets)

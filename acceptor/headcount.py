@@ -62,26 +62,23 @@ class Headcount:
         self._defaults = defaults
         self._own: Counter[Kind] = Counter()
         self._shared: set[Kind] = set()
-        self._connections: dict[Connection, tuple[Kind, ...]] = {}
+        self._connections: set[Connection] = set()
 
     def open_connection(self, connection: Connection, vhost: str) -> None:
         """Count one, or 530."""
-        address = address_of(connection.peer_host)
-        kinds = (
-            OF_NODE, Kind(Counted.CONNECTIONS, "address", address),
-            Kind(Counted.CONNECTIONS, "vhost", vhost), Kind(Counted.CONNECTIONS, "user", connection.user),
-        )  # fmt: skip
         try:
-            self._come(address, connection.user)
-            self._take(kinds, connection, vhost)
+            self._come(address_of(connection.peer_host), connection.user)
+            self._take(_kinds(connection, vhost), connection, vhost)
         except AMQPError:
             self.refused += 1
             raise
-        self._connections[connection] = kinds
+        self._connections.add(connection)
 
     def connection_is_gone(self, connection: Connection) -> None:
-        for kind in self._connections.pop(connection, ()):
-            self._give(kind, 1)
+        if connection in self._connections:
+            self._connections.remove(connection)
+            for kind in _kinds(connection, connection.vhost):
+                self._give(kind, 1)
 
     def open_channel(self, connection: Connection) -> None:
         """Count one, or 530."""
@@ -155,6 +152,13 @@ class Headcount:
         name = kind.counted.name.lower() if kind.whose == "node" else "address_connections"
         number: int = getattr(self._defaults, name)
         return None if number < 0 else number
+
+
+def _kinds(connection: Connection, vhost: str) -> tuple[Kind, ...]:
+    return (
+        OF_NODE, Kind(Counted.CONNECTIONS, "address", address_of(connection.peer_host)),
+        Kind(Counted.CONNECTIONS, "vhost", vhost), Kind(Counted.CONNECTIONS, "user", connection.user),
+    )  # fmt: skip
 
 
 def _channels(connection: Connection) -> tuple[Kind, ...]:

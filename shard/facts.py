@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from shard.environment import StoreError
-from shard.sealed import seal, unseal
+from shard.sealed_cy import seal, unseal
 from shard.stored import FORMAT, NUMBER
 
 FACTS = "facts"

@@ -20,7 +20,7 @@ from shard.checkpoint import Checkpoint
 from shard.environment import FILE_NAME, DamagedError, StoreError, is_unfinished, reason_of, translated
 from shard.facts import facts_of
 from shard.pages import Pages
-from shard.sealed import SEALED, TOTALS, Sums, summed, unseal
+from shard.sealed_cy import SEALED, TOTALS, Sums, summed, unseal
 from shard.stored import DATABASES, KEY, unpack_index
 
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -39,6 +38,7 @@ from penstock.turn_sockets import TurnListener, TurnSockets
 from penstock.witness import Witness, shard_name
 from router.records import LEAVING
 from shard import told
+from shard.background import Background, Job
 from shard.carrying import Carrier
 from shard.copying import remove_all
 from shard.core import ShardCore
@@ -97,10 +97,10 @@ class Shard:
         self.core.doing.begins(incarnation)
         self.carrier = Carrier(self.core.moving, path.parent, self.carry)
         remove_all(path)
-        self.writer = ThreadPoolExecutor(1, "writer")
-        self.reader = ThreadPoolExecutor(1, "reader")
-        self.flusher = ThreadPoolExecutor(1, "flusher")
-        self.writing: tuple[Commit, Future[None]] | None = None
+        self.writer = Background(loop, "writer")
+        self.reader = Background(loop, "reader")
+        self.flusher = Background(loop, "flusher")
+        self.writing: tuple[Commit, Job] | None = None
         self.resting = False
         self.ending = False
         self.commit_us = Lately()
@@ -281,20 +281,18 @@ class Shard:
     # The store
 
     def in_background(
-        self, thread: ThreadPoolExecutor, work: Callable[[], None], done: Callable[[StoreError | None], None]
-    ) -> Future[None]:
+        self, thread: Background, do: Callable[[], None], done: Callable[[StoreError | None], None]
+    ) -> Job:
         """Have a thread use the store: the loop does not wait for the disk."""
 
-        def finish(future: Future[None]) -> None:
-            error = future.exception()
+        def finish(job: Job) -> None:
+            error = job.error
             if error is not None and not isinstance(error, StoreError):
                 raise error
             self.core.now = now_us()
             done(error)
 
-        future = thread.submit(work)
-        future.add_done_callback(lambda future: self.loop.call_soon_threadsafe(finish, future))
-        return future
+        return thread.begin(do, finish)
 
     def write(self, commit: Commit) -> None:
         """In the thread."""
@@ -385,12 +383,12 @@ class Shard:
         self.keep_open_stops(0)
         self.flushes.stop()
         self.disk_room.stop()
-        self.reader.shutdown(wait=True)
-        self.writer.shutdown(wait=True)
-        self.flusher.shutdown(wait=True)
+        self.reader.end()
+        self.writer.end()
+        self.flusher.end()
         if self.writing is not None:
             commit, writing = self.writing
-            if writing.exception() is None:
+            if writing.error is None:
                 self.core.commits.written()
             else:
                 self.core.commits.take_back(commit)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
-from typing import Any, Literal
+from typing import Literal
 
 import lmdb
 
@@ -24,8 +24,9 @@ from shard.checkpoint import Checkpoint
 from shard.checkpointed import Checkpointed
 from shard.environment import DamagedError, Environment, StoreError, is_unfinished, translated
 from shard.facts import facts_of, put_fact
-from shard.journal import Commit, Pieces, Records, Segments
-from shard.sealed import CHECKSUM, Sums, Totals, checksum, seal, unseal
+from shard.journal import Commit, Pieces, Records
+from shard.puts_cy import put_links, put_records, put_segments
+from shard.sealed_cy import Sums, Totals, checksum, unseal
 from shard.segment_cy import Segment
 from shard.stored import (
     DATABASES,
@@ -78,7 +79,8 @@ class Store:
                 sync_directories(path, path.parent, path.parent.parent)
             self._begin_life(epoch, shard)
             self._kept.sync()
-            self._note(self.commits)
+            with translated(path):
+                self._note(self.commits)
             if self.restarted:
                 shutil.rmtree(path / "spill", ignore_errors=True)
             self._spilled = Environment(path / "spill", SPILL_DATABASES, limit, False)
@@ -113,10 +115,9 @@ class Store:
             raise StoreError(self.path, complaint)
 
     def _note(self, flushed: int) -> None:
-        """Have the witness know how far it has come."""
+        """Have the witness know how far it has come. OSError only at the first note."""
         if self._witness is not None:
-            with translated(self._witness.path):
-                self._witness.note(self.commits, flushed)
+            self._witness.note(self.commits, flushed)
 
     # Reading
 
@@ -206,18 +207,18 @@ class Store:
 
     def _put_spilled(self, txn: lmdb.Transaction, commit: Commit) -> None:
         sums = Sums()
-        _put_segments(txn, self._spilled, commit.spilled, sums)
+        put_segments(txn, self._spilled, commit.spilled, sums)
         self._spilled_totals.write(txn, self._spilled, sums)
 
     def _put(self, txn: lmdb.Transaction, commit: Commit) -> None:
         sums = Sums()
-        _put_segments(txn, self._kept, commit.kept, sums)
-        _put_records(txn, self._kept, "leases", commit.leases, sums)
-        _put_records(txn, self._kept, "counts", commit.counts, sums)
-        _put_records(txn, self._kept, "held", commit.held, sums)
-        _put_records(txn, self._kept, "prepared", _joined(commit.prepared), sums)
-        _put_records(txn, self._kept, "decisions", commit.decisions, sums)
-        _put_links(txn, self._kept["links"], commit.links)
+        put_segments(txn, self._kept, commit.kept, sums)
+        put_records(txn, self._kept, "leases", commit.leases, sums)
+        put_records(txn, self._kept, "counts", commit.counts, sums)
+        put_records(txn, self._kept, "held", commit.held, sums)
+        put_records(txn, self._kept, "prepared", _joined(commit.prepared), sums)
+        put_records(txn, self._kept, "decisions", commit.decisions, sums)
+        put_links(txn, self._kept["links"], commit.links)
         self._totals.write(txn, self._kept, sums)
         put_fact(txn, self._kept["facts"], "commits", self.commits + 1)
 
@@ -277,50 +278,6 @@ def _verified(txn: lmdb.Transaction, environment: Environment, key: bytes) -> by
     if len(value) != segment.octets or checksum(value) != expected:
         raise ValueError("damaged")
     return value
-
-
-def _put_segments(txn: lmdb.Transaction, environment: Environment, segments: Segments, sums: Sums) -> None:
-    """The checksum of contents goes into the index; of contents that stay as they are it stays there."""
-    db = environment["contents"]
-    checksums: dict[bytes, bytes] = {}
-    for key, parts in segments.contents.items():
-        if parts is None:
-            txn.delete(key, db=db)
-        else:
-            value = b"".join(parts)
-            checksums[key] = checksum(value)
-            txn.put(key, value, db=db)
-    index = environment["index"]
-    records: Records = {}
-    for key, record in segments.index.items():
-        if record is not None and key not in checksums:
-            before = txn.get(key, db=index)
-            if before is None:
-                raise DamagedError(environment.path, "queue {}, message {}: missing".format(*KEY.unpack(key)))
-            checksums[key] = bytes(before[-2 * CHECKSUM : -CHECKSUM])
-        records[key] = None if record is None else record + checksums[key]
-    _put_records(txn, environment, "index", records, sums)
-
-
-def _put_records(txn: lmdb.Transaction, environment: Environment, name: str, records: Records, sums: Sums) -> None:
-    db = environment[name]
-    for key, record in records.items():
-        before = txn.get(key, db=db)
-        value = None if record is None else seal(name, key, record)
-        if value is not None:
-            txn.put(key, value, db=db)
-        elif before is not None:
-            txn.delete(key, db=db)
-        sums.replace(name, key, before, value)
-
-
-def _put_links(txn: lmdb.Transaction, db: Any, records: Records) -> None:
-    """Nobody keeps count of them: they are written with almost every commit."""
-    for key, record in records.items():
-        if record is None:
-            txn.delete(key, db=db)
-        else:
-            txn.put(key, seal("links", key, record), db=db)
 
 
 def _joined(records: Mapping[bytes, Pieces | None]) -> Records:

@@ -22,7 +22,7 @@ little-endian.
                `parts`, `decided`                               -> the same of all of prepared, of all of decisions
     facts      format, shard, life, epoch, node, commits        -> number (8)
 
-Each record but contents and the format ends in its checksum (shard/sealed.py).
+Each record but contents and the format ends in its checksum (shard/sealed_cy.py).
 
 A second environment beside it, `spill`, has an index and contents alike, of what is there to save memory only: it is
 never flushed to the disk, and emptied when the node starts.
@@ -41,7 +41,7 @@ from collections.abc import Iterable
 from struct import Struct
 
 from penstock.batch_cy import Batch
-from shard.sealed import CHECKSUM, unseal
+from shard.sealed_cy import CHECKSUM, unseal
 from shard.segment_cy import Segment
 
 FORMAT = 3

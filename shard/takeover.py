@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shard.environment import Environment
-from shard.sealed import SEALED, SUMMED, Sums, Totals, checksum, seal, summed
+from shard.sealed_cy import SEALED, SUMMED, Sums, Totals, checksum, seal, summed
 from shard.stored import KEY, unpack_segment
 
 

@@ -22,7 +22,7 @@ from penstock import bus
 from penstock.batch_cy import PERSISTENT
 from shard.environment import FILE_NAME
 from shard.prepared import split
-from shard.sealed import CHECKSUM, SUMMED, TABLES, TOTALS, Sums, checksum, unseal
+from shard.sealed_cy import CHECKSUM, SUMMED, TABLES, TOTALS, Sums, checksum, unseal
 from shard.segment_cy import Segment
 from shard.stored import KEY, NUMBER, QUEUE, TRANSACTION, unpack_index
 

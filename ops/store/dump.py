@@ -28,7 +28,7 @@ from router.store import Stored
 from router.store import StoreError as TopologyError
 from shard.environment import StoreError
 from shard.queue_cy import NEVER
-from shard.sealed import checksum
+from shard.sealed_cy import checksum
 from shard.segment_cy import Segment
 from shard.stored import KEY, NUMBER, unpack_index
 

@@ -13,7 +13,7 @@ from ops.errors import CommandError
 from shard.checkpoint import Checkpoint
 from shard.environment import FILE_NAME, StoreError, is_unfinished, translated
 from shard.facts import FACTS, facts_of
-from shard.sealed import unseal
+from shard.sealed_cy import unseal
 from shard.stored import DATABASES, FORMAT
 
 FOLDER = "shards"

@@ -35,7 +35,7 @@ from router.topology import Topology
 from shard.environment import FILE_NAME, StoreError
 from shard.facts import FACTS
 from shard.pages import Pages, Value
-from shard.sealed import TABLES, TOTAL, TOTALS, Sums, checksum, summed, unseal
+from shard.sealed_cy import TABLES, TOTAL, TOTALS, Sums, checksum, summed, unseal
 from shard.segment_cy import Segment
 from shard.stored import FORMAT, KEY, NUMBER, unpack_index
 

@@ -14,7 +14,7 @@ from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.probe import look_through, probe
 from shard.queue_cy import UNLIMITED
-from shard.sealed import TABLES, seal
+from shard.sealed_cy import TABLES, seal
 from shard.store import LENGTH
 from shard.stored import DATABASES, KEY, NUMBER, TRANSACTION
 from tests.shard.test_store import LIMIT, Life, batch, bodies, prioritised

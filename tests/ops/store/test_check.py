@@ -17,7 +17,7 @@ from penstock.bus import pack
 from router.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.queue_cy import UNLIMITED, Queue
-from shard.sealed import seal
+from shard.sealed_cy import seal
 from shard.store import Store
 from shard.stored import KEY, TRANSACTION
 from tests.ops.store.making import LIMIT, change, fill, made

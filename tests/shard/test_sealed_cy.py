@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.sealed import TOTAL, TOTALS, Sums, seal, unseal
+from shard.sealed_cy import TOTAL, TOTALS, Sums, seal, unseal
 from shard.stored import KEY, QUEUE
+from tests.twins import load_compiled, load_plain
 
 RECORD = st.binary(max_size=40)
 
@@ -60,3 +61,20 @@ def test_the_sums_of_a_queue_are_those_of_what_it_has() -> None:
     sums.compare(queue, total(queue, two))
     sums.replace("index", key, None, one)
     assert sums.rest() == ["queue 7 has 1 of 0 records"]
+
+
+REPLACED = st.tuples(
+    st.sampled_from(["index", "prepared", "decisions"]),
+    st.binary(min_size=8, max_size=10),
+    st.none() | st.binary(max_size=20),
+    st.none() | st.binary(max_size=20),
+)
+
+
+@given(st.lists(REPLACED))
+def test_compiled_and_plain_come_to_the_same_sums(changes: list[tuple[str, bytes, bytes | None, bytes | None]]) -> None:
+    compiled, plain = (load("shard.sealed_cy").Sums() for load in (load_compiled, load_plain))
+    for change in changes:
+        compiled.replace(*change)
+        plain.replace(*change)
+    assert compiled.changes == plain.changes

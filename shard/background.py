@@ -1,0 +1,53 @@
+"""A thread that works for the loop: writes a store, reads it or flushes it, while the loop goes on.
+
+A future of `concurrent.futures` for each commit costs more than what it is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+Done = Callable[["Job"], None]
+
+
+class Job:
+    """One piece of work, and how it ended once it has: `error` is what it raised."""
+
+    __slots__ = ("do", "done", "error")
+
+    def __init__(self, do: Callable[[], object], done: Done) -> None:
+        self.do = do
+        self.done = done
+        self.error: BaseException | None = None
+
+
+class Background:
+    """Does one piece of work after the other."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
+        self._loop = loop
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def begin(self, do: Callable[[], object], done: Done) -> Job:
+        """Have it done behind what was begun before; then `done` is called in the loop."""
+        job = Job(do, done)
+        self._jobs.put(job)
+        return job
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job.do()
+            except BaseException as error:
+                job.error = error
+            self._loop.call_soon_threadsafe(job.done, job)
+
+    def end(self) -> None:
+        """Wait until all that was begun is done."""
+        self._jobs.put(None)
+        self._thread.join()
