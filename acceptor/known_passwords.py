@@ -12,6 +12,8 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 
+from penstock.directories import private
+
 DIGEST_OCTETS = 32
 KEY_OCTETS = 32
 SETS = 2048
@@ -63,8 +65,7 @@ class KnownPasswords:
 
 def create(path: Path) -> None:
     """Make the memory of a node, mode 0600, with a key of its own. OSError if it is there, or cannot be made."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with open(path, "xb", opener=private) as file:
         file.write(os.urandom(KEY_OCTETS) + bytes(OCTETS - KEY_OCTETS))
 
 

@@ -17,6 +17,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from penstock.directories import private
+
 DIGEST_OCTETS = 16
 SETS = 2048
 WAYS = 8
@@ -148,8 +150,5 @@ def octets(content: int) -> int:
 
 def create(path: Path, content: int) -> None:
     """Make the memory, mode 0600. OSError if it is there, or cannot be made."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.ftruncate(descriptor, octets(content))
-    finally:
-        os.close(descriptor)
+    with open(path, "xb", opener=private) as file:
+        file.truncate(octets(content))

@@ -1,6 +1,7 @@
-"""A thread that works for the loop: writes a store, reads it or flushes it, while the loop goes on.
+"""A thread that writes, reads or flushes a store while the loop goes on.
 
-A future of `concurrent.futures` for each commit costs more than what it is for.
+Every commit goes through it, so it is a queue and a thread: with `concurrent.futures` the handover took a tenth of a
+shard's Python time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 # cython: wraparound=True, annotation_typing=False
-"""The records of a commit, put into a transaction of LMDB: in the thread that writes, which the loop waits for to let
-go of the interpreter.
+"""Puts the records of a commit into an LMDB transaction.
+
+Compiled because the writer's thread runs it: the loop stands still for as long as that thread holds the interpreter.
 """
 
 from __future__ import annotations
