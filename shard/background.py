@@ -1,7 +1,7 @@
 """A thread that writes, reads or flushes a store while the loop goes on.
 
-Every commit goes through it, so it is a queue and a thread: with `concurrent.futures` the handover took a tenth of a
-shard's Python time.
+Every commit goes through it, so it is a queue and a thread: with `concurrent.futures` the handover took 7 % of the time
+that a shard spent in Python.
 """
 
 from __future__ import annotations

@@ -76,7 +76,6 @@ class Environment:
         self._writing = threading.Lock()
         self._overflowed = False
         self._headroom = Headroom(path / FILE_NAME)
-        self._roomy = 0
         with translated(self.path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_unfinished(path) and (path / FILE_NAME).exists():
@@ -158,14 +157,12 @@ class Environment:
         """Whether more may be written: the disk keeps room for it (shard/headroom.py), or has been full and as much is
         free in the file, twice as much if it `was_full`. StoreError if that cannot be told. Of the thread that writes.
         """
-        last: int = self._env.info()["last_pgno"]
-        if last < self._roomy:
-            return True
         with translated(self.path), self._lock:
+            pages = int(self._env.info()["last_pgno"]) + 1
+            if pages * self._page <= self._headroom.enough_until:
+                return True
             self._env.reader_check()  # who was killed while it read would keep pages from being used again
-            pages = last + 1
             if self._headroom.ensure(pages * self._page):
-                self._roomy = pages + self._headroom.octets // (4 * self._page)
                 return True
             free = (pages - self._used_pages()) * self._page
             return free >= self._headroom.octets * (2 if was_full else 1)

@@ -26,25 +26,27 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Headroom:
-    """That of the file at a path. `octets` is how much there is to be, at least half of it."""
+    """That of the file at a path. `octets` is how much there is to be, at least half of it: it is enough until
+    `enough_until` octets are written.
+    """
 
     def __init__(self, path: Path, octets: int = OCTETS) -> None:
         self.octets = octets
         self._path = path
-        self._end = 0
+        self.enough_until = -1
 
     def ensure(self, written: int) -> bool:
         """Have it behind so many octets that are written; whether it is there. True too where no file system gives
         any. OSError if the file cannot be opened.
         """
-        if self._end - written >= self.octets // 2:
+        if written <= self.enough_until:
             return True
         missing = written + self.octets - self._path.stat().st_blocks * _BLOCK
         if missing > 0 and shutil.disk_usage(self._path).free < missing + OTHERS:
             return False
         error = _allocate(self._path, written, self.octets)
         if error == 0:
-            self._end = written + self.octets
+            self.enough_until = written + self.octets - self.octets // 2
         return error not in _FULL
 
 

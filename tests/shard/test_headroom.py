@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from shard import headroom
-from shard.environment import Environment
+from shard.environment import Environment, StoreError
 from shard.headroom import Headroom
 
 MIB = 1024 * 1024
@@ -65,3 +65,20 @@ def test_what_is_free_in_the_file_counts_once_the_disk_is_full(tmp_path: Path, m
     environment.close()
     assert answers.index((True, False)) == 7 or answers.index((True, False)) == 8
     assert answers[-1] == (True, True) and answers == sorted(answers)
+
+
+def test_of_a_file_that_is_closed_nothing_can_be_told(tmp_path: Path) -> None:
+    environment = Environment(tmp_path, ["x"], MIB, synced=False)
+    environment.close()
+    with pytest.raises(StoreError):
+        environment.has_room(was_full=False)
+
+
+def test_a_file_that_grows_has_half_of_it_at_least(tmp_path: Path) -> None:
+    environment = Environment(tmp_path, ["x"], 64 * MIB, synced=False)
+    path = tmp_path / "data.mdb"
+    for number in range(32):
+        environment.write(lambda txn, key=b"%d" % number: txn.put(key, bytes(MIB), db=environment["x"]))
+        assert environment.has_room(was_full=False)
+        assert path.stat().st_blocks * 512 >= path.stat().st_size + headroom.OCTETS // 2
+    environment.close()
