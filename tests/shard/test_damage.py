@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import lmdb
 import pytest
 
-from shard.environment import DamagedError, Environment, StoreError
+from penstock.apart import EndedError, apart
+from shard.environment import LEAST, DamagedError, Environment, StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.probe import look_through, probe
@@ -348,3 +350,23 @@ def test_a_store_of_format_2_is_taken_over_once(tmp_path: Path) -> None:
     alter(tmp_path, lose)
     with pytest.raises(DamagedError, match="the table prepared has 0 of 2 records"):
         probe(tmp_path, 0)
+
+
+def test_a_file_that_is_cut_anywhere_is_damaged(tmp_path: Path) -> None:
+    """It never passes for a store that has hardly been begun."""
+    file = tmp_path / "data.mdb"
+    for commits in range(1, 15):
+        life = Life(tmp_path)
+        for _ in range(1 + commits % 3):
+            life.queue.enqueue(batch(b"x" * (commits % 7 * 600 + 1)), 0, 1)
+            life.commit()
+        life.end()
+        whole, octets = probe(tmp_path, 0), file.read_bytes()
+        for size in range(len(octets) - 2048, LEAST - 1, -4096):
+            file.write_bytes(octets[:size])
+            try:
+                found = apart(partial(probe, tmp_path, 0), (StoreError,))
+            except (DamagedError, EndedError):
+                continue
+            assert found == whole, (commits, size)
+        file.write_bytes(octets)
