@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 log = get_logger()
 
 EMPTY: deque[ParkedRun | ParkedMethod] = deque(maxlen=0)
-"""The inbox of channels where nothing has had to wait yet: a deque of its own costs an idle channel a tenth more."""
+"""The inbox of channels in which nothing has had to wait yet: an empty deque takes 760 bytes."""
 
 
 class Channel:

@@ -66,9 +66,10 @@ class Headcount:
 
     def open_connection(self, connection: Connection, vhost: str) -> None:
         """Count one, or 530."""
+        address = address_of(connection.peer_host)
         try:
-            self._come(address_of(connection.peer_host), connection.user)
-            self._take(_kinds(connection, vhost), connection, vhost)
+            self._come(address, connection.user)
+            self._take(_kinds(address, vhost, connection.user), connection, vhost)
         except AMQPError:
             self.refused += 1
             raise
@@ -77,7 +78,7 @@ class Headcount:
     def connection_is_gone(self, connection: Connection) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
-            for kind in _kinds(connection, connection.vhost):
+            for kind in _kinds(address_of(connection.peer_host), connection.vhost, connection.user):
                 self._give(kind, 1)
 
     def open_channel(self, connection: Connection) -> None:
@@ -154,10 +155,10 @@ class Headcount:
         return None if number < 0 else number
 
 
-def _kinds(connection: Connection, vhost: str) -> tuple[Kind, ...]:
+def _kinds(address: str, vhost: str, user: str) -> tuple[Kind, ...]:
     return (
-        OF_NODE, Kind(Counted.CONNECTIONS, "address", address_of(connection.peer_host)),
-        Kind(Counted.CONNECTIONS, "vhost", vhost), Kind(Counted.CONNECTIONS, "user", connection.user),
+        OF_NODE, Kind(Counted.CONNECTIONS, "address", address),
+        Kind(Counted.CONNECTIONS, "vhost", vhost), Kind(Counted.CONNECTIONS, "user", user),
     )  # fmt: skip
 
 

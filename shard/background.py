@@ -15,7 +15,7 @@ Done = Callable[["Job"], None]
 
 
 class Job:
-    """One piece of work, and how it ended once it has: `error` is what it raised."""
+    """One piece of work; `error` is what it raised."""
 
     __slots__ = ("do", "done", "error")
 
@@ -26,7 +26,7 @@ class Job:
 
 
 class Background:
-    """Does one piece of work after the other."""
+    """One thread, and the queue of its jobs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
@@ -35,7 +35,7 @@ class Background:
         self._thread.start()
 
     def begin(self, do: Callable[[], object], done: Done) -> Job:
-        """Have it done behind what was begun before; then `done` is called in the loop."""
+        """Queue a job; `done` is called in the loop once it has run."""
         job = Job(do, done)
         self._jobs.put(job)
         return job
@@ -49,6 +49,6 @@ class Background:
             self._loop.call_soon_threadsafe(job.done, job)
 
     def end(self) -> None:
-        """Wait until all that was begun is done."""
+        """Wait for the queued jobs, and end the thread."""
         self._jobs.put(None)
         self._thread.join()

@@ -26,8 +26,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Headroom:
-    """That of the file at a path. `octets` is how much there is to be, at least half of it: it is enough until
-    `enough_until` octets are written.
+    """That of the file at a path. `octets` is its size, half of which at least stays allocated; no more has to be while
+    at most `enough_until` octets are written.
     """
 
     def __init__(self, path: Path, octets: int = OCTETS) -> None:

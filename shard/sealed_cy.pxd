@@ -1,17 +1,13 @@
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
-from penstock.octets cimport address_of_bytes, load64
 
 cpdef bytes seal(str name, bytes key, bytes record)
 cpdef bytes unseal(str name, bytes key, object value)
-@cython.locals(octets=bytes)
-cpdef uint64_t checksum_of(object value)
 
 @cython.final
 cdef class Sums:
     cdef readonly dict changes
 
-    @cython.locals(owner=bytes, count=int64_t, total=uint64_t)
+    @cython.locals(owner=bytes)
     cpdef int replace(self, str name, object key, object old, object new) except -1
     cpdef object compare(self, bytes owner, object value)
 

@@ -12,13 +12,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-import cython
 from xxhash import xxh3_64_digest
 
 from shard.environment import DamagedError, Environment
-
-if not cython.compiled:
-    from penstock.octets import address_of_bytes, load64
 
 CHECKSUM = 8
 """Octets of a checksum, big-endian."""
@@ -46,7 +42,7 @@ def seal(name: str, key: bytes, record: bytes) -> bytes:
 
 def unseal(name: str, key: bytes, value: Value) -> bytes:
     """What was sealed. ValueError if it is not what was written."""
-    record = bytes(value[: max(0, len(value) - CHECKSUM)])
+    record = bytes(value[:-CHECKSUM])
     if len(value) < CHECKSUM or seal(name, key, record) != value:
         raise ValueError(f"a record of {name} is damaged")
     return record
@@ -55,14 +51,6 @@ def unseal(name: str, key: bytes, value: Value) -> bytes:
 def summed(format: int) -> tuple[str, ...]:
     """The databases that a store of that format keeps count of."""
     return {1: (), 2: tuple(name for name in SUMMED if name not in TABLES)}.get(format, SUMMED)
-
-
-def checksum_of(value: Value) -> int:
-    """That of a record, as it is written, in which there may be anything."""
-    octets = bytes(value)
-    if len(octets) < CHECKSUM:
-        return int.from_bytes(octets, "big")
-    return load64(address_of_bytes(octets), len(octets) - CHECKSUM)
 
 
 class Sums:
@@ -76,9 +64,9 @@ class Sums:
         owner = TABLES.get(name) or key[:8]
         count, total = self.changes.get(owner, (0, 0))
         if old is not None:
-            count, total = count - 1, total - checksum_of(old)
+            count, total = count - 1, total - int.from_bytes(old[-CHECKSUM:], "big")
         if new is not None:
-            count, total = count + 1, total + checksum_of(new)
+            count, total = count + 1, total + int.from_bytes(new[-CHECKSUM:], "big")
         self.changes[owner] = count, total & _ALL
 
     def compare(self, owner: bytes, value: Value) -> None:

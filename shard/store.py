@@ -79,8 +79,9 @@ class Store:
                 sync_directories(path, path.parent, path.parent.parent)
             self._begin_life(epoch, shard)
             self._kept.sync()
-            with translated(path):
-                self._note(self.commits)
+            if witness is not None:
+                with translated(witness.path):
+                    self._note(self.commits)
             if self.restarted:
                 shutil.rmtree(path / "spill", ignore_errors=True)
             self._spilled = Environment(path / "spill", SPILL_DATABASES, limit, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_one_piece_after_the_other_and_then_the_loop_is_told() -> None:
                 over.set()
 
         for number in range(3):
-            background.begin(lambda number=number: do(number), lambda job, number=number: finish(number, job))  # type: ignore[misc]
+            background.begin(partial(do, number), partial(finish, number))
         await over.wait()
         background.end()
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.batch_cy import HAS_PRIORITY, PERSISTENT, Batch, BatchBuilder
+from penstock.witness import Witness
 from shard.environment import Environment, StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
@@ -470,6 +471,14 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=f"^{tmp_path}: ") as caught:
         Store(tmp_path, LIMIT, durable=False, epoch=EPOCH)
     assert not caught.value.reason.startswith("mdb_")
+
+
+def test_a_witness_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "witness" / "shard.0.new").mkdir(parents=True)
+    witness = Witness(tmp_path, "shard.0", 1)
+    with pytest.raises(StoreError) as caught:
+        Store(tmp_path / "shards" / "0", LIMIT, True, 1, 0, witness)
+    assert caught.value.path == witness.path
 
 
 def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Path) -> None:
