@@ -28,7 +28,7 @@ from acceptor.open_holds import OpenHolds
 from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.spool import Spool
-from penstock import bus, clock, logs, process
+from penstock import bus, clock, collector, logs, process
 from penstock.arena import Arena, Borrower
 from penstock.control_server import ControlServer
 from penstock.endpoint import subscribe
@@ -424,7 +424,7 @@ async def serve(runtime: Path, index: int, incarnation: int, listener: int) -> N
     clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "acceptor", index)
     acceptor = Acceptor(loop, node, index, incarnation, listener)
-    process.freeze()
+    collector.collect_and_keep()
     acceptor.pulse.start(loop)
     log.info("acceptor started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()

@@ -15,7 +15,7 @@ import zmq
 
 from console.homes import Homes
 from console.recorder import Recorder, Usage
-from penstock import bus, clock, logs, process
+from penstock import bus, clock, collector, logs, process
 from penstock.clock import now_us
 from penstock.endpoint import subscribe
 from penstock.gauges import Gauges
@@ -156,7 +156,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "console", index)
     console = Console(loop, node, index, incarnation)
-    process.freeze()
+    collector.collect_and_keep()
     console.pulse.start(loop)
     log.info("console started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()

@@ -10,7 +10,6 @@ It forks twice: who is between ends at once, and the supervisor, which adopts or
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import socket
@@ -22,7 +21,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from penstock import process
+from penstock import collector, process
 from penstock.bus import pack, unpack
 from penstock.node import Role
 
@@ -45,8 +44,7 @@ def serve(runtime: Path, descriptor: int, mains: Mapping[Role, Main]) -> Callabl
     process.set_name("pstk-template")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever is forked ignores it until it can read its settings again
     process.end_with_parent(runtime)
-    gc.collect()
-    gc.freeze()  # what is collected in a copy only would be copied for that
+    collector.collect_and_keep()  # what is collected in a copy only would be copied for that
     with socket.socket(fileno=descriptor) as supervisor:
         supervisor.send(pack(os.getpid()))
         while True:

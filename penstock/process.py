@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import faulthandler
-import gc
 import os
 import resource
 import signal
@@ -136,12 +135,6 @@ def keep_buffers() -> None:
 def give_back_buffers() -> None:
     """What was freed and kept goes back to the kernel (malloc_trim(3)): some 50 ms a GiB, in which nothing is freed."""
     _libc.malloc_trim(0)
-
-
-def freeze() -> None:
-    """Once a process is set up: looking through all its modules for cycles would stop the loop for milliseconds."""
-    gc.collect()
-    gc.freeze()
 
 
 def report_ready(context: zmq.Context[Any], node: Node, role: Role, index: int, incarnation: int) -> None:

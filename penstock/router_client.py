@@ -11,7 +11,7 @@ from typing import Any
 
 import zmq
 
-from penstock import bus
+from penstock import bus, collector
 from penstock.endpoint import Endpoint, open_socket, subscribe
 from penstock.logs import get_logger
 from penstock.node import Node
@@ -38,7 +38,7 @@ class Follower:
         self.apply = apply
         self.send = send
         self.version = -1
-        self.early: list[tuple[int, list[Any]]] = []
+        self.early: list[tuple[int, list[Any] | None]] = []
         self.last_request = 0
         self.last_snapshot = 0
         self.pending: dict[int, tuple[bytes, Done]] = {}
@@ -71,6 +71,10 @@ class Follower:
             self.last_snapshot = self.last_request
 
     def on_reply(self, frame: bytes) -> None:
+        with collector.paused():  # a snapshot may be all there is
+            self._on_reply(frame)
+
+    def _on_reply(self, frame: bytes) -> None:
         request, version, result, error = bus.unpack(frame)
         _, done = self.pending.pop(request, (b"", None))
         if done is None:
@@ -90,13 +94,15 @@ class Follower:
             self.follow(version, changes)
 
     def on_change(self, frame: bytes) -> None:
-        version, changes = bus.unpack(frame)
-        self.follow(version, changes)
+        with collector.paused():
+            version, changes = bus.unpack(frame)
+            self.follow(version, changes)
 
-    def follow(self, version: int, changes: list[Any]) -> None:
+    def follow(self, version: int, changes: list[Any] | None) -> None:
+        """Take in what leads to a version. None: the router is at that version, what led there was said before."""
         if self.loading:
             self.early.append((version, changes))
-        elif version == self.version + 1:
+        elif version == self.version + 1 and changes is not None:
             self.version = version
             self.apply(version, changes)
         elif version > self.version:
@@ -124,6 +130,12 @@ class RouterClient(Follower):
         self.changes = subscribe(loop, context, node.router_changes, lambda frames: self.on_change(frames[0]))
         self.requests = Endpoint(loop, requests, lambda frames: self.on_reply(frames[0]))
         self.ask_for_snapshot()
+
+    def on_snapshot(self, snapshot: dict[str, Any]) -> None:
+        first = self.version < 0
+        super().on_snapshot(snapshot)
+        if first:
+            collector.keep()
 
     def close(self) -> None:
         self.changes.close()

@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 import zmq
 
-from penstock import clock, logs, process
+from penstock import bus, clock, collector, logs, process
 from penstock.audit import Administrator, Audit, outcome_of
 from penstock.control_server import ControlServer
 from penstock.endpoint import Endpoint, open_socket, subscribe
@@ -124,12 +124,9 @@ class Router:
             log.error("unreadable request", sender=frames[0].decode("ascii", "replace"), frames=len(frames))
 
     def on_subscription(self, frames: list[bytes]) -> None:
-        """Send the last change again, to all: a new subscriber has perhaps missed it, the others know its version.
-
-        A follower that has missed more finds a gap before this version and asks for a snapshot.
-        """
-        if frames[0][:1] == b"\x01" and self.core.recent.last is not None:
-            self.changes.send([self.core.recent.last])
+        """Say the version, to all: a new subscriber has perhaps missed what led to it, and then asks for that."""
+        if frames[0][:1] == b"\x01":
+            self.changes.send([bus.pack([self.core.version, None])])
 
     def on_event(self, _frames: list[bytes]) -> None:
         self.look_for_the_dead()
@@ -252,7 +249,9 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     clock.follow(node.clock_ahead_us)
     logs.configure(node.settings, "router", index)
     try:
-        router = Router(loop, node, index, incarnation)
+        with collector.paused():
+            router = Router(loop, node, index, incarnation)
+            collector.keep()
     except (StoreError, TooManyQueues) as error:
         process.refuse(runtime, "router", index, str(error))
     topology = router.core.authority.topology

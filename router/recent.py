@@ -37,7 +37,3 @@ class Recent:
             return []
         missed = [frame for known, frame in self._turns if have < known <= version]
         return missed if have >= 0 and len(missed) == version - have else None
-
-    @property
-    def last(self) -> bytes | None:
-        return self._turns[-1][1] if self._turns else None

@@ -15,7 +15,7 @@ import psutil
 import uvloop
 import zmq
 
-from penstock import bus, clock, logs, process
+from penstock import bus, clock, collector, logs, process
 from penstock.arena import Borrower
 from penstock.batch_cy import Batch
 from penstock.clock import now_us
@@ -437,7 +437,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
         shard = Shard(loop, node, index, incarnation)
     except StoreError as error:
         process.refuse(runtime, "shard", index, str(error))
-    process.freeze()
+    collector.collect_and_keep()
     shard.pulse.start(loop)
     await shard.control.start()
     log.info("shard started", pid=os.getpid(), incarnation=incarnation)

@@ -37,6 +37,10 @@ class Followed:
     def change(self, version: int) -> None:
         self.follower.on_change(bus.pack([version, [version]]))
 
+    def say_version(self, version: int) -> None:
+        """As to all when somebody has subscribed."""
+        self.follower.on_change(bus.pack([version, None]))
+
 
 def test_a_snapshot_and_what_came_before_its_answer() -> None:
     followed = Followed()
@@ -97,3 +101,23 @@ def test_what_was_missed_comes_without_the_rest() -> None:
     followed.answer(followed.asked[1], 3, {"turns": [bus.pack([2, [2]]), bus.pack([3, [3]])]})
     assert followed.known == [1, 2, 3, 4]
     assert (followed.follower.version, followed.follower.loading) == (4, False)
+
+
+def test_a_version_that_is_said_is_asked_for_where_it_was_missed() -> None:
+    followed = Followed()
+    followed.follower.ask_for_snapshot()
+    followed.say_version(2)
+    followed.answer_snapshot(followed.asked[0], 1)
+    assert followed.follower.loading
+    followed.answer_snapshot(followed.asked[1], 2)
+    assert followed.known == [1, 2]
+    followed.say_version(2)
+    followed.say_version(1)
+    assert (followed.follower.version, followed.follower.loading) == (2, False)
+    followed.change(3)
+    followed.say_version(4)
+    assert followed.asked[2][1:] == [SNAPSHOT, {"have": 3}]
+    followed.change(5)
+    followed.answer(followed.asked[2], 5, {"turns": [bus.pack([4, [4]]), bus.pack([5, [5]])]})
+    assert followed.known == [1, 2, 3, 4, 5]
+    assert (followed.follower.version, followed.follower.loading) == (5, False)
