@@ -16,6 +16,8 @@ import signal
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -32,6 +34,7 @@ from load.wire import Wire, method_frame, short_string, table
 PASSIVE, DURABLE, DURABLE_NO_WAIT = b"\1", b"\2", b"\x12"
 EXCHANGE = "amq.direct"
 SIZES = [1000, 10_000, 100_000, 300_000]
+DECLARERS = 8
 PIECE = 500
 MESSAGE_QUEUES = 100
 MESSAGE_OCTETS = 100
@@ -59,10 +62,17 @@ def name(number: int) -> str:
 
 
 def declare(target: Target, count: int) -> None:
-    """So many durable queues, each bound with its name; done when this returns."""
+    """So many durable queues, each bound with its name, over some connections; done when this returns."""
+    share = -(-count // DECLARERS)
+    with ThreadPoolExecutor(DECLARERS) as declarers:
+        shares = (range(first, min(first + share, count)) for first in range(0, count, share))
+        list(declarers.map(partial(declare_some, target), shares))
+
+
+def declare_some(target: Target, numbers: range) -> None:
     wire = Wire(target, timeout=PATIENCE_SECONDS)
-    for first in range(0, count, PIECE):
-        names = [short_string(name(number)) for number in range(first, min(first + PIECE, count))]
+    for first in range(0, len(numbers), PIECE):
+        names = [short_string(name(number)) for number in numbers[first : first + PIECE]]
         for each in names:
             head = b"\0\0" + each
             octets = method_frame(1, QUEUE_DECLARE, head + DURABLE_NO_WAIT + table({}))
