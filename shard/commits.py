@@ -85,6 +85,8 @@ class Commits:
 
     def written(self) -> None:
         """What was handed over is in the store."""
+        assert self.core.journal is not None
+        self.core.journal.written()
         self.core.gate.store_works(UNWRITTEN, self.core.now)
         making_safe, self._making_safe = self._making_safe or [], None
         being_kept, self._being_kept = self._being_kept, []

@@ -90,6 +90,7 @@ class Journal:
         self.octets = 0
         self.spilled = 0
         self._gathered = Gathered()
+        self._under_way: Commit | None = None
 
     def __bool__(self) -> bool:
         return bool(self._gathered)
@@ -132,8 +133,9 @@ class Journal:
         self._gathered.held[held_key(queue_id, id)] = record
 
     def waits(self, queue_id: int, segment: Segment) -> bool:
-        """Whether the contents of a segment are still to be written."""
-        return (queue_id, segment.sequence) in self._gathered.added
+        """Whether the contents of a segment are still to be written, or just being written."""
+        key = queue_id, segment.sequence
+        return key in self._gathered.added or (self._under_way is not None and key in self._under_way.gathered.added)
 
     def load(self, queue_id: int, segment: Segment) -> Batch:
         """The batch of a segment that only the store has."""
@@ -160,9 +162,11 @@ class Journal:
         self.spilled += segment.octets if segment.spilled else 0
 
     def hand_over(self) -> Commit:
-        """All that gathered, to be written whole and before anything that gathers from now on."""
+        """All that gathered, to be written whole and before anything that gathers from now on. It is under way until it
+        is `written` or taken back.
+        """
         gathered, self._gathered = self._gathered, Gathered()
-        commit = Commit(gathered)
+        self._under_way = commit = Commit(gathered)
         for key, spilled in gathered.removed:
             packed, part = KEY.pack(*key), commit.spilled if spilled else commit.kept
             part.index[packed] = part.contents[packed] = None
@@ -185,8 +189,13 @@ class Journal:
         commit.decisions = gathered.decisions
         return commit
 
+    def written(self) -> None:
+        """The store has what was handed over."""
+        self._under_way = None
+
     def take_back(self, commit: Commit) -> None:
         """A commit could not be written: what of it still holds gathers with what came since."""
+        self._under_way = None
         before, now = commit.gathered, self._gathered
         gone = {key for key, _ in now.removed}
         for key, entry in before.added.items():

@@ -55,6 +55,7 @@ class Life:
 
     def commit(self) -> None:
         self.store.write(self.journal.hand_over())
+        self.journal.written()
 
     def end(self) -> None:
         self.store.close()
@@ -387,6 +388,7 @@ def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) ->
     assert sum(record is None for record in commit.kept.index.values()) == 498
     assert life.journal.octets == octets
     life.store.write(commit)
+    life.journal.written()
     life.queue.page_out(UNLIMITED, 0)
     assert life.queue.weight() == 0
     assert not life.journal
@@ -668,3 +670,26 @@ def test_a_segment_of_many_rows_is_read_back_in_part(tmp_path: Path) -> None:
     assert segment.undone() == [(3, 4), (17, 3)]
     assert not segment.finish(3, 4)
     assert segment.finish(17, 3)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_being_written_stays_in_memory(tmp_path: Path, fails: bool) -> None:
+    """Until the commit is there the store could not give it back."""
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.queue.take(1, UNLIMITED, False)
+    commit = life.journal.hand_over()
+    assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
+    assert life.queue.page_out(UNLIMITED, 0) == 0
+    if fails:
+        life.journal.take_back(commit)
+        assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
+        commit = life.journal.hand_over()
+    life.queue.requeue(first, 1)
+    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
+    life.store.write(commit)
+    life.journal.written()
+    assert life.queue.page_out_front(UNLIMITED, 0, False) > 0
+    life.queue.requeue(first, 2)
+    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
+    life.end()
