@@ -19,6 +19,7 @@ cdef class Line:
     cdef public bint merges
     cdef public int64_t paged
     cdef public int64_t overhead
+    cdef readonly bint estimated
 
     @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, segment=Segment)
     cdef Py_ssize_t find(self, int64_t sequence) except -1

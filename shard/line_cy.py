@@ -26,7 +26,8 @@ class Line:
     """`segments` from `head` on, each with higher numbers than the one before. Those settled are let go of in time.
 
     Where it `merges`, small ones are made one when they are paged out. `paged` is what segments whose contents are not
-    in memory would weigh there, `overhead` what all that are not settled weigh beside their messages.
+    in memory would weigh there, `overhead` what all that are not settled weigh beside their messages. Where sizes were
+    `estimated`, because messages could not be read, octets are about right until it is empty.
     """
 
     def __init__(self, id: int, journal: Any) -> None:
@@ -39,6 +40,7 @@ class Line:
         self.merges = True
         self.paged = 0
         self.overhead = 0
+        self.estimated = False
 
     def put(self, segment: Segment) -> int:
         """A segment more."""
@@ -85,6 +87,7 @@ class Line:
         body_bytes: int = segment.body_bytes
         if count < segment.count:
             if segment.batch is None and not self.fetched(segment):
+                self.estimated = True
                 return body_bytes * count // segment.count
             body_bytes = segment.batch.body_bytes(segment.first + offset, count)
         return body_bytes
@@ -94,7 +97,8 @@ class Line:
         whole: int = segment.whole
         if count < segment.count:
             if segment.batch is None and not self.fetched(segment):
-                return whole * count // segment.count
+                self.estimated = True
+                return min(whole * count // segment.count, segment.live_whole)
             whole = segment.batch.whole(segment.first + offset, count)
         return whole
 

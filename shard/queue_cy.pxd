@@ -143,6 +143,7 @@ cdef class Queue(Line):
     cpdef settle(self, int64_t sequence, int64_t count)
     @cython.locals(body_bytes=int64_t, whole=int64_t)
     cdef int end(self, int64_t sequence, int64_t count, int fate) except -1
+    cdef int correct(self) except -1
     cpdef reject(self, int64_t sequence, int64_t count)
     @cython.locals(segment=Segment, offset=Py_ssize_t, part=int64_t, body_bytes=int64_t, item=Range, end=int64_t,
                    at=int64_t)

@@ -301,6 +301,8 @@ class Queue(Line):
                 self.unacked_whole += whole
             if segment.stored:
                 self.extend_lease()
+        if self.estimated:
+            self.correct()
         return total, total_spent
 
     def fitting(self, segment: Segment, offset: int, count: int, limit: int, least: int, fate: int) -> int:
@@ -369,7 +371,8 @@ class Queue(Line):
 
     def weight(self) -> int:
         """What its contents count in memory."""
-        return self.ready_whole + self.unacked_whole + self.overhead - self.paged
+        weight: int = self.ready_whole + self.unacked_whole + self.overhead - self.paged
+        return 0 if self.estimated and weight < 0 else weight
 
     def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
         """Let so much go that is no end of the line: what consumers have in hand, what came back, what was read ahead;
@@ -546,6 +549,8 @@ class Queue(Line):
             self.unacked_bytes += body_bytes
             self.unacked_whole += whole
             self.unseen_from = max(self.unseen_from, low + part)
+        if self.estimated:
+            self.correct()
         if stored:
             self.extend_lease()  # the life that delivered it may have died before it had
         return claimed
@@ -688,6 +693,21 @@ class Queue(Line):
         self.unacked_bytes -= body_bytes
         self.unacked_whole -= whole
         self.acked += count
+        if self.estimated:
+            self.correct()
+        return 0
+
+    def correct(self) -> int:
+        """Sizes were estimated: none may be less than nothing, and of no messages there are no octets."""
+        if self.ready == 0 or self.ready_bytes < 0:
+            self.ready_bytes = 0
+        if self.ready == 0 or self.ready_whole < 0:
+            self.ready_whole = 0
+        if self.unacked == 0 or self.unacked_bytes < 0:
+            self.unacked_bytes = 0
+        if self.unacked == 0 or self.unacked_whole < 0:
+            self.unacked_whole = 0
+        self.estimated = self.ready + self.unacked > 0
         return 0
 
     def reject(self, sequence: int, count: int) -> None:
@@ -760,6 +780,8 @@ class Queue(Line):
         self.ready_bytes += body_bytes
         self.ready_whole += whole
         self.requeued.add(sequence, count)
+        if self.estimated:
+            self.correct()
         return 0
 
     def drop(self, count: int, limit: int, reason: int) -> int:
