@@ -8,9 +8,10 @@ from typing import Any
 from penstock import passwords
 from penstock.control import Refusal
 from penstock.patterns import PatternError, pattern
-from router import limit_commands, vhosts
+from router import vhosts
 from router.administration import Administration, check_name, check_user, check_vhost
 from router.ledger import Ledger
+from router.resource_limits import Holder
 from router.users import TAGS, Permission, TopicPermission, User
 
 GUEST = "guest"
@@ -59,7 +60,7 @@ def user_delete(administration: Administration, name: str) -> None:
         ledger.record(["topic_permission_gone", name, topic.vhost, topic.exchange], durable=True)
     for permission in users.permissions(user=name):
         ledger.record(["permission_gone", name, permission.vhost], durable=True)
-    limit_commands.forget(ledger, "user", name)
+    ledger.forget_limits(Holder("user", name))
     ledger.record(["user_gone", name], durable=True)
 
 

@@ -59,7 +59,7 @@ class Authority:
         self.defaults = defaults
         self._name_key = name_key
         self._dead_acceptors: dict[int, int] = {}
-        self.moves = Moves(self)
+        self.moves = Moves(ledger, self.placing)
 
     @property
     def shards(self) -> list[int]:

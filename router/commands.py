@@ -20,7 +20,7 @@
 The commands about policies are in `router.policy_commands`, those about flow control in `router.flow_commands` and
 `router.stop_commands`, those about how many of everything there may be in `router.limit_commands`, those about where
 queues live in `router.move_commands`, those about shards in `router.shard_commands`, those about who applies a plan in
-`router.rebalancing`; `acceptors_restart` is the supervisor's to carry out, and passed on by `router.process`.
+`router.rebalancing_commands`; `acceptors_restart` is the supervisor's to carry out, and passed on by `router.process`.
 
 A password hash is as `penstock.passwords` has it: the password itself stays with who sets it. A refusal says why, in
 words for a person.
@@ -36,11 +36,11 @@ from penstock.logs import get_logger
 from router import (
     accounts,
     flow_commands,
-    hold_offs,
+    hold_off_commands,
     limit_commands,
     move_commands,
     policy_commands,
-    rebalancing,
+    rebalancing_commands,
     shard_commands,
     stop_commands,
     vhosts,
@@ -99,9 +99,9 @@ COMMANDS: dict[str, Command] = {
     **policy_commands.COMMANDS,
     **flow_commands.COMMANDS,
     **stop_commands.COMMANDS,
-    **hold_offs.COMMANDS,
+    **hold_off_commands.COMMANDS,
     **limit_commands.COMMANDS,
-    **rebalancing.COMMANDS,
+    **rebalancing_commands.COMMANDS,
     **move_commands.COMMANDS,
     **shard_commands.COMMANDS,
 }

@@ -1,28 +1,17 @@
 """Who is refused at the next connect, because their producers were held for as long as they may.
 
 A hold-off is of a user and an address. It lasts twice as long each time, up to a limit; whoever has not been held off
-for a while after one has ended begins anew. Times are seconds since 1970, by the wall clock where they are told, by the
-node's where they are kept (`penstock.clock`); lengths of time are seconds.
-
-command           arguments                          result
-flow_hold_offs                                       [{user, host, times, since, until, forget_at, reason}]
-flow_readmit      user (str | None), host (the same) those that were taken back; None: any
+for a while after one has ended begins anew. Times are seconds since 1970 by the node's clock (`penstock.clock`),
+lengths of time are seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
-
 from penstock import clock
 from penstock.logs import get_logger
-from router.administration import Administration
+from router.authority import Authority
 from router.ledger import Ledger
 from router.records import HoldOff
-
-if TYPE_CHECKING:
-    from router.authority import Authority
 
 log = get_logger()
 
@@ -51,34 +40,9 @@ def hold_off(
 def forget_old(ledger: Ledger) -> None:
     """Forget those who have behaved since."""
     now = clock.now()
-    _forget(ledger, [found for found in ledger.topology.hold_offs.values() if found.forget_at <= now])
+    forget(ledger, [found for found in ledger.topology.hold_offs.values() if found.forget_at <= now])
 
 
-def flow_hold_offs(administration: Administration) -> list[dict[str, Any]]:
-    return [_shown(found) for found in administration.ledger.topology.hold_offs.values()]
-
-
-def flow_readmit(administration: Administration, user: str | None, host: str | None) -> list[dict[str, Any]]:
-    ledger = administration.ledger
-    found = [
-        each for each in ledger.topology.hold_offs.values() if user in (None, each.user) and host in (None, each.host)
-    ]
-    _forget(ledger, found)
-    for each in found:
-        log.info("hold-off taken back", user=each.user, host=each.host, times=each.times)
-    return [_shown(each) for each in found]
-
-
-def _shown(found: HoldOff) -> dict[str, Any]:
-    return clock.as_wall(asdict(found), "since", "until", "forget_at")
-
-
-def _forget(ledger: Ledger, found: list[HoldOff]) -> None:
+def forget(ledger: Ledger, found: list[HoldOff]) -> None:
     for each in found:
         ledger.record(each.change_gone(), durable=True)
-
-
-COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "flow_hold_offs": (flow_hold_offs, {}),
-    "flow_readmit": (flow_readmit, dict.fromkeys(("user", "host"), (str, type(None)))),
-}

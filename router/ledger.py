@@ -12,6 +12,7 @@ from typing import NamedTuple
 from router.extent import Taken
 from router.grants import grants
 from router.records import Binding, Change, Exchange, Queue
+from router.resource_limits import Holder
 from router.slots import Slots
 from router.topology import Topology
 
@@ -98,6 +99,11 @@ class Ledger:
         """Where queues of that name are made: a shard, or None for where the hash says."""
         self.record(["placement", vhost, name, shard], durable=True)
         self.record(["placement_version", self.topology.placement_version + 1], durable=True)
+
+    def forget_limits(self, holder: Holder) -> None:
+        """A vhost or a user goes, with its limits."""
+        if self.topology.limits.of(holder):
+            self.record(["limits", *holder, {}], durable=True)
 
     def rehome_queue(self, queue: Queue, shard: int, slot: int) -> None:
         """An existing one has another home from now on."""

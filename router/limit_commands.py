@@ -48,12 +48,6 @@ def limits_list(administration: Administration, scope: str) -> list[dict[str, An
     return [row for row in rows if row["number"] is not None]
 
 
-def forget(ledger: Ledger, scope: Scope, name: str) -> None:
-    """A vhost or a user goes, with its limits."""
-    if ledger.topology.limits.of(Holder(scope, name)):
-        ledger.record(["limits", scope, name, {}], durable=True)
-
-
 def _row(administration: Administration, holder: Holder, counted: Counted) -> dict[str, Any]:
     limits, ledger = administration.ledger.topology.limits, administration.ledger
     by_acceptors = counted in (Counted.CONNECTIONS, Counted.CHANNELS)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import clock
 from penstock.logs import get_logger
@@ -34,9 +34,7 @@ from penstock.telemetry.schema import PLACEMENT
 from router.ledger import Ledger
 from router.placement import place
 from router.records import COPYING, HOMING, SERVING, STOPPING, Move, Queue
-
-if TYPE_CHECKING:
-    from router.authority import Authority
+from router.shards import Shards
 
 log = get_logger()
 
@@ -55,9 +53,9 @@ class Moves:
     serves, 0 for one that does not, `is_full` whether one has no room. `put` takes rows of telemetry.
     """
 
-    def __init__(self, authority: Authority) -> None:
-        self.authority = authority
-        self.ledger: Ledger = authority.ledger
+    def __init__(self, ledger: Ledger, placing: Shards) -> None:
+        self.ledger = ledger
+        self.placing = placing
         self.topology = self.ledger.topology
         self.life_of: Callable[[int], int] = lambda shard: 0
         self.is_full: Callable[[int], bool] = lambda shard: False
@@ -181,7 +179,7 @@ class Moves:
             return
         self._record(replace(move, phase=HOMING, outcome="moved"))
         self.ledger.rehome_queue(queue, move.target, slot)
-        by_hash = place(queue.vhost, queue.name, self.authority.shards, {})
+        by_hash = place(queue.vhost, queue.name, self.placing.serving, {})
         self.ledger.place_queue(queue.vhost, queue.name, None if by_hash == move.target else move.target)
 
     def roll_back(self, move: Move, reason: str) -> None:

@@ -21,7 +21,7 @@ from router.shards import Shards
 def shards_of(administration: Administration) -> Shards:
     if administration.moves is None:
         raise Refusal("failed", "there are no shards here")
-    return administration.moves.authority.placing
+    return administration.moves.placing
 
 
 def shard_add(administration: Administration) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from router import limit_commands
 from router.ledger import Ledger
 from router.records import DEFAULT_EXCHANGE, Exchange
+from router.resource_limits import Holder
 
 DEFAULT_VHOST = "/"
 
@@ -51,5 +51,5 @@ def delete(ledger: Ledger, name: str) -> None:
         ledger.record(["topic_permission_gone", topic.user, name, topic.exchange], durable=True)
     for permission in topology.users.permissions(vhost=name):
         ledger.record(["permission_gone", permission.user, name], durable=True)
-    limit_commands.forget(ledger, "vhost", name)
+    ledger.forget_limits(Holder("vhost", name))
     ledger.record(["vhost_gone", name], durable=True)

@@ -10,7 +10,7 @@ import pytest
 from penstock.control import Refusal
 from router.administration import Administration
 from router.commands import execute
-from router.rebalancing import ENTRIES_MAX, LEASE_SECONDS_MAX
+from router.rebalancing_commands import ENTRIES_MAX, LEASE_SECONDS_MAX
 from tests.router.making import Asked
 
 LIMITS = {"moves": 1, "messages_per_second": 0}

@@ -1,0 +1,210 @@
+"""How the house is kept, in numbers: `python -m tests.house` prints them and fails where one is over its bound.
+
+Import circles, classes and names are read from the syntax, type-only imports and cimports included; phrases from
+comments and docstrings.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ["acceptor", "shard", "router", "penstock", "console", "ops", "load", "pipeline", "pyspark_penstock"]
+MIRRORED = [package for package in PACKAGES if package != "load"]
+"""A course in `load/` is run, most of it is not a test's partner."""
+
+PHRASES = re.compile(
+    r"(?:(?:^|[.:;]\s+)(?:Who|What|Whom|Whoever|Whatever)\s(?!.*\?))"
+    r"|\b(?:what|who|whom)\s+(?:is|are|was|were|has|have|had|comes|came|goes|went|it|they|he|nobody|somebody)\b"
+)
+WORD = re.compile(r"[A-Za-z']+")
+
+
+class Module:
+    """One module of the repository: `.py` or `.pyx`, with its `.pxd`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        self.name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        self.text = path.read_text()
+
+    @property
+    def package(self) -> str:
+        return self.name.partition(".")[0]
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Empty for Cython, which `ast` cannot read."""
+        return ast.parse(self.text if self.path.suffix == ".py" else "")
+
+    @cached_property
+    def declarations(self) -> str:
+        """Cython's part of it."""
+        beside = self.path.with_suffix(".pxd")
+        own = self.text if self.path.suffix == ".pyx" else ""
+        return own + (beside.read_text() if beside.exists() else "")
+
+    def imported(self, modules: Iterable[str]) -> set[str]:
+        """Which of the modules it imports, anywhere in it."""
+        found = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        for module, names in re.findall(r"^from ([\w.]+) c?import ([^\n]+)", self.declarations, re.MULTILINE):
+            found |= {module} | {f"{module}.{name.strip(' ()')}" for name in names.split(",")}
+        return {name for name in found & set(modules) if name != self.name}
+
+    def fields(self) -> dict[str, int]:
+        """Of each class: how many attributes its methods assign or it declares."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for owner in (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)):
+            for node in ast.walk(owner):
+                match node:
+                    case ast.Attribute(value=ast.Name(id="self"), attr=attribute, ctx=ast.Store()):
+                        found[owner.name].add(attribute)
+            declared = (node.target for node in owner.body if isinstance(node, ast.AnnAssign))
+            found[owner.name] |= {target.id for target in declared if isinstance(target, ast.Name)}
+        return {f"{self.name}.{owner}": len(names) for owner, names in found.items()}
+
+    def undocumented(self) -> tuple[int, int]:
+        """Public classes, functions and methods: those without a docstring, and all. Overrides of a base's method and
+        properties are among them.
+        """
+        without = count = 0
+        for owner in [self.tree, *(node for node in self.tree.body if isinstance(node, ast.ClassDef))]:
+            for node in owner.body:
+                public = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                if public and not node.name.startswith("_"):  # type: ignore[union-attr]
+                    count += 1
+                    without += ast.get_docstring(node) is None  # type: ignore[arg-type]
+        return without, count
+
+    def prose(self) -> Iterator[str]:
+        """Comments, joined where they follow each other, and docstrings."""
+        for node in ast.walk(self.tree):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                yield node.value.value
+        block: list[str] = []
+        last = -1
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type != tokenize.COMMENT:
+                continue
+            if token.start[0] != last + 1 and block:
+                yield " ".join(block)
+                block = []
+            block.append(token.string.lstrip("#: "))
+            last = token.start[0]
+        yield " ".join(block)
+
+    def lines_through_core(self) -> int:
+        code = (line.partition("#")[0] for line in self.text.splitlines())
+        return sum(bool(re.search(r"\.core\.\w", line)) for line in code)
+
+
+def modules_of(packages: Iterable[str]) -> list[Module]:
+    found = [
+        path
+        for package in packages
+        for path in sorted((ROOT / package).rglob("*.py*"))
+        if path.suffix in {".py", ".pyx"}
+    ]
+    return [Module(path) for path in found]
+
+
+def circles(modules: Iterable[Module]) -> list[list[str]]:
+    """Modules that import each other, directly or not: the strongly connected components of more than one (Tarjan,
+    Depth-First Search and Linear Graph Algorithms, 1972).
+    """
+    names = {module.name for module in modules}
+    imports = {module.name: sorted(module.imported(names)) for module in modules}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in imports[name]:
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            component = stack[at:]
+            del stack[at:]
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for name in imports:
+        if name not in index:
+            visit(name)
+    return found
+
+
+def partner(module: Module) -> Path:
+    """Where its tests are, by the layout of the folders."""
+    path = module.path.relative_to(ROOT)
+    return ROOT / "tests" / path.parent / f"test_{path.stem.removesuffix('_cy')}.py"
+
+
+class Figure(NamedTuple):
+    """A number, the bound it may not exceed, and where it comes from."""
+
+    name: str
+    value: float
+    bound: float
+    where: str = ""
+
+
+def figures() -> Iterator[Figure]:
+    modules = modules_of(PACKAGES)
+    in_circles = Counter(name.partition(".")[0] for circle in circles(modules) for name in circle)
+    for package in PACKAGES:
+        yield Figure(f"modules in circles, {package}", in_circles[package], {"acceptor": 5, "shard": 4}.get(package, 0))
+    yield Figure("lines through .core.", sum(module.lines_through_core() for module in modules), 79)
+    fields = [each for module in modules for each in module.fields().items()]
+    largest = max(fields, key=lambda each: each[1])
+    yield Figure("fields of the largest class", largest[1], 25, largest[0])
+    longest = max(modules, key=lambda module: module.text.count("\n"))
+    yield Figure("lines of the longest file", longest.text.count("\n"), 700, longest.name)
+    mirrored = [module for module in modules_of(MIRRORED) if module.path.stem not in {"__init__", "__main__"}]
+    alone = [module for module in mirrored if not partner(module).exists()]
+    yield Figure("modules without a partner among the tests, %", 100 * len(alone) / len(mirrored), 10)
+    counts = [module.undocumented() for module in modules]
+    yield Figure("public names without docstring, %", 100 * sum(c[0] for c in counts) / sum(c[1] for c in counts), 10)
+    prose = [text for module in modules for text in module.prose()]
+    words = sum(len(WORD.findall(text)) for text in prose)
+    phrases = sum(len(PHRASES.findall(text)) for text in prose)
+    yield Figure("noun phrases of who and what, per 1,000 words", 1000 * phrases / words, 1)
+
+
+def main() -> int:
+    over = 0
+    for figure in figures():
+        mark = "  " if figure.value <= figure.bound else "> "
+        over += figure.value > figure.bound
+        print(f"{mark}{figure.name:48} {figure.value:8.1f}   at most {figure.bound:g}   {figure.where}".rstrip())
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
