@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from acceptor.inlet import Gate, Inlet
     from acceptor.permissions import Access
     from acceptor.route import Route
-    from router.topics_cy import Work
+    from router.model.topics_cy import Work
 
 
 class Confirms:

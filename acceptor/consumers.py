@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from acceptor.consumer_arguments import Lease
 from penstock import bus
 from penstock.amqp.encode_cy import DELIVER
-from router.topology import Queue
+from router.model.topology import Queue
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -50,8 +50,8 @@ from penstock.gauges import Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.telemetry.rows import Put, nowhere
-from router.resource_limits import Holder
-from router.topology import Queue, Topology
+from router.model.resource_limits import Holder
+from router.model.topology import Queue, Topology
 
 log = get_logger()
 

@@ -18,7 +18,7 @@ from acceptor.pressure import RESOURCES, VhostGate
 from acceptor.rates import RateGate
 from acceptor.shard_link import ShardLink
 from penstock.telemetry.schema import FLOW, Cause, Event, Outcome
-from router.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
+from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

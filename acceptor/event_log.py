@@ -8,9 +8,9 @@ from acceptor.shard_link import ShardLink
 from penstock import bus
 from penstock.flow_events import event_batch
 from penstock.gauges import Gauges
-from router.event_targets import event_targets
-from router.placement import by_shard
-from router.topology import Topology
+from router.model.event_targets import event_targets
+from router.model.placement import by_shard
+from router.model.topology import Topology
 
 # Events that wait to be written down; what is beyond is told all the same.
 MOST_RECORDS = 1024

@@ -16,7 +16,7 @@ from penstock.amqp.properties import PROPERTIES_AT, decode_properties, header_ty
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.values import ByteArray
 from penstock.batch_cy import HAS_CC, HAS_DIRECT_REPLY_TO, HAS_USER_ID, ODD_EXPIRATION, BatchBuilder
-from router.users import IMPERSONATOR
+from router.model.users import IMPERSONATOR
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -14,9 +14,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from router.policies import policy_for
-from router.policy_keys import FAIR_BY, USER, WEIGHT
-from router.topology import Topology
+from router.model.policies import policy_for
+from router.model.policy_keys import FAIR_BY, USER, WEIGHT
+from router.model.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.inlet import Session

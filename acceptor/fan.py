@@ -4,8 +4,8 @@ A queue whose limit is inherited, and that lags behind, leaves the set while oth
 as if it had no marks, and is kept for it on disk (shard/queues.py). Producers are held once as large a share of the
 queues lags as the policy of an exchange on the way says (`flow-share`; all, if none does), or one that never leaves: an
 essential one, or where no policy says a share, one that was chosen to hold its producers, by its declaration or by a
-policy of its own. Queues that may hold nobody (router/strangers.py, router/grants.py) are not of the set: neither do
-they hold, nor do others leave because of them.
+policy of its own. Queues that may hold nobody (router/authority/strangers.py, router/model/grants.py) are not of the
+set: neither do they hold, nor do others leave because of them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from penstock.amounts import percentage
 from penstock.features import QueueFeatures
 from penstock.logs import get_logger
-from router.policies import governing
-from router.policy_keys import EXCHANGE, FLOW_SHARE
-from router.topology import Queue, Topology
+from router.model.policies import governing
+from router.model.policy_keys import EXCHANGE, FLOW_SHARE
+from router.model.topology import Queue, Topology
 
 if TYPE_CHECKING:
     from acceptor.inlet import Inlet

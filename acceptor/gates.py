@@ -29,7 +29,7 @@ from penstock.features import QueueFeatures
 from penstock.gauges import Gauges
 from penstock.settings import Settings
 from penstock.watermarks import QueueLimits
-from router.topology import Queue, Topology
+from router.model.topology import Queue, Topology
 
 
 class Gates:

@@ -19,11 +19,11 @@ from penstock.settings.limits import LimitSettings
 from penstock.shared_counts import SharedCounts
 from penstock.shared_rates import Rate, SharedRates
 from penstock.shared_rows import row_name
-from router.resource_limits import Counted, Holder, Scope
+from router.model.resource_limits import Counted, Holder, Scope
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
-    from router.topology import Topology
+    from router.model.topology import Topology
 
 ADMINISTRATORS = 8
 """So many connections beyond the node's limit are kept for administrators."""

@@ -27,8 +27,8 @@ from penstock import bus
 from penstock.amqp.errors import amqp_error
 from penstock.ladder import CLOSE_CONNECTION, PAUSE
 from penstock.logs import get_logger
-from router.policies import policy_for
-from router.policy_keys import LAST_RESORT, LAST_RESORTS, USER
+from router.model.policies import policy_for
+from router.model.policy_keys import LAST_RESORT, LAST_RESORTS, USER
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -28,7 +28,7 @@ from penstock.durations import shown
 from penstock.logs import get_logger
 
 if TYPE_CHECKING:
-    from router.topology import Topology
+    from router.model.topology import Topology
 
 log = get_logger()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acceptor.shut_gate import ShutGate
-from router.records import Move, Queue, described
+from router.model.records import Move, Queue, described
 
 
 class MoveGate(ShutGate):

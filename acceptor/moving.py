@@ -23,7 +23,7 @@ from acceptor.asking import Answer, ToShard
 from acceptor.move_gate import MoveGate
 from acceptor.unacked_cy import ROW_OCTETS, Settlements, readdress_rows
 from penstock import bus
-from router.records import HOMING, Move, Queue
+from router.model.records import HOMING, Move, Queue
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

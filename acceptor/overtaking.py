@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from acceptor.parked import ParkedMethod, ParkedRun
 from acceptor.routing import Unfinished
 from penstock.amqp.errors import AMQPError
-from router.policies import policy_for
-from router.policy_keys import BY_DESTINATION, OVERTAKING, USER
-from router.topology import Topology
+from router.model.policies import policy_for
+from router.model.policy_keys import BY_DESTINATION, OVERTAKING, USER
+from router.model.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock import bus
-from router.topology import Topology
+from router.model.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.inlet import Inlet

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 from weakref import WeakValueDictionary
 
 from penstock.amqp.errors import amqp_error
-from router.topology import Exchange
-from router.users import Right, TopicRight, Users
+from router.model.topology import Exchange
+from router.model.users import Right, TopicRight, Users
 
 if TYPE_CHECKING:
-    from router.topology import Topology
+    from router.model.topology import Topology
 
 Kind = Literal["queue", "exchange"]
 

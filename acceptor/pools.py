@@ -20,9 +20,9 @@ from acceptor.move_depths import MoveDepths
 from acceptor.terms import Terms, terms_of
 from penstock.gauges import Gauges
 from penstock.watermarks import FlowDefaults, QueueLimits
-from router.policy_keys import SHARED, USER
-from router.shared_limits import SharedLimit, counted, queues_of, same_limit, says_something, shared_limits
-from router.topology import Queue, Topology
+from router.model.policy_keys import SHARED, USER
+from router.model.shared_limits import SharedLimit, counted, queues_of, same_limit, says_something, shared_limits
+from router.model.topology import Queue, Topology
 
 if TYPE_CHECKING:
     from acceptor.permissions import Access

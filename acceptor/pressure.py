@@ -17,9 +17,9 @@ from typing import NamedTuple
 from acceptor.inlet import Session
 from acceptor.shut_gate import ShutGate
 from penstock.gauges import Gauges
-from router.policies import policy_for
-from router.policy_keys import GUARANTEE, VHOST
-from router.topology import Topology
+from router.model.policies import policy_for
+from router.model.policy_keys import GUARANTEE, VHOST
+from router.model.topology import Topology
 
 RESOURCES = ("memory", "process memory", "store", "spill")
 """As the gauges of a shard's gate number them."""

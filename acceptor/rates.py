@@ -16,9 +16,9 @@ from acceptor.inlet import UNLIMITED, Session, serve
 from acceptor.metered import Metered
 from acceptor.rate_parts import MOST_ACCEPTORS, RatePart
 from penstock.gauges import Gauges
-from router.rates import RateLimit, limits_rates, rate_limits, rate_of
-from router.records import Queue
-from router.topology import Topology
+from router.model.rates import RateLimit, limits_rates, rate_limits, rate_of
+from router.model.records import Queue
+from router.model.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -15,8 +15,8 @@ from penstock.amqp.errors import amqp_error
 from penstock.batch_cy import Batch
 from penstock.logs import get_logger
 from penstock.replies import PSEUDO_QUEUE, carrier, home_of, new_name
-from router.records import DRAINING, SERVING
-from router.topology import Topology
+from router.model.records import DRAINING, SERVING
+from router.model.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -13,7 +13,7 @@ from acceptor.refusal import give_back
 from penstock.amqp.splice import number, text
 from penstock.batch_cy import Batch
 from penstock.watermarks import QueueLimits, depth_of_mark
-from router.topology import Queue
+from router.model.topology import Queue
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

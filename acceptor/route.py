@@ -14,8 +14,8 @@ from acceptor.pools import Manifold
 from acceptor.pressure import VhostGate
 from acceptor.rates import RateGate
 from acceptor.stops import StopGate
-from router.grants import NOBODY
-from router.matching import HeadersIndex
+from router.model.grants import NOBODY
+from router.model.matching import HeadersIndex
 
 if TYPE_CHECKING:
     from acceptor.shard_link import ShardLink
@@ -45,10 +45,10 @@ class Route:
     `barriers` come before those: they have no room for anything, or for all there is. `rates` are the gates of limited
     rates; `meters`, these among them, are told what has gone; `lanes` the priority lanes of its queues. Of several
     queues with marks those that are left behind (`fan`) hold nobody. `returning` are the queues that give back what is
-    mandatory and finds no room; the `powerless` neither hold its publishes nor refuse them (router/grants.py), and have
-    no gates on it. Confirms wait for the shards of so many `keepers` among the targets. It `expires` if one of the
-    queues has a TTL. Where headers exchanges are on the way, with these indexes, each message has a route of its own
-    (`by_headers`).
+    mandatory and finds no room; the `powerless` neither hold its publishes nor refuse them (router/model/grants.py),
+    and have no gates on it. Confirms wait for the shards of so many `keepers` among the targets. It `expires` if one of
+    the queues has a TTL. Where headers exchanges are on the way, with these indexes, each message has a route of its
+    own (`by_headers`).
     """
 
     __slots__ = (

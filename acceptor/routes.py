@@ -19,13 +19,13 @@ from penstock.amqp.methods import short_string
 from penstock.features import message_ttl_on_wire
 from penstock.replies import carrier, home_of
 from penstock.watermarks import overflow_on_wire
-from router.grants import NOBODY, Grants
-from router.matching import HeadersIndex, Pair
-from router.policy_keys import SHARED
-from router.records import DEFAULT_EXCHANGE
-from router.topics_cy import Work
-from router.topology import Queue, Topology
-from router.working import Working
+from router.model.grants import NOBODY, Grants
+from router.model.matching import HeadersIndex, Pair
+from router.model.policy_keys import SHARED
+from router.model.records import DEFAULT_EXCHANGE
+from router.model.topics_cy import Work
+from router.model.topology import Queue, Topology
+from router.model.working import Working
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -1,8 +1,9 @@
 """How much routing one connection's publishes may cost in a turn, so that others' turns come.
 
-A route that is not known yet costs the places that matching visits (router/topics_cy.py), and what it leads to. It is
-charged to the connection of who publishes. Once that has used up its `BUDGET`, the channel waits at the `RoutingGate`,
-with a route half made, for the next turn; all that wait there have together one budget a turn, in rotation.
+A route that is not known yet costs the places that matching visits (router/model/topics_cy.py), and what it leads to.
+It is charged to the connection of who publishes. Once that has used up its `BUDGET`, the channel waits at the
+`RoutingGate`, with a route half made, for the next turn; all that wait there have together one budget a turn, in
+rotation.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol, cast
 
 from acceptor.inlet import UNLIMITED, Session
-from router.topics_cy import Work
+from router.model.topics_cy import Work
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
     from acceptor.permissions import Access
     from acceptor.route import Route
     from penstock.batch_cy import Batch
-    from router.working import Working
+    from router.model.working import Working
 
 BUDGET = 4096
 """Places that may be visited in a turn: half a millisecond, about."""

@@ -6,7 +6,7 @@
 
 Routes are the last that the channel has published along, at most `ROUTES`, as they are now: who has been granted what
 since counts. The first of the exchanges is the one that was published to; the `powerless` among the queues can do
-nothing to what takes the route (router/grants.py).
+nothing to what takes the route (router/model/grants.py).
 """
 
 from __future__ import annotations

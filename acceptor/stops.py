@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from acceptor.shut_gate import ShutGate
-from router.matching import match
-from router.records import Binding, Queue, Stop
-from router.topics_cy import Memory, TopicIndex
+from router.model.matching import match
+from router.model.records import Binding, Queue, Stop
+from router.model.topics_cy import Memory, TopicIndex
 
 if TYPE_CHECKING:
     from acceptor.permissions import Access

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.ladder import FOREVER, Ladder, ladder_of
 from penstock.means import ALL, AUTO, Means, means_of
-from router.policies import policy_for
-from router.policy_keys import USER, spelled_out
-from router.topology import Topology
+from router.model.policies import policy_for
+from router.model.policy_keys import USER, spelled_out
+from router.model.topology import Topology
 
 if TYPE_CHECKING:
     from acceptor.inlet import Gate

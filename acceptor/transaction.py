@@ -30,7 +30,7 @@ from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun
 from penstock.watermarks import REJECTING, overflow_on_wire
-from router.grants import NOBODY
+from router.model.grants import NOBODY
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from router.records import Change, Queue
+from router.model.records import Change, Queue
 
 
 class Home(NamedTuple):

@@ -30,7 +30,7 @@ from penstock.logs import get_logger
 from penstock.node import Node
 from penstock.settings import Settings
 from penstock.settings.sources import Configuration
-from router.store import FILE_NAME, StoreError, known_shards
+from router.storage.store import FILE_NAME, StoreError, known_shards
 
 SHARED_MEMORY = Path("/dev/shm")
 

@@ -18,7 +18,7 @@ from penstock.means import AUTO
 
 ESSENTIAL = "x-essential"
 UNCONSUMED = "never consumed from"
-"""What makes a queue a stranger (router/strangers.py) only until somebody consumes from it."""
+"""What makes a queue a stranger (router/authority/strangers.py) only until somebody consumes from it."""
 LAST_VALUE_KEYS = ("x-last-value-key", "qpid.last_value_queue_key")
 LAST_VALUE_KEY = "qpid.LVQ_key"
 """The header by which messages of a last-value queue are told apart if its declaration names none."""
@@ -36,11 +36,12 @@ producer that has been held for the shortest time."""
 
 @dataclass(frozen=True, slots=True)
 class QueueFeatures:
-    """Times are milliseconds; None: not asked for. `from_arguments` takes what `router.queue_arguments` let pass.
+    """Times are milliseconds; None: not asked for. `from_arguments` takes what `router.authority.queue_arguments` let
+    pass.
 
     `throttle` and `hold` may be inherited as limits are: `penstock.asked` decides on them.
     `essential`, `stranger`, `granted` (by policy, whatever its bindings grant) and `chosen` (that it holds producers,
-    by its declaration or a policy of the queue) are `router.strangers`' to say.
+    by its declaration or a policy of the queue) are `router.authority.strangers`' to say.
     """
 
     type: str = "classic"

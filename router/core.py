@@ -17,18 +17,19 @@ from typing import Any, NamedTuple
 from penstock import bus
 from penstock.control import Refusal
 from penstock.logs import get_logger
-from router import accounts, queue_arguments, vhosts
-from router.administration import Administration, check_vhost
-from router.authority import Authority
-from router.commands import check_arguments, execute
-from router.hold_offs import forget_old
-from router.ledger import Step
-from router.move_commands import MOVE, MOVE_ARGUMENTS
-from router.operations import Malformed, Outcome, perform
-from router.recent import Recent
-from router.records import Change
-from router.stop_commands import lift_expired
-from router.store import Store
+from router.authority import queue_arguments, vhosts
+from router.authority.authority import Authority
+from router.authority.hold_offs import forget_old
+from router.authority.ledger import Step
+from router.authority.operations import Malformed, Outcome, perform
+from router.commands import accounts
+from router.commands.administration import Administration, check_vhost
+from router.commands.moves import MOVE, MOVE_ARGUMENTS
+from router.commands.registry import check_arguments, execute
+from router.commands.stops import lift_expired
+from router.model.records import Change
+from router.storage.recent import Recent
+from router.storage.store import Store
 
 log = get_logger()
 

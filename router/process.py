@@ -28,14 +28,14 @@ from penstock.pulse import Pulse, Work
 from penstock.shared_counts import SharedCounts
 from penstock.telemetry.writer import Writer
 from penstock.witness import TOPOLOGY, Witness
-from router import extent
-from router.authority import Authority
-from router.binding_limits import BindingLimits
-from router.commands import NOT_NOTED
+from router.authority import extent
+from router.authority.authority import Authority
+from router.authority.binding_limits import BindingLimits
+from router.authority.near_limits import NearLimits
+from router.commands.registry import NOT_NOTED
 from router.core import Answered, RouterCore
-from router.near_limits import NearLimits
-from router.recovery import TooManyQueues, recover
-from router.store import FILE_NAME, Store, StoreError
+from router.storage.recovery import TooManyQueues, recover
+from router.storage.store import FILE_NAME, Store, StoreError
 
 log = logs.get_logger()
 

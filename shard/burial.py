@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from penstock.amqp.tables_cy import decode_table
 from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
 from penstock.logs import get_logger
-from router.placement import by_shard
-from router.records import Queue
-from router.topics_cy import Work
-from router.working import at_once
+from router.model.placement import by_shard
+from router.model.records import Queue
+from router.model.topics_cy import Work
+from router.model.working import at_once
 from shard.dead_letters import REASONS, DeadLetter, Death, dead_letter
 from shard.letter_room import LetterRoom
 from shard.peers import Peers
@@ -230,8 +230,8 @@ class Burial:
         self.publish(last, builder, octets, grave)
 
     def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> tuple[Targets, frozenset[int]]:
-        """Where a dead letter goes by all its keys, and for which of these queues it does not wait (router/grants.py);
-        `cut`: not where it would go round in circles.
+        """Where a dead letter goes by all its keys, and for which of these queues it does not wait
+        (router/model/grants.py); `cut`: not where it would go round in circles.
         """
         found: dict[int, Queue] = {}
         passed: dict[str, None] = {}

@@ -19,9 +19,9 @@ from penstock.gauges import DEAD, Gauges
 from penstock.logs import get_logger
 from penstock.settings import Settings
 from penstock.watermarks import QueueLimits
-from router.grants import Grants
-from router.records import Move, Queue
-from router.topology import Topology
+from router.model.grants import Grants
+from router.model.records import Move, Queue
+from router.model.topology import Topology
 from shard.admission import Refused, admit, take_all
 from shard.burial import RECHECK, SLICE, Burial
 from shard.commits import Commits

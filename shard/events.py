@@ -8,7 +8,7 @@
     limits    its marks are others
     deadlock  it is one of a circle of queues that wait for each other (ops/deadlocks.py)
     left      it is saturated, and publishes to several queues go on without its room (acceptor/fan.py)
-    spills    it is above a stop mark and holds nobody: it may not (router/strangers.py)
+    spills    it is above a stop mark and holds nobody: it may not (router/authority/strangers.py)
     drops     it is at the limit of those that may not: its oldest messages go
 
 The routing key is EVENT.VHOST.QUEUE; headers are event, vhost, queue, count, bytes, stop_count, resume_count,
@@ -23,9 +23,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.flow_events import EXCHANGE, event_batch
-from router.event_targets import event_targets
-from router.placement import by_shard
-from router.topology import Queue
+from router.model.event_targets import event_targets
+from router.model.placement import by_shard
+from router.model.topology import Queue
 
 if TYPE_CHECKING:
     from shard.core import ShardCore

@@ -1,9 +1,9 @@
 """What a turn means for the flow of a queue that it touched: decided, written into the gauges, then told.
 
-A *stranger* (router/strangers.py) stands aside: it never stops anybody. Beyond its marks its contents are on disk (see
-`shard.queues.window_of`), beyond `flow.stranger_limit` its oldest messages go. Its owner is told of both in the log and
-by events. So it is with a queue that is fed by a binding that grants it nothing (router/grants.py), but that this one
-stops who else publishes to it.
+A *stranger* (router/authority/strangers.py) stands aside: it never stops anybody. Beyond its marks its contents are on
+disk (see `shard.queues.window_of`), beyond `flow.stranger_limit` its oldest messages go. Its owner is told of both in
+the log and by events. So it is with a queue that is fed by a binding that grants it nothing (router/model/grants.py),
+but that this one stops who else publishes to it.
 """
 
 from __future__ import annotations

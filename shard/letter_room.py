@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.watermarks import Marks, QueueLimits
-from router.records import Queue
+from router.model.records import Queue
 
 if TYPE_CHECKING:
     from shard.core import ShardCore

@@ -1,4 +1,4 @@
-"""A shard's part in moving queues between shards (docs/rebalancing.md; router/moving.py decides).
+"""A shard's part in moving queues between shards (docs/rebalancing.md; router/authority/moving.py decides).
 
 The old home freezes the queue and hears from each acceptor, and other shard, that nothing more comes for it: an
 acceptor says FENCE, is answered FENCED once nothing more goes to it and all that came is safe, and says PARTED once no
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from penstock import bus
 from penstock.gauges import READY, STARTING
 from penstock.logs import get_logger
-from router.records import COPYING, HOMING, STOPPING, Move
-from router.records import Queue as Record
+from router.model.records import COPYING, HOMING, STOPPING, Move
+from router.model.records import Queue as Record
 from shard.copying import Facts, Piece
 from shard.link import Link, life_of
 from shard.priority_cy import PriorityQueue

@@ -36,7 +36,7 @@ from penstock.shard_dialers import ShardDialers, started
 from penstock.shared_counts import SharedCounts
 from penstock.turn_sockets import TurnListener, TurnSockets
 from penstock.witness import Witness, shard_name
-from router.records import LEAVING
+from router.model.records import LEAVING
 from shard import told
 from shard.background import Background, Job
 from shard.carrying import Carrier

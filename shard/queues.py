@@ -9,7 +9,7 @@ from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from penstock.features import UNCONSUMED, QueueFeatures
 from penstock.logs import get_logger
 from penstock.watermarks import REJECTING, QueueLimits
-from router.records import Queue as Record
+from router.model.records import Queue as Record
 from shard.consumer_cy import Consumer
 from shard.dead_letters import counted
 from shard.dispatch import Ring
@@ -38,9 +38,9 @@ class QueueState:
     to. `consumed`: somebody has taken something from it, or wanted to. A stranger `drops` what is beyond the limit of
     strangers until it is well below. `unburied` messages died in it and find no room where they are to go; if these are
     many it `keeps_back` others. `left`: it is saturated, and publishes to several queues go on without its room. `fed`
-    says why it gets more than its marks let in: a binding on the way to it grants it nothing (router/grants.py). It
-    `yields` if it is to let a deadlock go: it stops nobody until it is down to its resume marks. While it is `frozen`
-    nothing of it is delivered, expires or is dropped: it moves, or its home does not know yet what is in hand.
+    says why it gets more than its marks let in: a binding on the way to it grants it nothing (router/model/grants.py).
+    It `yields` if it is to let a deadlock go: it stops nobody until it is down to its resume marks. While it is
+    `frozen` nothing of it is delivered, expires or is dropped: it moves, or its home does not know yet what is in hand.
     `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if that is to be
     so. `undecided` counts transactions over several shards that are prepared and have something to do with it, and
     `prepared` the messages by which they will make it deeper (shard/prepared.py).
@@ -232,7 +232,7 @@ class QueueState:
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it may stop nobody (router/strangers.py)."""
+        """Whether it may stop nobody (router/authority/strangers.py)."""
         stranger = self.features.stranger
         return stranger is not None and not (stranger == UNCONSUMED and self.consumed)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from router.queue_arguments import KNOWN
+from router.authority.queue_arguments import KNOWN
 from tests.frames import (
     BODY,
     HEADER,

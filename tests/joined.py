@@ -31,12 +31,12 @@ from penstock.settings import Settings
 from penstock.settings.sections import FlowSettings
 from penstock.telemetry.schema import VERSION, Table
 from penstock.texts import readable
+from router.authority.governing import delete_policy, set_policy
+from router.authority.ledger import Step
+from router.authority.operations import Outcome
 from router.core import SNAPSHOT
-from router.governing import delete_policy, set_policy
-from router.ledger import Step
-from router.operations import Outcome
-from router.recent import Recent
-from router.topology import Policy, Queue
+from router.model.topology import Policy, Queue
+from router.storage.recent import Recent
 from shard.carrying import Carrier
 from shard.copying import remove_all
 from shard.core import ShardCore

@@ -17,7 +17,7 @@ from penstock.amqp.encode_cy import GET_OK
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
 from penstock.replies import PSEUDO_QUEUE
-from router.topology import Queue
+from router.model.topology import Queue
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

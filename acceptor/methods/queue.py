@@ -11,8 +11,8 @@ from acceptor.asking import Asking, Handling, ask_router, ask_shard
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.replies import PSEUDO_QUEUE
-from router.records import described
-from router.topology import Queue
+from router.model.records import described
+from router.model.topology import Queue
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -12,8 +12,8 @@ from ops.administration.publishing import published
 from penstock.gauges import Gauges
 from penstock.patterns import pattern
 from penstock.watermarks import Marks, QueueLimits
-from router.records import DEFAULT_EXCHANGE
-from router.shared_limits import counted
+from router.model.records import DEFAULT_EXCHANGE
+from router.model.shared_limits import counted
 
 Concerns = Callable[[Facts], bool]
 OfRoute = Callable[[Facts, Facts], bool]
@@ -55,7 +55,7 @@ def _along(of_route: OfRoute) -> Concerns:
 
 
 class _Powers:
-    """What queues could do to publishes (`router.policy_trial`)."""
+    """What queues could do to publishes (`router.commands.policy_trial`)."""
 
     def __init__(self, powers: list[Facts]) -> None:
         self._by_id = {each["queue_id"]: each for each in powers}

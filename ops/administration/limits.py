@@ -13,7 +13,7 @@ from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Processes
 from ops.errors import CommandError
 from ops.naming import Data
-from router.resource_limits import Scope
+from router.model.resource_limits import Scope
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="whose they are", show_default=False)]
 Limits = Annotated[

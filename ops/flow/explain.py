@@ -14,7 +14,7 @@ from ops.naming import Data
 from ops.overshoot import overshoot
 from penstock.gauges import Gauges
 from penstock.watermarks import Marks
-from router.shared_limits import counted
+from router.model.shared_limits import counted
 
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]
 

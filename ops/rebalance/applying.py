@@ -119,7 +119,7 @@ class Result:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Result:
-        """What the router answered (`router.moving`)."""
+        """What the router answered (`router.authority.moving`)."""
         result = answer.get("result")
         if result not in MOVE_RESULTS:
             return cls("unknown", f"the node answered {result!r}")

@@ -43,7 +43,7 @@ class RunningNode:
             raise CommandError(f"the node does not answer: {error}") from None
 
     def placement(self) -> Facts:
-        """Where all queues live, and the version of that (`router.move_commands`)."""
+        """Where all queues live, and the version of that (`router.commands.moves`)."""
         try:
             facts: Facts = self.ask("placement", vhost=None)
         except control.Refusal as refusal:

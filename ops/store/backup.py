@@ -28,9 +28,9 @@ from penstock import __version__, kept_clock
 from penstock.clock import wall_us
 from penstock.directories import sync_directories
 from penstock.witness import TOPOLOGY, shard_name
-from router.store import FILE_NAME as TOPOLOGY_FILE
-from router.store import Facts, facts_of
-from router.store import StoreError as TopologyError
+from router.storage.store import FILE_NAME as TOPOLOGY_FILE
+from router.storage.store import Facts, facts_of
+from router.storage.store import StoreError as TopologyError
 from shard.environment import reason_of, translated
 from shard.stored import DATABASES
 

@@ -19,7 +19,7 @@ from typing import Any
 from ops.errors import CommandError
 from ops.store.opened import Opened, open_environment, store_paths
 from ops.store.topology import reading
-from router.store import FILE_NAME as TOPOLOGY
+from router.storage.store import FILE_NAME as TOPOLOGY
 from shard.environment import translated
 
 PATIENCE = 10.0

@@ -22,10 +22,10 @@ from penstock import __version__, kept_clock
 from penstock.batch_cy import PERSISTENT
 from penstock.bus import pack
 from penstock.clock import wall_us
-from router.store import FILE_NAME as TOPOLOGY_FILE
-from router.store import Store as TopologyStore
-from router.store import Stored
-from router.store import StoreError as TopologyError
+from router.storage.store import FILE_NAME as TOPOLOGY_FILE
+from router.storage.store import Store as TopologyStore
+from router.storage.store import Stored
+from router.storage.store import StoreError as TopologyError
 from shard.environment import StoreError
 from shard.queue_cy import NEVER
 from shard.sealed_cy import checksum

@@ -1,7 +1,7 @@
 """The file of `penstock store dump`: a stream of msgpack, one list an item, version 2.
 
     ["penstock dump", 2, {"penstock": version, "topology": version, "last_queue_id": id, "clock": noted}]     first
-    ["topology", change]                           as the router publishes it (router/topology.py): vhosts, users,
+    ["topology", change]                           as the router publishes it (router/model/topology.py): vhosts, users,
                                                    permissions, policies, what is durable, placements
     ["shard", index]                               what follows is of this shard
     ["lease", queue id, priority, number]          messages of that priority with lower numbers may have been delivered

@@ -20,7 +20,7 @@ from penstock.apart import EndedError, apart
 from penstock.directories import set_aside
 from penstock.witness import FOLDER as WITNESSES
 from penstock.witness import TOPOLOGY, Witness, shard_name
-from router import store as topology
+from router.storage import store as topology
 from shard.environment import FILE_NAME, DamagedError, StoreError
 from shard.probe import Facts, probe
 

@@ -22,7 +22,7 @@ from penstock import kept_clock
 from penstock.directories import private, set_aside, sync_directories
 from penstock.witness import FOLDER as WITNESSES
 from penstock.witness import Witness
-from router.store import FILE_NAME as TOPOLOGY_FILE
+from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 
 BESIDE = "restoring"
 OLD = (TOPOLOGY_FILE, f"{TOPOLOGY_FILE}-wal", f"{TOPOLOGY_FILE}-shm", FOLDER, kept_clock.FILE_NAME, WITNESSES)

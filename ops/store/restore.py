@@ -17,10 +17,10 @@ from penstock import kept_clock
 from penstock.batch_cy import BatchBuilder
 from penstock.bus import unpack_stream
 from penstock.clock import wall_us
-from router.ledger import Step as Change
-from router.store import FILE_NAME as TOPOLOGY_FILE
-from router.store import Store as TopologyStore
-from router.store import StoreError as TopologyError
+from router.authority.ledger import Step as Change
+from router.storage.store import FILE_NAME as TOPOLOGY_FILE
+from router.storage.store import Store as TopologyStore
+from router.storage.store import StoreError as TopologyError
 from shard.environment import StoreError
 from shard.journal import Journal
 from shard.queue_cy import NEVER

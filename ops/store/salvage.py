@@ -24,14 +24,14 @@ from ops.store.restore import Loading, store_topology
 from penstock.batch_cy import SENT_AGAIN
 from penstock.features import QueueFeatures
 from penstock.watermarks import Marks, QueueLimits
-from router.accounts import seed
-from router.ledger import Ledger
-from router.records import Queue
-from router.slots import Slots
-from router.store import FILE_NAME as TOPOLOGY_FILE
-from router.store import Store as TopologyStore
-from router.store import StoreError as TopologyError
-from router.topology import Topology
+from router.authority.ledger import Ledger
+from router.authority.slots import Slots
+from router.commands.accounts import seed
+from router.model.records import Queue
+from router.model.topology import Topology
+from router.storage.store import FILE_NAME as TOPOLOGY_FILE
+from router.storage.store import Store as TopologyStore
+from router.storage.store import StoreError as TopologyError
 from shard.environment import FILE_NAME, StoreError
 from shard.facts import FACTS
 from shard.pages import Pages, Value

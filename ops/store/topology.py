@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from router.store import FILE_NAME, StoreError, facts_of
+from router.storage.store import FILE_NAME, StoreError, facts_of
 
 
 def reading(data: Path) -> sqlite3.Connection:

@@ -10,7 +10,7 @@ from acceptor.consumer_arguments import consumer_priority
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.values import Timestamp
 from penstock.features import QueueFeatures
-from router.records import Queue
+from router.model.records import Queue
 
 
 def queue(type: str = "classic") -> Queue:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from acceptor import told
 from penstock.bus import MESSAGE_WEIGHT
 from penstock.ladder import RUNGS
-from router.policy_keys import BY_DESTINATION, OVERTAKING
+from router.model.policy_keys import BY_DESTINATION, OVERTAKING
 from tests.frames import Event
 from tests.joined import Client, Node
 

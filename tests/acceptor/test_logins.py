@@ -9,7 +9,7 @@ import pytest
 from acceptor import guesses, logins
 from acceptor.logins import Logins
 from penstock import passwords
-from router.topology import Topology
+from router.model.topology import Topology
 from tests.router.making import rabbit_hash
 
 SLOW = passwords.hashed("secret")

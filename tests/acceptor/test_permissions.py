@@ -7,8 +7,8 @@ import pytest
 from acceptor import permissions
 from acceptor.permissions import Access, Permissions
 from penstock.amqp.errors import AMQPError
-from router.topology import Topology
-from router.users import Right
+from router.model.topology import Topology
+from router.model.users import Right
 
 
 @pytest.fixture

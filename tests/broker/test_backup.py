@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from router.placement import place
+from router.model.placement import place
 from tests.broker import Broker
 from tests.broker.test_move import move
 from tests.ops.store.test_command import penstock

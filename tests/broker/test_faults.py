@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from router.placement import place
+from router.model.placement import place
 from tests.broker import Broker
 from tests.broker.test_fairness import split
 from tests.outcomes import Confirms, bodies, wait_depth, wait_get

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from router.placement import place
+from router.model.placement import place
 from tests.broker import Broker
 from tests.faults.disk import Calls, Disk
 from tests.frames import Event

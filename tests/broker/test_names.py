@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from router.queue_arguments import KNOWN
+from router.authority.queue_arguments import KNOWN
 from tests.frames import METHOD, frame, header_frame, longstr, method_frame, shortstr
 from tests.raw import Channel, Client, Closed
 

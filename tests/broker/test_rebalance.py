@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ops.errors import CommandError
 from ops.rebalance import command
-from router.placement import place
+from router.model.placement import place
 from tests.broker import Broker
 from tests.broker.process import ROOT
 from tests.broker.traffic import Traffic

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from penstock.control import Refusal
-from router.vhosts import PREDECLARED
+from router.authority.vhosts import PREDECLARED
 from tests.broker import Broker
 from tests.raw import Client, Closed
 from tests.waiting import wait_for

@@ -16,7 +16,7 @@ from console.homes import Homes
 from console.recorder import COUNTERS, QUIET_LOOKS, STANDING_LOOKS, Recorder, Usage
 from penstock.gauges import READY, Gauges
 from penstock.telemetry.schema import DEPTH, SHARD, Table
-from router.records import Queue
+from router.model.records import Queue
 from tests.penstock.telemetry.reading import check
 
 SHARDS, QUEUES = 2, 130

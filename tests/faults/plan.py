@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from router.placement import place
+from router.model.placement import place
 
 SHARDS = 2
 

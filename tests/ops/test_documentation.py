@@ -12,9 +12,9 @@ import pytest
 
 from penstock.settings import Settings
 from penstock.settings.sources import known_keys
-from router.policy_checks import check
-from router.policy_keys import FOREIGN, IGNORED, KEYS
-from router.records import Policy
+from router.authority.policy_checks import check
+from router.model.policy_keys import FOREIGN, IGNORED, KEYS
+from router.model.records import Policy
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

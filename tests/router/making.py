@@ -7,17 +7,17 @@ import hashlib
 from typing import Any
 
 from penstock.watermarks import FlowDefaults
-from router import vhosts
-from router.administration import Administration
-from router.authority import Authority
-from router.commands import execute
-from router.ledger import Ledger
-from router.operations import Outcome, perform
-from router.records import SERVING, Change
-from router.recovery import recover
-from router.slots import Slots
-from router.store import Stored
-from router.topology import Topology
+from router.authority import vhosts
+from router.authority.authority import Authority
+from router.authority.ledger import Ledger
+from router.authority.operations import Outcome, perform
+from router.authority.slots import Slots
+from router.commands.administration import Administration
+from router.commands.registry import execute
+from router.model.records import SERVING, Change
+from router.model.topology import Topology
+from router.storage.recovery import recover
+from router.storage.store import Stored
 
 ME, OTHER = "0.1.1", "1.1.1"
 """Two connections, each on an acceptor of its own."""

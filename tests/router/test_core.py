@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from penstock.bus import pack, unpack
 from penstock.watermarks import FlowDefaults
-from router import vhosts
-from router.authority import Authority
+from router.authority import vhosts
+from router.authority.authority import Authority
+from router.authority.ledger import Ledger
+from router.authority.slots import Slots
+from router.authority.vhosts import PREDECLARED
 from router.core import RouterCore
-from router.ledger import Ledger
-from router.recovery import recover
-from router.slots import Slots
-from router.store import Store, StoreError
-from router.topology import Topology
-from router.vhosts import PREDECLARED
+from router.model.topology import Topology
+from router.storage.recovery import recover
+from router.storage.store import Store, StoreError
 from tests.router.making import completed
 from tests.router.strategies import field_values
 

@@ -22,7 +22,7 @@ from penstock.gauges import DEAD, READY, Gauges
 from penstock.node import Node
 from penstock.process import REFUSED_STATUS, record_parent, take_reason
 from penstock.settings import Settings
-from router.topology import Topology
+from router.model.topology import Topology
 from tests.router.making import completed
 from tests.waiting import PATIENCE, wait_for
 

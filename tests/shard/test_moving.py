@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router.records import HOMING, Move
+from router.model.records import HOMING, Move
 from shard.copying import Reader, Writer, path_of, remove_all
 from shard.environment import StoreError
 from shard.moving import Homing

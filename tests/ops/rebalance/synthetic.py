@@ -10,7 +10,7 @@ from hypothesis import strategies
 from ops.rebalance.goals import Home, Rules, Shard
 from ops.rebalance.plan import Move, Plan, World
 from ops.rebalance.rows import QueueRow
-from router.placement import place
+from router.model.placement import place
 
 VHOST = "/"
 

@@ -14,7 +14,7 @@ from ops.store.apart import apart
 from ops.store.check import PROBLEMS_MAX, Findings, check
 from ops.store.topology import check_topology
 from penstock.bus import pack
-from router.store import Store as TopologyStore
+from router.storage.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.queue_cy import UNLIMITED, Queue
 from shard.sealed_cy import seal

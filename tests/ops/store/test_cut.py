@@ -17,7 +17,7 @@ from ops.errors import CommandError
 from ops.store import cut as cutting
 from ops.store.cut import _snapshots, cut
 from ops.store.topology import reading
-from router.store import FILE_NAME as TOPOLOGY
+from router.storage.store import FILE_NAME as TOPOLOGY
 from tests.ops.store.making import made
 from tests.ops.store.test_recognition import run
 

@@ -18,9 +18,9 @@ from penstock.batch_cy import PERSISTENT, BatchBuilder
 from penstock.bus import pack, unpack_stream
 from penstock.features import QueueFeatures
 from penstock.watermarks import Marks, QueueLimits
-from router.ledger import Step
-from router.records import Queue as QueueRecord
-from router.store import Store as TopologyStore
+from router.authority.ledger import Step
+from router.model.records import Queue as QueueRecord
+from router.storage.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.queue_cy import UNLIMITED, Queue
 from shard.segment_cy import Segment

@@ -11,7 +11,7 @@ from ops.errors import CommandError
 from ops.store.check import check
 from ops.store.recognition import recognise
 from ops.store.salvage import Salvaged, salvage
-from router.store import Store as TopologyStore
+from router.storage.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.pages import Pages
 from shard.store import Store

@@ -1,0 +1,170 @@
+"""Policies at work: records as the policies of their vhost make them, and what follows when policies change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from penstock.asked import Level, decided
+from penstock.bus import pack
+from penstock.features import QueueFeatures
+from penstock.watermarks import FlowDefaults, QueueLimits
+from router.authority.inheritance import exchanges_hand_down, hands_down, levels_of
+from router.authority.ledger import Ledger
+from router.authority.queue_arguments import queue_type
+from router.authority.strangers import standing_of
+from router.model.policies import combined, effective, governs, policy_for
+from router.model.policy_keys import EXCHANGE, KEYS
+from router.model.records import DEFAULT_EXCHANGE, Exchange, Policy, Queue
+from router.model.topology import Topology
+
+
+def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> Queue:
+    """The queue with limits and features as its arguments and the policies say; its arguments have been checked."""
+    sort = queue_type(queue.arguments)
+    policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
+    arguments = effective(queue.arguments, sort, policy, operator)
+    levels = tuple(Said(level.arguments) for level in levels_of(queue, topology))
+    limits, features = _decided(Said(arguments), levels, defaults)
+    standing = standing_of(queue, topology, policy, operator)
+    features = replace(
+        features,
+        essential=standing.essential,
+        stranger=standing.stranger,
+        granted=standing.granted,
+        chosen=standing.chosen,
+    )
+    return replace(
+        queue,
+        limits=limits.to_wire(),
+        features=features.to_wire(),
+        policy=policy.name if policy else None,
+        operator_policy=operator.name if operator else None,
+    )
+
+
+class Said:
+    """Arguments, compared by what they are on the wire."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.arguments = arguments
+        self._packed = pack(arguments)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Said) and self._packed == other._packed
+
+    def __hash__(self) -> int:
+        return hash(self._packed)
+
+
+@lru_cache(maxsize=1024)
+def _decided(own: Said, levels: tuple[Said, ...], defaults: FlowDefaults) -> tuple[QueueLimits, QueueFeatures]:
+    """What arguments come to: most queues of a node say the same as others."""
+    inherited = [Level("", level.arguments) for level in levels]
+    decision = decided(own.arguments, defaults, adapt=True, levels=inherited)
+    features = replace(QueueFeatures.from_arguments(own.arguments), throttle=decision.throttle, hold=decision.hold)
+    return decision.limits, features
+
+
+def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:
+    """The exchange with the alternate exchange that the policy says. The default exchange is governed by none."""
+    if exchange.name == DEFAULT_EXCHANGE:
+        return exchange
+    policy, _ = policies_of(exchange.vhost, EXCHANGE, exchange.name, topology)
+    alternate = policy.definition.get("alternate-exchange") if policy else None
+    return replace(exchange, policy=policy.name if policy else None, policy_alternate=alternate)
+
+
+def policies_of(vhost: str, sort: str, name: str, topology: Topology) -> tuple[Policy | None, Policy | None]:
+    """The policy and the operator policy that govern an exchange (`EXCHANGE`), or a queue of that type."""
+    policy, operator = (policy_for(topology, vhost, sort, name, operator) for operator in (False, True))
+    return policy, operator
+
+
+# Changes
+
+
+def set_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
+    """Make a policy that was checked, or change the one of that name. What it is about follows at once."""
+    before = ledger.topology.policy(policy.vhost, policy.name, operator=policy.operator)
+    if before is None or before.change() != policy.change():
+        ledger.record(policy.change(), durable=True)
+        _govern(ledger, [policy] if before is None else [before, policy], defaults)
+
+
+def delete_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
+    """What the policy governed is governed by the next in line, or by none."""
+    ledger.record(policy.change_gone(), durable=True)
+    _govern(ledger, [policy], defaults)
+
+
+def _govern(ledger: Ledger, changed: list[Policy], defaults: FlowDefaults) -> None:
+    """Have everything follow that the changed policies of a vhost, or of the node, are about, or were."""
+    topology, place = ledger.topology, changed[0].vhost
+    for vhost in [place] if place else topology.vhosts():
+        for exchange in topology.exchanges_in(vhost):
+            if any(governs(policy, EXCHANGE, exchange.name) for policy in changed):
+                governed = governed_exchange(exchange, topology)
+                if governed != exchange:
+                    ledger.add_exchange(governed)
+        concerns_all = any(hands_down(policy) for policy in changed)
+        for queue in topology.queues_in(vhost):
+            if concerns_all or any(governs(policy, queue_type(queue.arguments), queue.name) for policy in changed):
+                _govern_queue(ledger, queue, defaults)
+
+
+def _govern_queue(ledger: Ledger, queue: Queue, defaults: FlowDefaults) -> None:
+    governed = governed_queue(queue, ledger.topology, defaults)
+    if governed != queue:
+        ledger.add_queue(governed)
+
+
+def follow_bindings(ledger: Ledger, vhost: str, queue: str | None, defaults: FlowDefaults) -> None:
+    """Bindings came or went, to that queue or (None) to exchanges: what queues inherit from exchanges may be other."""
+    if not exchanges_hand_down(vhost, ledger.topology):
+        return
+    concerned = ledger.topology.queues_in(vhost) if queue is None else [ledger.topology.queue(vhost, queue)]
+    for found in concerned:
+        if found is not None:
+            _govern_queue(ledger, found, defaults)
+
+
+# For who asks
+
+
+def explained(record: Queue | Exchange, topology: Topology) -> dict[str, Any]:
+    """Which policies govern a queue or an exchange, which others would, and what their keys come to."""
+    sort = queue_type(record.arguments) if isinstance(record, Queue) else EXCHANGE
+    policy, operator = policies_of(record.vhost, sort, record.name, topology)
+    others = [
+        other.name
+        for each in (False, True)
+        for other in topology.policies(record.vhost, operator=each)
+        if other not in (policy, operator) and governs(other, sort, record.name)
+    ]
+    merged = effective(record.arguments, sort, policy, operator)
+    keys = [
+        {"key": key, "value": value, "effect": _effect(key, value, sort, record.arguments, merged)}
+        for key, value in combined(policy, operator).items()
+    ]
+    return {
+        "policy": policy.name if policy else None,
+        "operator_policy": operator.name if operator else None,
+        "others": others,
+        "keys": keys,
+    }
+
+
+def _effect(key: str, value: object, sort: str, declared: Any, merged: dict[str, Any]) -> str:
+    meaning = KEYS.get(key)
+    if meaning is None:
+        return "none: accepted for RabbitMQ's sake"
+    if sort not in meaning.governs:
+        return f"none: it is not for {'exchanges' if sort == EXCHANGE else f'{sort} queues'}"
+    if meaning.argument in declared and merged[meaning.argument] != value:
+        return f"none: the declaration says {merged[meaning.argument]!r}"
+    if meaning.argument.startswith("qpid.") and merged.get("x-overflow", "flow") != "flow":
+        return f"none: the overflow is {merged['x-overflow']!r}"
+    return "yes"

@@ -1,0 +1,35 @@
+"""What is declared of vhosts and users whose limit is near, for all to see in the node's shared counts.
+
+Only what is near has a row there: nearly every user has a limit of queues, and rows are few.
+"""
+
+from __future__ import annotations
+
+from penstock.settings.limits import LimitSettings
+from penstock.shared_counts import SharedCounts
+from penstock.shared_rows import Use, row_name
+from router.authority.ledger import Ledger
+from router.model.resource_limits import Counted, Holder
+
+
+class NearLimits:
+    def __init__(self, shared: SharedCounts, ledger: Ledger, defaults: LimitSettings) -> None:
+        self._shared = shared
+        self._ledger = ledger
+        self._defaults = defaults
+        self._near: set[tuple[Holder, Counted]] = set()
+
+    def look(self) -> None:
+        """Now and then: show what has changed."""
+        taken = self._ledger.taken
+        touched, taken.touched = taken.touched, set()
+        for key in touched | (self._near - taken.numbers.keys()):
+            self._show(*key)
+
+    def _show(self, holder: Holder, counted: Counted) -> None:
+        used = self._ledger.taken.numbers[holder, counted]
+        limit = self._ledger.topology.limits.limit(holder, counted, self._defaults)
+        near = limit is not None and Use(counted, *holder, used, limit).is_near
+        if near or (holder, counted) in self._near:
+            self._shared.put(row_name(counted, *holder), used if near else 0, limit)
+        (self._near.add if near else self._near.discard)((holder, counted))

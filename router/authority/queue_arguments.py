@@ -1,0 +1,255 @@
+"""What a queue.declare may say in its arguments: which there are, for which type of queue, and with what values.
+
+Order and texts are RabbitMQ's. Arguments nobody knows are let pass. What bounds a queue is `penstock.watermarks`' to
+judge; the other features are checked and kept here, and act elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from penstock import asked
+from penstock.amounts import AmountError, size
+from penstock.amqp.errors import amqp_error
+from penstock.amqp.values import type_name
+from penstock.durations import seconds_of
+from penstock.features import DEADLOCK_ACTIONS, ESSENTIAL, LAST_VALUE_KEYS
+from penstock.patterns import PatternError, pattern
+from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
+from router.model.fields import shown
+from router.model.policy_keys import FAIR_BY
+from router.model.records import Arguments
+
+TEN_YEARS_MS = 315_360_000_000
+"""The longest time that RabbitMQ's timers accept."""
+PRIORITY_MAX = 255
+RATE_MAX = 1_000_000_000
+"""Messages a second; octets a second may be a thousand times as many."""
+HOUR = 3600
+
+Check: TypeAlias = Callable[[object], str | None]
+"""The reason why a value cannot be, None if it can."""
+
+
+def _integer(*limits: Callable[[int], str | None]) -> Check:
+    """An integer that no limit has a reason against."""
+
+    def check(value: object) -> str | None:
+        kind = type_name(value)
+        if not isinstance(value, int) or kind not in ("signedint", "long"):
+            return f'"expected integer, got {kind}"'
+        return next((reason for limit in limits if (reason := limit(value))), None)
+
+    return check
+
+
+def _not_negative(number: int) -> str | None:
+    return f"{{value_negative,{number}}}" if number < 0 else None
+
+
+def _not_zero(number: int) -> str | None:
+    return None if number else "{value_zero,0}"
+
+
+def _at_most(limit: int, reason: str) -> Callable[[int], str | None]:
+    return lambda number: f"{{{reason},{number}}}" if number > limit else None
+
+
+def _version(number: int) -> str | None:
+    return None if number in (1, 2) else f"\"unsupported queue version '{number}'\""
+
+
+def _of_type(word: str) -> Check:
+    def check(value: object) -> str | None:
+        kind = type_name(value)
+        return None if kind == word else f"{{unacceptable_type,{kind}}}"
+
+    return check
+
+
+_text = _of_type("longstr")
+
+
+def _one_of(reason: str, *words: str) -> Check:
+    """One of some words; the reason otherwise, which may name the {value}."""
+
+    def check(value: object) -> str | None:
+        return _text(value) or (None if value in words else reason.format(value=shown(value)))
+
+    return check
+
+
+def _anything(_value: object) -> str | None:
+    """For what has no effect here."""
+    return None
+
+
+_milliseconds = _integer(_not_negative, _at_most(TEN_YEARS_MS, "value_too_large"))
+_some_milliseconds = _integer(_not_zero, _not_negative, _at_most(TEN_YEARS_MS, "value_too_large"))
+_priority = _integer(_not_negative, _at_most(PRIORITY_MAX, "max_value_exceeded"))
+
+
+def _time(value: object) -> str | None:
+    """A length of time in words, of at most an hour."""
+    reason = _text(value)
+    if reason is None:
+        try:
+            reason = None if 0 < seconds_of(str(value)) <= HOUR else f"\"'{value}' is not between 1 ms and 1 h\""
+        except ValueError as problem:
+            reason = f'"{problem}"'
+    return reason
+
+
+def _pattern(value: object) -> str | None:
+    reason = _text(value)
+    if reason is None:
+        try:
+            pattern(str(value))
+        except PatternError as problem:
+            reason = f'"{problem}"'
+    return reason
+
+
+def _octets(value: object) -> str | None:
+    """A number of octets, or a size in words; not 0."""
+    if type_name(value) == "longstr":
+        try:
+            value = size(str(value))
+        except AmountError as problem:
+            return f'"{problem}"'
+    return _rate_in_octets(value)
+
+
+_size = _integer(_not_negative)
+_count = _integer(_not_negative, _not_zero)
+_rate = _integer(_not_negative, _not_zero, _at_most(RATE_MAX, "value_too_large"))
+_rate_in_octets = _integer(_not_negative, _not_zero, _at_most(1000 * RATE_MAX, "value_too_large"))
+
+_CLASSIC = frozenset({"classic"})
+_QUORUM = frozenset({"quorum"})
+_ALL = _CLASSIC | _QUORUM
+_STREAM: frozenset[str] = frozenset()
+"""Streams are refused: what only they know is an argument of another type everywhere."""
+
+
+class _Rule(NamedTuple):
+    """For which types of queue an argument is; `check` is None where the watermarks check it."""
+
+    types: frozenset[str]
+    check: Check | None = None
+
+
+_queue_type = _one_of("\"unsupported queue type '{value}'\"", *sorted(_ALL))
+
+# In the order in which RabbitMQ looks at them. What is about replicas and memory has no effect here.
+RULES: dict[str, _Rule] = {
+    "x-expires": _Rule(_CLASSIC | _QUORUM, _some_milliseconds),
+    "x-message-ttl": _Rule(_CLASSIC | _QUORUM, _milliseconds),
+    "x-dead-letter-exchange": _Rule(_CLASSIC | _QUORUM, _text),
+    "x-dead-letter-routing-key": _Rule(_CLASSIC | _QUORUM, _text),
+    "x-dead-letter-strategy": _Rule(_QUORUM, _one_of("invalid_dlx_strategy", "at-most-once", "at-least-once")),
+    "x-max-length": _Rule(_CLASSIC | _QUORUM),
+    "x-max-length-bytes": _Rule(_ALL),
+    "x-max-priority": _Rule(_CLASSIC, _priority),
+    "x-overflow": _Rule(_CLASSIC | _QUORUM),
+    **dict.fromkeys(LAST_VALUE_KEYS, _Rule(_CLASSIC | _QUORUM, _text)),
+    "x-queue-mode": _Rule(_CLASSIC, _one_of("\"unsupported queue mode '{value}'\"", "default", "lazy")),
+    "x-queue-master-locator": _Rule(_CLASSIC, _anything),
+    "x-queue-version": _Rule(_CLASSIC, _integer(_not_negative, _version)),
+    "x-single-active-consumer": _Rule(_CLASSIC | _QUORUM, _of_type("bool")),
+    "x-queue-type": _Rule(_ALL, _queue_type),
+    "x-delivery-limit": _Rule(_QUORUM, _integer()),
+    "x-consumer-timeout": _Rule(_CLASSIC | _QUORUM, _size),
+    ESSENTIAL: _Rule(_ALL, _of_type("bool")),
+    "x-deadlock": _Rule(_ALL, _one_of("invalid_deadlock", *DEADLOCK_ACTIONS)),
+    "x-tx-when-full": _Rule(_ALL, _one_of("invalid_tx_when_full", "wait", "reject")),
+    "x-fair-by": _Rule(_ALL, _one_of("invalid_fair_by", *FAIR_BY)),
+    "x-lane-priority": _Rule(_ALL, _priority),
+    "x-lane-key": _Rule(_ALL, _pattern),
+    "x-lane-reserve": _Rule(_ALL, _rate),
+    "x-pace-depth": _Rule(_ALL, _rate),
+    "x-pace-wait": _Rule(_ALL, _time),
+    "x-max-rate": _Rule(_ALL, _rate),
+    "x-max-rate-bytes": _Rule(_ALL, _octets),
+    "x-rate-burst": _Rule(_ALL, _time),
+    "x-max-age": _Rule(_STREAM, _anything),
+    "x-stream-max-segment-size-bytes": _Rule(_STREAM, _anything),
+    "x-initial-cluster-size": _Rule(_STREAM, _anything),
+    "x-quorum-initial-group-size": _Rule(_QUORUM, _count),
+    "x-max-in-memory-length": _Rule(_QUORUM, _size),
+    "x-max-in-memory-bytes": _Rule(_QUORUM, _size),
+    "x-queue-leader-locator": _Rule(
+        _ALL, _one_of("invalid_queue_locator_arg", "client-local", "balanced", "random", "least-leaders")
+    ),
+}
+
+_NOT_COMPARED = {"x-queue-type", "x-quorum-initial-group-size", "x-queue-leader-locator", "x-dead-letter-strategy"}
+KNOWN: frozenset[str] = frozenset((*RULES, *asked.ARGUMENTS))
+"""All arguments that mean something; others are taken and kept, no more."""
+COMPARED = (*(name for name in RULES if name not in _NOT_COMPARED), *asked.ARGUMENTS)
+"""The arguments in which a redeclaration must agree; the queue type has a default and is compared with it."""
+
+
+def queue_type(arguments: Arguments) -> str:
+    """classic or quorum."""
+    return str(arguments.get("x-queue-type", "classic"))
+
+
+def check_arguments(subject: object, arguments: Arguments, defaults: FlowDefaults) -> QueueLimits:
+    """406 unless a queue can be made with the arguments; its limits. `subject` is what reply texts call the queue."""
+    if "x-queue-type" in arguments:
+        _check("x-queue-type", _queue_type, subject, arguments)
+    kind = queue_type(arguments)
+    for name, rule in RULES.items():
+        if name in arguments and kind not in rule.types:
+            raise amqp_error(406, f"invalid arg '{name}' for {subject} of queue type rabbit_{kind}_queue")
+    dead_letters_to = arguments.get("x-dead-letter-exchange", "")
+    check_exchange_name(subject, "x-dead-letter-exchange", dead_letters_to)
+    for name, rule in RULES.items():
+        if name in arguments and rule.check is not None:
+            _check(name, rule.check, subject, arguments)
+    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
+        raise _invalid("x-dead-letter-routing-key", subject, "routing_key_but_no_dlx_defined")
+    try:
+        return asked.asked_limits(arguments, defaults)
+    except ArgumentError as error:
+        raise _invalid(error.argument, subject, str(error)) from None
+
+
+def check_properties(subject: object, kind: str, durable: bool, auto_delete: bool, exclusive: bool) -> None:
+    """406 for what quorum queues cannot be."""
+    if kind == "classic":
+        return
+    for wrong, word in ((auto_delete, "auto-delete"), (exclusive, "exclusive-owner"), (not durable, "non-durable")):
+        if wrong:
+            raise amqp_error(406, f"invalid property '{word}' for {subject}")
+
+
+def check_exchange_name(subject: object, argument: str, value: object) -> None:
+    """406 unless an argument that names an exchange is text."""
+    kind = type_name(value)
+    if kind != "longstr":
+        raise amqp_error(406, f"invalid type '{kind}' for arg '{argument}' in {subject}")
+
+
+def problem(name: str, value: object) -> str | None:
+    """Why an argument that is one of `RULES` or `asked.ARGUMENTS` cannot have that value, whatever the others are."""
+    rule = RULES.get(name)
+    if rule is not None and rule.check is not None:
+        return rule.check(value)
+    try:
+        asked.asked_limits({name: value}, FlowDefaults(), adapt=True)
+    except ArgumentError as error:
+        return str(error)
+    return None
+
+
+def _check(name: str, check: Check, subject: object, arguments: Arguments) -> None:
+    reason = check(arguments[name])
+    if reason is not None:
+        raise _invalid(name, subject, reason)
+
+
+def _invalid(name: str, subject: object, reason: str) -> Exception:
+    return amqp_error(406, f"invalid arg '{name}' for {subject}: {reason}")

@@ -1,0 +1,153 @@
+"""The shards of a node: which there are, and which of them new queues may be placed on.
+
+      add ──▶ starting ──(it serves)──▶ serving ◀──undrain── draining ──(remove, it is empty)──▶ leaving ──▶ gone
+                                           └───────drain───────▶
+
+Until a command changes them they are those of the settings, and nothing is stored. From the first command on they are
+what is stored, and the settings do not count: each state is a change of the topology, in the store before anybody acts
+on it. A life of the router goes on where the store says; so does a node that is started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from penstock.control import Refusal
+from penstock.gauges import READY, UNSTARTED
+from penstock.logs import get_logger
+from router.authority.ledger import Ledger
+from router.model.records import DRAINING, LEAVING, SERVING, STARTING
+
+log = get_logger()
+
+LOOKS_BEFORE_THE_END = 2
+"""How often a shard that leaves is looked at before it is ended: answers that were routed through it pass meanwhile."""
+
+Asked = Callable[[int, bool], None]
+"""Has the supervisor start a shard (True), or end it for good."""
+
+
+class Shards:
+    """The shards in the topology of a ledger; `first` are those of the settings.
+
+    `places` is how many there may be; `state_of` gives the state of a shard's process, `held_by` the octets in its
+    memory and in its store, `ask` is what a shard is started and ended by.
+    """
+
+    def __init__(self, ledger: Ledger, first: Iterable[int]) -> None:
+        self.ledger = ledger
+        self.topology = ledger.topology
+        self.stored = bool(self.topology.shards)
+        if not self.stored:
+            for index in first:
+                self.topology.apply(["shard", index, SERVING])
+        self.places = len(self.topology.shards)
+        self.state_of: Callable[[int], int] = lambda shard: READY
+        self.held_by: Callable[[int], tuple[int, int]] = lambda shard: (0, 0)
+        self.ask: Asked = lambda shard, there: None
+        self.looks: dict[int, int] = {}
+
+    @property
+    def serving(self) -> list[int]:
+        """Where queues are placed."""
+        return [index for index, state in self.topology.shards.items() if state == SERVING]
+
+    def queues_of(self, shard: int) -> int:
+        """How many queues live there, or are on their way there."""
+        homes = sum(queue.shard == shard for queue in self.topology.queues())
+        return homes + sum(move.target == shard != move.home for move in self.topology.moves.values())
+
+    def moves_of(self, shard: int) -> int:
+        """How many moves from it, or to it, are not over."""
+        return sum(shard in (move.source, move.target) for move in self.topology.moves.values())
+
+    # Commands
+
+    def add(self) -> int:
+        """One more shard; its number."""
+        index = next((index for index in range(self.places) if index not in self.topology.shards), None)
+        if index is None:
+            raise Refusal(
+                "failed",
+                f"this run of the node has {self.places} places for shards, all are taken: "
+                "start it again for others (setting spare_shards)",
+            )
+        self._set(index, STARTING)
+        return index
+
+    def drain(self, shard: int) -> None:
+        """Nothing is placed there any more."""
+        state = self._state(shard)
+        if state == DRAINING:
+            return
+        if state != SERVING:
+            raise Refusal("failed", f"shard {shard} is {state}")
+        if self.serving == [shard]:
+            raise Refusal("failed", f"shard {shard} is the only one that takes queues")
+        self._set(shard, DRAINING)
+
+    def undrain(self, shard: int) -> None:
+        """Queues are placed there again."""
+        state = self._state(shard)
+        if state not in (SERVING, DRAINING):
+            raise Refusal("failed", f"shard {shard} is {state}")
+        if state == DRAINING:
+            self._set(shard, SERVING)
+
+    def remove(self, shard: int) -> None:
+        """It is to end for good. Refusal while it has anything."""
+        state = self._state(shard)
+        if state == LEAVING:
+            return
+        if state == SERVING:
+            raise Refusal("failed", f"shard {shard} takes queues: `penstock shard drain {shard}` first")
+        if queues := self.queues_of(shard):
+            raise Refusal("failed", f"shard {shard} has {queues} queue{'s' * (queues > 1)}")
+        if state == DRAINING and self.state_of(shard) != READY:
+            raise Refusal("failed", f"shard {shard} does not serve at present: what its store has is not known")
+        if self.moves_of(shard):
+            raise Refusal("failed", f"a move from or to shard {shard} is not over")
+        memory, stored = self.held_by(shard)
+        if memory or stored:
+            raise Refusal("failed", f"shard {shard} still has {memory} bytes in memory, {stored} in its store")
+        self._set(shard, LEAVING)
+
+    def _state(self, shard: int) -> str:
+        state = self.topology.shards.get(shard)
+        if state is None:
+            raise Refusal("not_found", f"there is no shard {shard}")
+        return state
+
+    def _set(self, shard: int, state: str) -> None:
+        if not self.stored:
+            self.stored = True
+            for index, present in list(self.topology.shards.items()):
+                self.ledger.record(["shard", index, present], durable=True)
+        self.ledger.record(["shard", shard, state], durable=True)
+        log.info("shard", shard=shard, state=state)
+
+    # What follows
+
+    def look(self) -> None:
+        """From time to time, once all that was recorded is stored: go on with shards that come and go."""
+        for index, state in list(self.topology.shards.items()):
+            if state == STARTING:
+                if self.state_of(index) == READY:
+                    self._set(index, SERVING)
+                elif self.state_of(index) == UNSTARTED:
+                    self.ask(index, True)
+            elif state == LEAVING:
+                self._leave(index)
+
+    def _leave(self, shard: int) -> None:
+        if self.state_of(shard) == UNSTARTED:
+            self.looks.pop(shard, None)
+            for (vhost, name), placed in list(self.topology.placements.items()):
+                if placed == shard:
+                    self.ledger.place_queue(vhost, name, None)
+            self.ledger.record(["shard_gone", shard], durable=True)
+            log.info("shard is gone", shard=shard)
+            return
+        self.looks[shard] = self.looks.get(shard, 0) + 1
+        if self.looks[shard] > LOOKS_BEFORE_THE_END:
+            self.ask(shard, False)

@@ -1,0 +1,55 @@
+"""Virtual hosts: each a topology of its own, that nothing leads out of (AMQP 0-9-1, 2.1.2)."""
+
+from __future__ import annotations
+
+from router.authority.ledger import Ledger
+from router.model.records import DEFAULT_EXCHANGE, Exchange
+from router.model.resource_limits import Holder
+
+DEFAULT_VHOST = "/"
+
+PREDECLARED = (
+    (DEFAULT_EXCHANGE, "direct", False),
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+    ("amq.flow", "topic", True),
+)
+"""The exchanges of every vhost: name, type, internal. All are durable."""
+
+
+def add(ledger: Ledger, name: str) -> bool:
+    """Make a vhost, or what it lacks of its predeclared exchanges; whether it is new."""
+    new = not ledger.topology.has_vhost(name)
+    if new:
+        ledger.record(["vhost", name], durable=True)
+    for exchange, kind, internal in PREDECLARED:
+        if ledger.topology.exchange(name, exchange) is None:
+            ledger.add_exchange(Exchange(name, exchange, kind, True, False, internal, {}))
+    return new
+
+
+def delete(ledger: Ledger, name: str) -> None:
+    """Remove a vhost that exists, with all that is in it. Followers close its connections."""
+    topology = ledger.topology
+    for queue in topology.queues_in(name):
+        ledger.remove_queue(queue)
+    for exchange in topology.exchanges_in(name):
+        if topology.exchange(name, exchange.name) is not None:  # it may have gone with the one before
+            ledger.remove_exchange(exchange)
+    for operator in (False, True):
+        for policy in topology.policies(name, operator=operator):
+            ledger.record(policy.change_gone(), durable=True)
+    for stop in [stop for stop in topology.stops.values() if stop.vhost == name]:
+        ledger.record(stop.change_gone(), durable=True)
+    for vhost, queue_name in [place for place in topology.placements if place[0] == name]:
+        ledger.record(["placement", vhost, queue_name, None], durable=True)
+    for topic in topology.users.topic_permissions(vhost=name):
+        ledger.record(["topic_permission_gone", topic.user, name, topic.exchange], durable=True)
+    for permission in topology.users.permissions(vhost=name):
+        ledger.record(["permission_gone", permission.user, name], durable=True)
+    ledger.forget_limits(Holder("vhost", name))
+    ledger.record(["vhost_gone", name], durable=True)

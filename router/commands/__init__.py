@@ -1,0 +1,1 @@
+"""What operators command, over the control socket."""

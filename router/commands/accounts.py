@@ -1,0 +1,235 @@
+"""Users and permissions as their administrator changes them. Every change is durable."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from penstock import passwords
+from penstock.control import Refusal
+from penstock.patterns import PatternError, pattern
+from router.authority import vhosts
+from router.authority.ledger import Ledger
+from router.commands.administration import Administration, check_name, check_user, check_vhost
+from router.model.resource_limits import Holder
+from router.model.users import TAGS, Permission, TopicPermission, User
+
+GUEST = "guest"
+EVERYTHING = ".*"
+
+
+def seed(ledger: Ledger) -> None:
+    """What a new node begins with, as RabbitMQ does: the vhost "/", and guest with the password guest for all of it."""
+    vhosts.add(ledger, vhosts.DEFAULT_VHOST)
+    _record(ledger, User(GUEST, passwords.hashed(GUEST), ("administrator",)))
+    _record(ledger, Permission(GUEST, vhosts.DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING))
+
+
+# Users
+
+
+def user_add(administration: Administration, name: str, password_hash: str, tags: list[Any]) -> None:
+    check_name("user", name)
+    if administration.ledger.topology.users.user(name) is not None:
+        raise Refusal("exists", f"there is a user '{name}' already")
+    _check_hash(password_hash)
+    _record(administration.ledger, User(name, password_hash, _known_tags(tags)))
+
+
+def user_set(administration: Administration, name: str, password_hash: str | None, tags: list[Any] | None) -> None:
+    """Change what is not None. Open connections stay."""
+    user = _user(administration.ledger, name)
+    if password_hash is not None:
+        _check_hash(password_hash)
+    _record(
+        administration.ledger,
+        User(
+            name,
+            user.password_hash if password_hash is None else password_hash,
+            user.tags if tags is None else _known_tags(tags),
+        ),
+    )
+
+
+def user_delete(administration: Administration, name: str) -> None:
+    """The user goes with all permissions; acceptors close the connections."""
+    ledger = administration.ledger
+    _user(ledger, name)
+    users = ledger.topology.users
+    for topic in users.topic_permissions(user=name):
+        ledger.record(["topic_permission_gone", name, topic.vhost, topic.exchange], durable=True)
+    for permission in users.permissions(user=name):
+        ledger.record(["permission_gone", name, permission.vhost], durable=True)
+    ledger.forget_limits(Holder("user", name))
+    ledger.record(["user_gone", name], durable=True)
+
+
+def user_list(administration: Administration) -> list[dict[str, Any]]:
+    users = administration.ledger.topology.users
+    vhosts_of: dict[str, list[str]] = {}
+    for permission in users.permissions():
+        vhosts_of.setdefault(permission.user, []).append(permission.vhost)
+    return [
+        {
+            "name": user.name,
+            "tags": list(user.tags),
+            "password": bool(user.password_hash),
+            "vhosts": sorted(vhosts_of.get(user.name, ())),
+        }
+        for user in sorted(users.all(), key=lambda user: user.name)
+    ]
+
+
+# Permissions
+
+
+def permission_set(
+    administration: Administration, user: str, vhost: str, configure: str, write: str, read: str
+) -> None:
+    ledger = administration.ledger
+    _user(ledger, user)
+    check_vhost(ledger, vhost)
+    _check_patterns(configure, write, read)
+    _record(ledger, Permission(user, vhost, configure, write, read))
+
+
+def permission_delete(administration: Administration, user: str, vhost: str) -> None:
+    """The user may not open the vhost any more; connections that have, may do nothing there."""
+    ledger = administration.ledger
+    if ledger.topology.users.permission(user, vhost) is None:
+        raise Refusal("not_found", f"user '{user}' has no permissions in vhost '{vhost}'")
+    ledger.record(["permission_gone", user, vhost], durable=True)
+
+
+def permission_list(administration: Administration, user: str | None, vhost: str | None) -> list[dict[str, Any]]:
+    found = administration.ledger.topology.users.permissions(user, vhost)
+    return [asdict(permission) for permission in sorted(found, key=lambda each: (each.vhost, each.user))]
+
+
+def topic_permission_set(
+    administration: Administration, user: str, vhost: str, exchange: str, write: str, read: str
+) -> None:
+    """The exchange need not be there yet."""
+    ledger = administration.ledger
+    _user(ledger, user)
+    check_vhost(ledger, vhost)
+    check_name("exchange", exchange)
+    _check_patterns(write, read)
+    _record(ledger, TopicPermission(user, vhost, exchange, write, read))
+
+
+def topic_permission_delete(administration: Administration, user: str, vhost: str, exchange: str | None) -> None:
+    """Those for one exchange, or all of the user's in the vhost."""
+    ledger = administration.ledger
+    found = [
+        topic
+        for topic in ledger.topology.users.topic_permissions(user, vhost)
+        if exchange is None or topic.exchange == exchange
+    ]
+    if not found:
+        where = f"vhost '{vhost}'" if exchange is None else f"exchange '{exchange}' in vhost '{vhost}'"
+        raise Refusal("not_found", f"user '{user}' has no topic permissions for {where}")
+    for topic in found:
+        ledger.record(["topic_permission_gone", user, vhost, topic.exchange], durable=True)
+
+
+def topic_permission_list(administration: Administration, user: str | None, vhost: str | None) -> list[dict[str, Any]]:
+    found = administration.ledger.topology.users.topic_permissions(user, vhost)
+    return [asdict(topic) for topic in sorted(found, key=lambda each: (each.vhost, each.exchange, each.user))]
+
+
+# Import
+
+
+def accounts_import(
+    administration: Administration,
+    vhosts_named: list[Any],
+    users: list[Any],
+    permissions: list[Any],
+    topic_permissions: list[Any],
+) -> dict[str, int]:
+    """All of it or nothing; what is there already is replaced. Rows are the fields of the records, in order."""
+    ledger = administration.ledger
+    names = [_row("vhost", (name,), 1)[0] for name in vhosts_named]
+    new_users = [_imported_user(row) for row in users]
+    rights = [Permission(*_row("permission", row, 5)) for row in permissions]
+    topics = [TopicPermission(*_row("topic permission", row, 5)) for row in topic_permissions]
+    for name in names:
+        check_name("vhost", name)
+    known_vhosts = {*ledger.topology.vhosts(), *names}
+    known_users = {*(user.name for user in ledger.topology.users.all()), *(user.name for user in new_users)}
+    both: list[Permission | TopicPermission] = [*rights, *topics]
+    for right in both:
+        if right.user not in known_users:
+            raise Refusal("not_found", f"permissions for user '{right.user}', who is nowhere")
+        if right.vhost not in known_vhosts:
+            raise Refusal("not_found", f"permissions in vhost '{right.vhost}', which is nowhere")
+        _check_patterns(right.write, right.read, *([right.configure] if isinstance(right, Permission) else []))
+    for topic in topics:
+        check_name("exchange", topic.exchange)
+    for name in names:
+        vhosts.add(ledger, name)
+    for user in new_users:
+        _record(ledger, user)
+    for right in both:
+        _record(ledger, right)
+    return {
+        "vhosts": len(names), "users": len(new_users), "permissions": len(rights), "topic_permissions": len(topics),
+    }  # fmt: skip
+
+
+def _imported_user(row: object) -> User:
+    match row:
+        case [str(name), str(password_hash), list(tags)]:
+            check_name("user", name)
+            try:
+                passwords.check(password_hash)
+            except ValueError as error:
+                raise Refusal("invalid", f"user '{name}': {error}") from None
+            for tag in tags:
+                if not isinstance(tag, str):
+                    raise Refusal("invalid", f"user '{name}': tag {tag!r} is no text")
+            return User(name, password_hash, tuple(tags))
+    raise Refusal("invalid", f"not [user, password hash, [tag, …]]: {row!r:.100}")
+
+
+def _row(kind: str, row: Any, fields: int) -> list[str]:
+    if not isinstance(row, list | tuple) or len(row) != fields or not all(isinstance(field, str) for field in row):
+        raise Refusal("invalid", f"no {kind} of {fields} texts: {row!r:.100}")
+    return list(row)
+
+
+# Checks
+
+
+def _record(ledger: Ledger, record: User | Permission | TopicPermission) -> None:
+    ledger.record(record.change(), durable=True)
+
+
+def _user(ledger: Ledger, name: str) -> User:
+    check_user(ledger, name)
+    user = ledger.topology.users.user(name)
+    assert user is not None
+    return user
+
+
+def _check_hash(password_hash: str) -> None:
+    try:
+        passwords.check(password_hash)
+    except ValueError as error:
+        raise Refusal("invalid", str(error)) from None
+
+
+def _known_tags(tags: list[Any]) -> tuple[str, ...]:
+    for tag in tags:
+        if tag not in TAGS:
+            raise Refusal("invalid", f"unknown tag {tag!r}; the tags are {', '.join(TAGS)}")
+    return tuple(dict.fromkeys(tags))
+
+
+def _check_patterns(*given: str) -> None:
+    for text in given:
+        try:
+            pattern(text)
+        except PatternError as error:
+            raise Refusal("invalid", str(error)) from None

@@ -1,0 +1,50 @@
+"""What commands are carried out on, and the checks that several of them make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.control import Refusal
+from penstock.settings.limits import LimitSettings
+from penstock.watermarks import FlowDefaults
+from router.authority.ledger import Ledger
+from router.authority.rebalancing import Rebalancing
+
+if TYPE_CHECKING:
+    from router.authority.moving import Moves
+
+NAME_OCTETS_MAX = 255
+"""Names that clients send are short strings (AMQP 0-9-1, 4.2.5.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Administration:
+    """What commands are carried out on. Without `moves` no queue can be moved. `limits` are the node's defaults."""
+
+    ledger: Ledger
+    defaults: FlowDefaults
+    rebalancing: Rebalancing = field(default_factory=Rebalancing)
+    moves: Moves | None = None
+    limits: LimitSettings = field(default_factory=LimitSettings)
+
+
+def check_name(kind: str, name: str) -> None:
+    """Refusal of what cannot name anything that a client asks for."""
+    if not name:
+        raise Refusal("invalid", f"the {kind} name cannot be empty")
+    octets = len(name.encode("utf-8", "surrogateescape"))
+    if octets > NAME_OCTETS_MAX:
+        raise Refusal("invalid", f"{kind} name of {octets} octets is longer than {NAME_OCTETS_MAX}")
+    if any(character in name for character in "\r\n\0"):
+        raise Refusal("invalid", f"{kind} name {name!r} has a control character in it")
+
+
+def check_vhost(ledger: Ledger, name: str) -> None:
+    if not ledger.topology.has_vhost(name):
+        raise Refusal("not_found", f"there is no vhost '{name}'")
+
+
+def check_user(ledger: Ledger, name: str) -> None:
+    if ledger.topology.users.user(name) is None:
+        raise Refusal("not_found", f"there is no user '{name}'")

@@ -1,0 +1,45 @@
+"""Commands about hold-offs (`router.authority.hold_offs`). Times are seconds since 1970, by the wall clock.
+
+command           arguments                          result
+flow_hold_offs                                       [{user, host, times, since, until, forget_at, reason}]
+flow_readmit      user (str | None), host (the same) those that were taken back; None: any
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from penstock import clock
+from penstock.logs import get_logger
+from router.authority.hold_offs import forget
+from router.commands.administration import Administration
+from router.model.records import HoldOff
+
+log = get_logger()
+
+
+def flow_hold_offs(administration: Administration) -> list[dict[str, Any]]:
+    return [_shown(found) for found in administration.ledger.topology.hold_offs.values()]
+
+
+def flow_readmit(administration: Administration, user: str | None, host: str | None) -> list[dict[str, Any]]:
+    ledger = administration.ledger
+    found = [
+        each for each in ledger.topology.hold_offs.values() if user in (None, each.user) and host in (None, each.host)
+    ]
+    forget(ledger, found)
+    for each in found:
+        log.info("hold-off taken back", user=each.user, host=each.host, times=each.times)
+    return [_shown(each) for each in found]
+
+
+def _shown(found: HoldOff) -> dict[str, Any]:
+    return clock.as_wall(asdict(found), "since", "until", "forget_at")
+
+
+COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "flow_hold_offs": (flow_hold_offs, {}),
+    "flow_readmit": (flow_readmit, dict.fromkeys(("user", "host"), (str, type(None)))),
+}

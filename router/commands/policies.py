@@ -1,0 +1,120 @@
+"""What can be commanded of policies: names, arguments, results.
+
+command          arguments                                                       result
+policy_set       vhost, operator, name, pattern, apply_to, priority, definition  whether it is new
+policy_try       as policy_set                                                   see `router.commands.policy_trial`
+policy_delete    vhost, operator, name                                           None
+policy_list      vhost | None                                                    [{vhost, operator, name, pattern,
+                                                                                 apply_to, priority, definition}]
+policy_explain   vhost, kind (queue, exchange), name                             {policy, operator_policy, others,
+                                                                                 keys: [{key, value, effect}]}
+policy_import    policies: [{the arguments of policy_set}], all or none          how many
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.control import Refusal
+from router.authority.governing import delete_policy, explained, set_policy
+from router.authority.policy_checks import PolicyError, check
+from router.commands.administration import Administration, check_name, check_vhost
+from router.commands.policy_trial import tried
+from router.model.policy_keys import EXCHANGE
+from router.model.records import Exchange, Policy, Queue, described
+
+FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("vhost", "name", "pattern", "apply_to"), str),
+    "operator": bool,
+    "priority": int,
+    "definition": dict,
+}
+"""The fields of a policy, as arguments."""
+
+
+def policy_set(administration: Administration, **fields: Any) -> bool:
+    policy = _checked(administration, fields)
+    known = administration.ledger.topology.policy(policy.vhost, policy.name, operator=policy.operator)
+    set_policy(administration.ledger, policy, administration.defaults)
+    return known is None
+
+
+def policy_try(administration: Administration, **fields: Any) -> dict[str, Any]:
+    policy = _checked(administration, fields)
+    return tried(policy, administration.ledger.topology, administration.defaults)
+
+
+def policy_delete(administration: Administration, vhost: str, operator: bool, name: str) -> None:
+    _check_place(administration, vhost)
+    policy = administration.ledger.topology.policy(vhost, name, operator=operator)
+    if policy is None:
+        sort = "operator policy" if operator else "policy"
+        place = described(sort, name, vhost) if vhost else f"{sort} '{name}' of the node"
+        raise Refusal("not_found", f"there is no {place}")
+    delete_policy(administration.ledger, policy, administration.defaults)
+
+
+def policy_list(administration: Administration, vhost: str | None) -> list[dict[str, Any]]:
+    """By vhost; those that count for more come first."""
+    topology = administration.ledger.topology
+    if vhost is not None:
+        _check_place(administration, vhost)
+    policies = [
+        policy
+        for each in (["", *topology.vhosts()] if vhost is None else [vhost])
+        for operator in (False, True)
+        for policy in topology.policies(each, operator=operator)
+    ]
+    policies.sort(key=lambda policy: (policy.vhost, policy.operator, -policy.priority, policy.name))
+    return [{field: getattr(policy, field) for field in FIELDS} for policy in policies]
+
+
+def policy_explain(administration: Administration, vhost: str, kind: str, name: str) -> dict[str, Any]:
+    check_vhost(administration.ledger, vhost)
+    topology = administration.ledger.topology
+    record: Exchange | Queue | None
+    record = topology.exchange(vhost, name) if kind == EXCHANGE else topology.queue(vhost, name)
+    if record is None:
+        raise Refusal("not_found", f"there is no {described(kind, name, vhost)}")
+    return explained(record, topology)
+
+
+def policy_import(administration: Administration, policies: list[Any]) -> int:
+    checked = [_checked(administration, fields) for fields in policies]
+    for policy in checked:
+        set_policy(administration.ledger, policy, administration.defaults)
+    return len(checked)
+
+
+def _check_place(administration: Administration, vhost: str) -> None:
+    """Policies are in a vhost, or "": of the node."""
+    if vhost:
+        check_vhost(administration.ledger, vhost)
+
+
+def _checked(administration: Administration, fields: Any) -> Policy:
+    """The policy of some fields. Refusal if there can be none."""
+    if not isinstance(fields, dict) or fields.keys() != FIELDS.keys():
+        raise Refusal("invalid", f"a policy has the fields {', '.join(FIELDS)}")
+    for field, kind in FIELDS.items():
+        if not isinstance(fields[field], kind):
+            raise Refusal("invalid", f"the {field} of a policy cannot be {fields[field]!r}")
+    _check_place(administration, fields["vhost"])
+    check_name("policy", fields["name"])
+    policy = Policy(**fields)
+    try:
+        check(policy, administration.defaults)
+    except PolicyError as error:
+        raise Refusal("invalid", str(error)) from None
+    return policy
+
+
+COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "policy_set": (policy_set, FIELDS),
+    "policy_try": (policy_try, FIELDS),
+    "policy_delete": (policy_delete, {"vhost": str, "operator": bool, "name": str}),
+    "policy_list": (policy_list, {"vhost": (str, type(None))}),
+    "policy_explain": (policy_explain, {"vhost": str, "kind": str, "name": str}),
+    "policy_import": (policy_import, {"policies": list}),
+}

@@ -1,0 +1,130 @@
+"""Who applies a plan of moves, one at a time: names of commands, arguments, results.
+
+command            arguments                                        result
+rebalance_hold     plan, holder, seconds, limits, progress          the lease
+rebalance_release  plan, holder                                     whether it was held
+rebalance_lease                                                     the lease, or None
+rebalance_limit    limits                                           the lease
+rebalance_abort    plan (str | None: whichever)                     the lease
+
+A lease is {plan, holder, since, until, limits, progress, abort}. Whoever holds it takes it again before it is over, and
+tells how far it is; what operators have changed meanwhile (`limits`, `abort`) comes with the answer. It is kept in
+memory: a new life of the router gives it to who comes first, which is who held it, unless that is gone.
+`limits` maps names to numbers, which are its holder's to understand; times are seconds since 1970 by the wall
+clock, a lease itself has them by the node's (`penstock.clock`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from penstock import clock
+from penstock.control import Refusal
+from penstock.logs import get_logger
+from router.authority.rebalancing import Lease
+from router.commands.administration import Administration
+
+log = get_logger()
+
+LEASE_SECONDS_MAX = 600.0
+ENTRIES_MAX = 32
+"""Of limits, and of a progress."""
+TEXT_MAX = 200
+
+
+def rebalance_hold(
+    administration: Administration,
+    plan: str,
+    holder: str,
+    seconds: float,
+    limits: dict[str, Any],
+    progress: dict[str, Any],
+) -> dict[str, Any]:
+    """Take the lease, or take it again: then its limits stay as they are."""
+    now = clock.now()
+    if not 0 < seconds <= LEASE_SECONDS_MAX:
+        raise Refusal("invalid", f"a lease lasts up to {LEASE_SECONDS_MAX:g} seconds, not {seconds}")
+    if max(len(plan), len(holder)) > TEXT_MAX or len(progress) > ENTRIES_MAX:
+        raise Refusal("invalid", "the plan, its holder or its progress is too long")
+    rebalancing = administration.rebalancing
+    lease = rebalancing.held(now)
+    if lease is None:
+        lease = Lease(plan, holder, now, now + seconds, _checked(limits), progress)
+        rebalancing.lease = lease
+        log.info("rebalancing: lease", plan=plan, holder=holder, seconds=seconds)
+    elif (lease.plan, lease.holder) != (plan, holder):
+        left = lease.until - now
+        raise Refusal(
+            "exists", f"plan {lease.plan} is being applied by {lease.holder}, whose lease has {left:.0f} s left"
+        )
+    lease.until = now + seconds
+    lease.progress = progress
+    return _shown(lease)
+
+
+def rebalance_release(administration: Administration, plan: str, holder: str) -> bool:
+    lease = administration.rebalancing.held(clock.now())
+    if lease is None or (lease.plan, lease.holder) != (plan, holder):
+        return False
+    administration.rebalancing.lease = None
+    log.info("rebalancing: lease given back", plan=plan, holder=holder)
+    return True
+
+
+def rebalance_lease(administration: Administration) -> dict[str, Any] | None:
+    lease = administration.rebalancing.held(clock.now())
+    return None if lease is None else _shown(lease)
+
+
+def rebalance_limit(administration: Administration, limits: dict[str, Any]) -> dict[str, Any]:
+    lease = _lease(administration)
+    unknown = [name for name in limits if name not in lease.limits]
+    if unknown:
+        raise Refusal("invalid", f"there is no limit {unknown[0]!r}, only {', '.join(lease.limits)}")
+    lease.limits |= _checked(limits)
+    log.info("rebalancing: limits", plan=lease.plan, **lease.limits)
+    return _shown(lease)
+
+
+def rebalance_abort(administration: Administration, plan: str | None) -> dict[str, Any]:
+    lease = _lease(administration)
+    if plan not in (None, lease.plan):
+        raise Refusal("not_found", f"plan {plan} is not being applied, {lease.plan} is")
+    lease.abort = True
+    log.info("rebalancing: abort", plan=lease.plan)
+    return _shown(lease)
+
+
+def _lease(administration: Administration) -> Lease:
+    lease = administration.rebalancing.held(clock.now())
+    if lease is None:
+        raise Refusal("not_found", "no plan is being applied")
+    return lease
+
+
+def _shown(lease: Lease) -> dict[str, Any]:
+    return clock.as_wall(asdict(lease), "since", "until")
+
+
+def _checked(limits: dict[str, Any]) -> dict[str, float]:
+    if len(limits) > ENTRIES_MAX:
+        raise Refusal("invalid", f"there are more than {ENTRIES_MAX} limits")
+    for name, value in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise Refusal("invalid", f"limit {name} is {value!r}, not a number from 0 on")
+    return dict(limits)
+
+
+COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "rebalance_hold": (
+        rebalance_hold,
+        {"plan": str, "holder": str, "seconds": (int, float), "limits": dict, "progress": dict},
+    ),
+    "rebalance_release": (rebalance_release, {"plan": str, "holder": str}),
+    "rebalance_lease": (rebalance_lease, {}),
+    "rebalance_limit": (rebalance_limit, {"limits": dict}),
+    "rebalance_abort": (rebalance_abort, {"plan": (str, type(None))}),
+}

@@ -1,0 +1,117 @@
+"""What can be commanded of operators' stops: names, arguments, results.
+
+command      arguments                                                          result
+flow_stop    vhost, exchange, key, queue, user, connection (str | None each),   the stop, as in flow_stops
+             author, reason, seconds (a number, or None for ever)
+flow_start   vhost, exchange, key, queue, user, connection (str | None each)    [the stops that named just that]
+flow_lift    number                                                             the stop
+flow_stops                                                                      [{number, vhost, …, since, until}]
+
+A stop with the names of one that is there replaces it. Times are seconds since 1970, by the wall clock where they are
+told, by the node's where they are kept (`penstock.clock`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from penstock import clock
+from penstock.control import Refusal
+from penstock.logs import get_logger
+from router.authority.ledger import Ledger
+from router.commands.administration import Administration, check_vhost
+from router.model.records import Stop
+
+log = get_logger()
+
+STOPS_MAX = 1024
+"""Each publish of a new route is held against all of them."""
+TEXT_MAX = 200
+"""Characters of a reason, and of an author: both are told to clients in a short string."""
+
+NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
+SELECTOR: dict[str, Any] = dict.fromkeys(NAMES, (str, type(None)))
+
+
+def flow_stop(
+    administration: Administration, author: str, reason: str, seconds: float | None, **names: str | None
+) -> dict[str, Any]:
+    ledger = administration.ledger
+    _check(ledger, names)
+    for what, text in (("author", author), ("reason", reason)):
+        if len(text) > TEXT_MAX or not text.isprintable():
+            raise Refusal("invalid", f"the {what} has to be one line of at most {TEXT_MAX} characters")
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise Refusal("invalid", f"a stop cannot last {seconds} seconds")
+    replaced = _named(ledger, names)
+    if len(ledger.topology.stops) - len(replaced) >= STOPS_MAX:
+        raise Refusal("failed", f"there are {STOPS_MAX} stops already")
+    _lift(ledger, replaced, "replaced")
+    now = clock.now()
+    number = max(ledger.topology.stops, default=0) + 1
+    stop = Stop(number, **names, author=author, reason=reason, since=now, until=seconds and now + seconds)
+    ledger.record(stop.change(), durable=True)
+    log.info("operator stop", **_told(stop))
+    return _shown(stop)
+
+
+def flow_start(administration: Administration, **names: str | None) -> list[dict[str, Any]]:
+    _check(administration.ledger, names)
+    return _lift(administration.ledger, _named(administration.ledger, names), "started")
+
+
+def flow_lift(administration: Administration, number: int) -> dict[str, Any]:
+    stop = administration.ledger.topology.stops.get(number)
+    if stop is None:
+        raise Refusal("not_found", f"there is no stop {number}")
+    return _lift(administration.ledger, [stop], "started")[0]
+
+
+def flow_stops(administration: Administration) -> list[dict[str, Any]]:
+    return [_shown(stop) for stop in administration.ledger.topology.stops.values()]
+
+
+def lift_expired(ledger: Ledger) -> None:
+    """Lift the stops whose time is up."""
+    now = clock.now()
+    _lift(ledger, [stop for stop in ledger.topology.stops.values() if stop.until and stop.until <= now], "expired")
+
+
+def _check(ledger: Ledger, names: dict[str, str | None]) -> None:
+    if names["vhost"] is not None:
+        check_vhost(ledger, names["vhost"])
+    elif any(names[name] is not None for name in ("exchange", "key", "queue")):
+        raise Refusal("invalid", "an exchange, a routing key or a queue is one of a vhost: it has to be named")
+
+
+def _named(ledger: Ledger, names: dict[str, str | None]) -> list[Stop]:
+    return [
+        stop for stop in ledger.topology.stops.values() if all(getattr(stop, name) == names[name] for name in NAMES)
+    ]
+
+
+def _lift(ledger: Ledger, stops: list[Stop], how: str) -> list[dict[str, Any]]:
+    for stop in stops:
+        ledger.record(stop.change_gone(), durable=True)
+        log.info("operator stop ends", how=how, held_seconds=round(clock.now() - stop.since, 3), **_told(stop))
+    return [_shown(stop) for stop in stops]
+
+
+def _shown(stop: Stop) -> dict[str, Any]:
+    return clock.as_wall(asdict(stop), "since", "until")
+
+
+def _told(stop: Stop) -> dict[str, Any]:
+    named = {name: getattr(stop, name) for name in NAMES if getattr(stop, name) is not None}
+    told = {name: _shown(stop)[name] for name in ("author", "reason", "until")}
+    return {"number": stop.number, **named, **told}
+
+
+COMMANDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "flow_stop": (flow_stop, {**SELECTOR, "author": str, "reason": str, "seconds": (int, float, type(None))}),
+    "flow_start": (flow_start, SELECTOR),
+    "flow_lift": (flow_lift, {"number": int}),
+    "flow_stops": (flow_stops, {}),
+}

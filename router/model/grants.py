@@ -1,0 +1,238 @@
+"""Through which bindings a queue may hold, slow or refuse what is published, or shut a lane: those that grant it.
+
+A binding grants what its maker could do without it: publish there. It takes the right to write to the exchange, and
+where topic permissions limit that, to the routing key; on a way over several exchanges each binding has to grant it.
+What users may do is looked up as it is now: who lost the right, or was deleted, grants nothing any more. A binding
+whose maker is not known grants everything, and so do alternate exchanges, which are for those to choose who declare an
+exchange or set its policy; who publishes to a queue by its name, by way of the default exchange, needs nobody's grant.
+
+Where no binding grants it to a queue it does nothing to a publish (`Grants.powerless`), whatever its declaration says,
+and neither does a temporary one (router/authority/strangers.py); unless a policy of the queue grants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.features import UNCONSUMED, granted_on_wire, stranger_on_wire
+from router.model.matching import INDEXES, Index
+from router.model.records import DEFAULT_EXCHANGE, Binding, Destination, Queue
+from router.model.topics_cy import Memory, Work
+
+if TYPE_CHECKING:
+    from router.model.topology import Headers, Topology
+    from router.model.working import Working
+
+NOBODY: frozenset[int] = frozenset()
+# Indexes kept of bindings that grant something to some keys only.
+PARTIAL_MOST = 1024
+
+
+Way: TypeAlias = tuple[str, str, Destination]
+"""A vhost, an exchange in it, and where bindings lead from there."""
+
+
+def grants(topology: Topology, binding: Binding) -> bool:
+    """Whether a binding grants its queue power over all that takes it."""
+    return _writes(topology, binding) and not _is_limited(topology, binding)
+
+
+def refused_by(topology: Topology, binding: Binding) -> str | None:
+    """Why a binding grants nothing, or not for all routing keys; None if it does."""
+    if not _writes(topology, binding):
+        return f"'{binding.maker}' may not write to exchange '{binding.source}'"
+    if _is_limited(topology, binding):
+        return f"'{binding.maker}' may not write to all topics of exchange '{binding.source}'"
+    return None
+
+
+def has_power(queue: Queue) -> bool:
+    """Whether a queue may do anything to what comes by a binding that grants it."""
+    return granted_on_wire(queue.features) or stranger_on_wire(queue.features) in (None, UNCONSUMED)
+
+
+def _writes(topology: Topology, binding: Binding) -> bool:
+    maker = binding.maker
+    return maker is None or topology.users.may(maker, binding.vhost, "write", binding.source)
+
+
+def _is_limited(topology: Topology, binding: Binding) -> bool:
+    if binding.maker is None or not topology.users.limits_topics(binding.maker, binding.vhost, binding.source):
+        return False
+    exchange = topology.exchange(binding.vhost, binding.source)
+    return exchange is not None and exchange.type == "topic"
+
+
+class Grants:
+    """What the bindings of a replica of the topology grant. What was found is remembered until it changes."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self._version = self._generation = -1
+        # Exchanges whose bindings all grant everything, others, and queues with power; until the topology changes.
+        self._open: set[tuple[str, str]] = set()
+        self._shut: set[tuple[str, str]] = set()
+        self._strong: set[int] = set()
+        self._feeders: dict[int, str | None] = {}
+        self._bindings: dict[Way, dict[str | None, list[Binding]]] = {}
+        self._partial: dict[tuple[Way, frozenset[str | None]], Index] = {}
+
+    def powerless(
+        self,
+        work: Work,
+        vhost: str,
+        exchange: str,
+        keys: tuple[str, ...],
+        headers: Headers,
+        exchanges: Collection[str],
+        queues: Collection[Queue],
+    ) -> Working[frozenset[int]]:
+        """Of the queues that a publish goes to, by way of exchanges, the ids of those that can do nothing to it."""
+        if exchange == DEFAULT_EXCHANGE or not queues:
+            return NOBODY
+        self._look()
+        strong, known = self._strong, self._open
+        for queue in queues:  # of a headers exchange that is asked for each message
+            if queue.queue_id not in strong:
+                break
+        else:
+            for name in exchanges:
+                if (vhost, name) not in known:
+                    break
+            else:
+                return NOBODY
+        found = [queue.queue_id for queue in queues if not self._has_power(queue)]
+        if not all(self._is_open(vhost, name) for name in exchanges):
+            reached = {queue.queue_id for queue in (yield from self._reached(work, vhost, exchange, keys, headers))}
+            others = (queue for queue in queues if queue.queue_id not in reached)
+            found += [queue.queue_id for queue in others if not granted_on_wire(queue.features)]
+        return frozenset(found) if found else NOBODY
+
+    def feeder(self, queue_id: int) -> str | None:
+        """Why more may come to a queue than it would let in: a binding on a way to it does not grant it power over all
+        that takes it. None if there is none, or no such queue.
+        """
+        self._look()
+        if queue_id not in self._feeders:
+            queue = self.topology.queue_by_id(queue_id)
+            refusing = () if queue is None or granted_on_wire(queue.features) else self.refusing(queue)
+            self._feeders[queue_id] = next((why for _, why in refusing), None)
+        return self._feeders[queue_id]
+
+    def _look(self) -> None:
+        """Forget what was found if the topology is another one."""
+        topology = self.topology
+        if topology.version != self._version or topology.users.generation != self._generation:
+            self._version, self._generation = topology.version, topology.users.generation
+            self._open.clear()
+            self._shut.clear()
+            self._strong.clear()
+            self._feeders.clear()
+            self._bindings.clear()
+            self._partial.clear()
+
+    def _has_power(self, queue: Queue) -> bool:
+        if queue.queue_id in self._strong:
+            return True
+        if not has_power(queue):
+            return False
+        self._strong.add(queue.queue_id)
+        return True
+
+    def _is_open(self, vhost: str, exchange: str) -> bool:
+        """Whether all bindings from an exchange grant everything."""
+        if (vhost, exchange) in self._open:
+            return True
+        if (vhost, exchange) in self._shut:
+            return False
+        makers = self.topology.makers(vhost, exchange)
+        anyone = (Binding(vhost, exchange, "queue", "", "", {}, maker) for maker in makers)
+        if not all(grants(self.topology, binding) for binding in anyone):
+            self._shut.add((vhost, exchange))
+            return False
+        self._open.add((vhost, exchange))
+        return True
+
+    def _reached(
+        self, work: Work, vhost: str, exchange: str, keys: tuple[str, ...], headers: Headers
+    ) -> Working[tuple[Queue, ...]]:
+        """The queues that a publish comes to by bindings that grant it alone."""
+        known = headers() if callable(headers) else headers or {}
+        by = self._granting(work, vhost, keys, known)
+        return self.topology.routing(work, vhost, exchange, keys, known, by=by)
+
+    def _granting(
+        self, work: Work, vhost: str, keys: tuple[str, ...], headers: Mapping[str, object]
+    ) -> Callable[[str, Destination], Working[bool]]:
+        """Whether one of the bindings that such a publish takes from an exchange to a destination grants it."""
+
+        def granting(source: str, destination: Destination) -> Working[bool]:
+            self._look()
+            way = vhost, source, destination
+            by_maker = self._by_maker(work, way)
+            able = frozenset(maker for maker in by_maker if self._could_publish(vhost, source, maker, keys))
+            if len(able) in (0, len(by_maker)):
+                return bool(able)
+            index = self._index(work, way, able)
+            for key in keys:
+                walk = index.walk(key, headers)
+                while not walk.go_on(work):
+                    yield
+                if walk.found:
+                    return True
+            return False
+
+        return granting
+
+    def _by_maker(self, work: Work, way: Way) -> dict[str | None, list[Binding]]:
+        """The bindings from an exchange to a destination."""
+        found = self._bindings.get(way)
+        if found is None:
+            found = self._bindings[way] = {}
+            vhost, source, destination = way
+            bindings = self.topology.bindings_to(vhost, *destination)
+            work.spend(len(bindings))
+            for binding in bindings:
+                if binding.source == source:
+                    found.setdefault(binding.maker, []).append(binding)
+        return found
+
+    def _index(self, work: Work, way: Way, makers: frozenset[str | None]) -> Index:
+        """The bindings of some makers from an exchange to a destination."""
+        index = self._partial.get((way, makers))
+        if index is None:
+            exchange = self.topology.exchange(way[0], way[1])
+            assert exchange is not None
+            index = INDEXES[exchange.type](Memory(0))
+            for maker in makers:
+                for binding in self._bindings[way][maker]:
+                    index.add(binding)
+                    work.spend(1)
+            if len(self._partial) >= PARTIAL_MOST:
+                self._partial.clear()
+            self._partial[way, makers] = index
+        return index
+
+    def _could_publish(self, vhost: str, source: str, maker: str | None, keys: tuple[str, ...]) -> bool:
+        """Whether who made a binding could publish with these routing keys where it begins."""
+        anyone, users = Binding(vhost, source, "queue", "", "", {}, maker), self.topology.users
+        if not _writes(self.topology, anyone):
+            return False
+        if maker is None or not _is_limited(self.topology, anyone):
+            return True
+        return all(users.may_use_topic(maker, vhost, source, "write", key) for key in keys)
+
+    def refusing(self, queue: Queue) -> Iterator[tuple[str, str]]:
+        """The bindings on ways to a queue that do not grant it power over all that takes them: from which exchange each
+        is, and why. What policies grant the queue is not asked.
+        """
+        waiting = list(self.topology.bindings_to(queue.vhost, "queue", queue.name))
+        passed: set[str] = set()
+        while waiting:
+            binding = waiting.pop()
+            if (why := refused_by(self.topology, binding)) is not None:
+                yield binding.source, why
+            if binding.source not in passed:
+                passed.add(binding.source)
+                waiting += self.topology.bindings_to(queue.vhost, "exchange", binding.source)

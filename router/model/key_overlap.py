@@ -1,0 +1,162 @@
+"""Whether a routing key can match several patterns at once: that of a policy, and those of bindings on the way.
+
+`common_key` walks through all of them together, character by character, and answers with a key. Topic patterns are
+those of `router.model.matching`; of a policy's, see `penstock.patterns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from penstock.automata import LAST, Automaton, States, Undecided
+from penstock.patterns import Pattern, pattern
+from router.model.records import Binding
+from router.model.topics_cy import words_of
+
+STEPS_MAX = 300
+"""How many steps are walked: patterns that clients choose must not take long, whatever they are."""
+
+Place: TypeAlias = tuple[int, int]
+"""In a topic pattern: the index of a word, and how far it has come in it; in a `#`, 1 within a word."""
+Places: TypeAlias = frozenset[Place]
+
+
+class Keys(NamedTuple):
+    """The routing keys that messages may have: those that a policy's pattern and some topic patterns match, or `exact`.
+
+    Where the policy has no pattern, any.
+    """
+
+    wanted: str
+    topics: tuple[str, ...] = ()
+    exact: str | None = None
+
+    def through(self, binding: Binding, exchange_type: str) -> Keys | None:
+        """Those of them that take a binding, None if none does. Keys do not matter to fanout and headers exchanges."""
+        if not self.wanted or exchange_type not in ("direct", "topic"):
+            return self
+        if exchange_type == "direct" or {"*", "#"}.isdisjoint(words_of(binding.key)):
+            return Keys(self.wanted, exact=binding.key) if self.has(binding.key) else None
+        if self.exact is not None:
+            return self if Topic(binding.key).matches(self.exact) else None
+        topics = tuple(sorted({*self.topics, binding.key}))
+        return Keys(self.wanted, topics) if may_share_key(self.wanted, topics) else None
+
+    def has(self, key: str) -> bool:
+        if self.exact is not None:
+            return key == self.exact
+        return pattern(self.wanted).matches(key) and all(Topic(topic).matches(key) for topic in self.topics)
+
+
+@lru_cache(maxsize=1 << 16)
+def may_share_key(wanted: str, topics: tuple[str, ...]) -> bool:
+    """Whether a policy's pattern and all of some topic patterns match a common key; True if that cannot be told."""
+    try:
+        return common_key(wanted, topics) is not None
+    except Undecided:
+        return True
+
+
+def common_key(wanted: str, topics: Sequence[str]) -> str | None:
+    """A key that a policy's pattern and all of some topic patterns match; None if there is none. May be Undecided."""
+    policy, parts = _policy(wanted), [Topic(key) for key in topics]
+    told_apart = policy.characters.union(*(part.characters for part in parts))
+    place, steps = (policy.start, tuple(part.start for part in parts)), 0
+    waiting, seen = [(place, "")], {place}
+    while waiting:
+        (states, places), key = waiting.pop()
+        ends = all(part.accepts(at, not key) for part, at in zip(parts, places, strict=True))
+        if ends and policy.accepts(states, not key):
+            return key
+        # Where one pattern says the next character, no other leads on.
+        said = [said for part, at in zip(parts, places, strict=True) if (said := part.said(at)) is not None]
+        for character in set.intersection(*said) if said else told_apart:
+            moved = tuple(part.step(at, character) for part, at in zip(parts, places, strict=True))
+            place, steps = (policy.step(states, character), moved), steps + 1
+            if all(moved) and place not in seen:
+                seen.add(place)
+                waiting.append((place, key + character))
+        if steps > STEPS_MAX:
+            raise Undecided(f"'{wanted}' and {', '.join(topics)}")
+    return None
+
+
+class PolicyKeys:
+    """The pattern of a policy: expressions that must be found in a key, or must not."""
+
+    def __init__(self, wanted: Pattern) -> None:
+        self.parts = [(Automaton(text), found) for text, found in wanted.expressions()]
+        self.start = tuple(part.start for part, _ in self.parts)
+        points = {0, ord("."), ord(".") + 1, *(point for part, _ in self.parts for point in part.characters())}
+        self.characters = frozenset(chr(point) for point in points if point <= LAST)
+
+    def step(self, states: tuple[States, ...], character: str) -> tuple[States, ...]:
+        return tuple(part.step(each, character) for (part, _), each in zip(self.parts, states, strict=True))
+
+    def accepts(self, states: tuple[States, ...], empty: bool) -> bool:
+        pairs = zip(self.parts, states, strict=True)
+        return all(part.is_found(each, empty) == wanted for (part, wanted), each in pairs)
+
+
+@lru_cache(maxsize=256)
+def _policy(wanted: str) -> PolicyKeys:
+    return PolicyKeys(pattern(wanted))
+
+
+class Topic:
+    """A pattern of words, character by character: each word of a key ends with a dot, the last one with the key."""
+
+    def __init__(self, key: str) -> None:
+        self.words = words_of(key)
+        self.start = self._reach((0, 0))
+        self.characters = frozenset(key) - {"*", "#"} | {"."}
+
+    def _reach(self, place: Place) -> Places:
+        """With what follows each `#` that may stand for no more words."""
+        index, far = place
+        found = {place}
+        while far == 0 and index < len(self.words) and self.words[index] == "#":
+            index += 1
+            found.add((index, 0))
+        return frozenset(found)
+
+    def said(self, places: Places) -> set[str] | None:
+        """The characters that lead on; None if any does, perhaps to different places."""
+        found = set()
+        for index, far in places:
+            if index == len(self.words):
+                continue
+            word = self.words[index]
+            if word in ("*", "#"):
+                return None
+            found.add(word[far] if far < len(word) else ".")
+        return found
+
+    def step(self, places: Places, character: str) -> Places:
+        found: set[Place] = set()
+        for index, far in places:
+            if index < len(self.words):
+                found |= self._step(index, far, character)
+        return frozenset(found)
+
+    def _step(self, index: int, far: int, character: str) -> Places:
+        word, ends = self.words[index], character == "."
+        if word == "#":
+            return self._reach((index, 0)) if ends else frozenset(((index, 1),))
+        if word == "*":
+            return self._reach((index + 1, 0)) if ends else frozenset(((index, 0),))
+        if far == len(word):
+            return self._reach((index + 1, 0)) if ends else frozenset()
+        return frozenset(((index, far + 1),)) if word[far] == character else frozenset()
+
+    def matches(self, key: str) -> bool:
+        places = self.start
+        for character in key:
+            places = self.step(places, character)
+        return self.accepts(places, not key)
+
+    def accepts(self, places: Places, empty: bool) -> bool:
+        """Whether a key that ends here matches. An empty one has no words."""
+        return (len(self.words), 0) in (places if empty else self.step(places, "."))

@@ -1,0 +1,267 @@
+"""Which destinations of an exchange match a message: one index a type of exchange (AMQP 0-9-1, 3.1.3).
+
+An index is told of bindings as they come and go. It answers with each destination once, however many of its bindings
+match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from penstock.amqp.values import type_name
+from router.model.fields import Typed, shown, typed
+from router.model.records import Arguments, Binding, Destination
+from router.model.tally import Tally
+from router.model.topics_cy import Memory, TopicIndex, Work
+
+Headers: TypeAlias = Mapping[str, object]
+
+
+class Walk(Protocol):
+    """One message's way through an index. Bindings may come and go meanwhile: who was there all the time is found."""
+
+    @property
+    def found(self) -> Collection[Destination] | None:
+        """The destinations; None until all are found."""
+        ...
+
+    def go_on(self, work: Work) -> bool:
+        """Find all destinations, or as far as there is work left; whether all are `found`."""
+        ...
+
+
+class Index(Protocol):
+    """The bindings of one exchange."""
+
+    def add(self, binding: Binding) -> None: ...
+
+    def remove(self, binding: Binding) -> None: ...
+
+    def walk(self, routing_key: str, headers: Headers) -> Walk: ...
+
+
+def match(index: Index, routing_key: str, headers: Headers) -> Collection[Destination]:
+    """All destinations at once, whatever that costs."""
+    walk = index.walk(routing_key, headers)
+    walk.go_on(Work())
+    assert walk.found is not None
+    return walk.found
+
+
+class Known:
+    """The walk of who need not look for anything."""
+
+    __slots__ = ("found",)
+
+    def __init__(self, found: Collection[Destination]) -> None:
+        self.found: Collection[Destination] | None = found
+
+    def go_on(self, work: Work) -> bool:
+        return True
+
+
+class FanoutIndex:
+    """Every binding matches (3.1.3.2)."""
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+
+    def add(self, binding: Binding) -> None:
+        self._tally.add(binding.target)
+
+    def remove(self, binding: Binding) -> None:
+        self._tally.remove(binding.target)
+
+    def walk(self, routing_key: str, headers: Headers) -> Walk:
+        return Known(self._tally)
+
+
+class DirectIndex:
+    """Bindings whose key is the routing key match (3.1.3.1)."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Tally] = {}
+
+    def add(self, binding: Binding) -> None:
+        self._by_key.setdefault(binding.key, Tally()).add(binding.target)
+
+    def remove(self, binding: Binding) -> None:
+        tally = self._by_key[binding.key]
+        tally.remove(binding.target)
+        if not tally:
+            del self._by_key[binding.key]
+
+    def walk(self, routing_key: str, headers: Headers) -> Walk:
+        return Known(self._by_key.get(routing_key, ()))
+
+
+Pair: TypeAlias = tuple[str, Typed | None]
+"""What a binding of a headers exchange asks for: a header, with a value, or with any (None)."""
+
+
+class HeadersPattern(NamedTuple):
+    """All that a binding of a headers exchange asks for, and whether all of it must be there, or any."""
+
+    match: Literal["all", "any"]
+    wanted: frozenset[Pair]
+
+
+class _Asked:
+    """A pair that patterns ask for: how many, where those lead that need no more (`any`), and of those that need all
+    of their pairs the ones to be looked at where this one is there.
+    """
+
+    __slots__ = ("alone", "count", "needing", "pair")
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.count = 0
+        self.alone = Tally()
+        self.needing: dict[frozenset[Pair], Tally] = {}
+
+
+class HeadersIndex:
+    """Bindings whose arguments the headers hold match: `x-match` says whether all of them must, or any (3.1.3.4).
+
+    A pattern of `any` is found by each of its pairs; one of `all` by a single one, which fewest others were found by
+    when it came. Complexity, for h headers and d destinations: O(h + c + d) with c patterns found by pairs that are
+    there. Those patterns may be all that there are: pairs that everybody asks for tell nothing apart.
+    """
+
+    def __init__(self) -> None:
+        self._asked: dict[Pair, _Asked] = {}
+        self._names: dict[str, int] = {}
+        self._found_by: dict[frozenset[Pair], Pair] = {}
+        self._always = Tally()
+
+    def add(self, binding: Binding) -> None:
+        pattern = headers_pattern(binding.arguments)
+        for pair in pattern.wanted:
+            self._ask(pair)
+        # Sets of the same tuples are compared without a look into them.
+        same = HeadersPattern(pattern.match, frozenset(self._asked[pair].pair for pair in pattern.wanted))
+        for tally in self._tallies(same):
+            tally.add(binding.target)
+
+    def remove(self, binding: Binding) -> None:
+        pattern = headers_pattern(binding.arguments)
+        for tally in self._tallies(pattern):
+            tally.remove(binding.target)
+        if pattern.match == "all" and pattern.wanted:
+            self._drop(pattern.wanted)
+        for pair in pattern.wanted:
+            self._ask_no_more(pair)
+
+    def _ask(self, pair: Pair) -> None:
+        asked = self._asked.setdefault(pair, _Asked(pair))
+        asked.count += 1
+        self._names[pair[0]] = self._names.get(pair[0], 0) + 1
+
+    def _ask_no_more(self, pair: Pair) -> None:
+        self._asked[pair].count -= 1
+        if not self._asked[pair].count:
+            del self._asked[pair]
+        self._names[pair[0]] -= 1
+        if not self._names[pair[0]]:
+            del self._names[pair[0]]
+
+    def _tallies(self, pattern: HeadersPattern) -> list[Tally]:
+        """Where the destinations of a pattern are counted, whose pairs are asked for."""
+        if pattern.match == "any":
+            return [self._asked[pair].alone for pair in pattern.wanted]
+        if not pattern.wanted:
+            return [self._always]
+        pair = self._found_by.get(pattern.wanted)
+        if pair is None:
+            pair = min(pattern.wanted, key=lambda each: len(self._asked[each].needing))
+            self._found_by[pattern.wanted] = pair
+        return [self._asked[pair].needing.setdefault(pattern.wanted, Tally())]
+
+    def _drop(self, wanted: frozenset[Pair]) -> None:
+        """Forget a pattern that leads nowhere any more."""
+        needing = self._asked[self._found_by[wanted]].needing
+        if not needing[wanted]:
+            del needing[wanted], self._found_by[wanted]
+
+    def pairs(self, headers: Headers) -> frozenset[Pair]:
+        """Of a message's headers what patterns ask for: messages that have the same match the same."""
+        return frozenset(asked.pair for asked in self._asked_of(headers))
+
+    def _asked_of(self, headers: Headers) -> Iterator[_Asked]:
+        for name, value in headers.items():
+            if name in self._names:
+                for pair in ((name, None), (name, typed(value))):
+                    if (asked := self._asked.get(pair)) is not None:
+                        yield asked
+
+    def walk(self, routing_key: str, headers: Headers) -> Walk:
+        return HeadersWalk(self._always, list(self._asked_of(headers)), len(headers))
+
+
+class HeadersWalk:
+    """The way of one message's headers through an index, by the pairs that are there and asked for."""
+
+    __slots__ = ("_candidates", "_headers", "_pairs", "_reached", "found")
+
+    def __init__(self, always: Tally, asked: list[_Asked], headers: int) -> None:
+        self.found: Collection[Destination] | None = None
+        self._headers = headers
+        self._pairs = frozenset(each.pair for each in asked)
+        self._reached = dict.fromkeys(always)
+        self._candidates = (item for each in asked for item in ((None, each.alone), *each.needing.items()))
+
+    def go_on(self, work: Work) -> bool:
+        work.spend(self._headers)
+        self._headers = 0
+        while self.found is None:
+            if work.left <= 0:
+                return False
+            self._visit(work)
+        return True
+
+    def _visit(self, work: Work) -> None:
+        """Look at some more of the patterns that may match."""
+        candidates = list(islice(self._candidates, AT_ONCE))
+        for wanted, tally in candidates:
+            if wanted is None or wanted <= self._pairs:
+                self._reached.update(dict.fromkeys(tally))
+                work.spend(len(tally))
+        work.spend(len(candidates))
+        if len(candidates) < AT_ONCE:
+            self.found = self._reached
+
+
+AT_ONCE = 256
+"""How many patterns are looked at before it is looked whether there is work left."""
+
+
+def headers_pattern(arguments: Arguments) -> HeadersPattern:
+    """The pattern of a binding's arguments. ValueError, its text RabbitMQ's, if `x-match` has no meaning.
+
+    Names that begin with `x-` count only in the modes that say so; a void value asks for the name alone.
+    """
+    mode = arguments.get("x-match", "all")
+    if not isinstance(mode, str):
+        kind, value = type_name(mode), shown(mode)
+        raise ValueError(f"Invalid x-match field type {kind} (value {value}); expected longstr")
+    if mode not in ("all", "any", "all-with-x", "any-with-x"):
+        value = f'<<"{mode}">>' if mode else "<<>>"
+        raise ValueError(f"Invalid x-match field value {value}; expected all, any, all-with-x, or any-with-x")
+    every = mode.endswith("-with-x")
+    wanted = frozenset(
+        (name, None if value is None else typed(value))
+        for name, value in arguments.items()
+        if name != "x-match" and (every or not name.startswith("x-"))
+    )
+    return HeadersPattern("all" if mode.startswith("all") else "any", wanted)
+
+
+INDEXES: dict[str, Callable[[Memory], Index]] = {
+    "direct": lambda memory: DirectIndex(),
+    "fanout": lambda memory: FanoutIndex(),
+    "topic": TopicIndex,
+    "headers": lambda memory: HeadersIndex(),
+}
+"""The types of exchange there are; what an index remembers is in the process's `Memory`."""

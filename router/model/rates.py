@@ -1,0 +1,85 @@
+"""Limits of rates: how many messages, and octets of bodies, may be published a second, and by what they are counted.
+
+A policy of an exchange, of routing keys on it, of a user, a vhost or the node bounds what has that in common (as in
+`router.model.shared_limits`); the arguments or the policy of a queue, what goes to that queue. A message counts once in
+each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+from penstock.features import QueueFeatures, milliseconds, octets
+from router.model.policy_keys import RATES
+from router.model.records import Policy, Queue
+from router.model.shared_limits import is_governing, key_pattern, owner, owners
+from router.model.topology import Topology
+
+BURST_MS = 1000
+"""How long a rate may be saved up unless a burst is given."""
+QUEUE = "queue"
+
+
+class RateLimit(NamedTuple):
+    """One such limit: whose it is, messages and octets a second (0: no such limit), and milliseconds of burst."""
+
+    sort: str
+    vhost: str
+    name: str
+    messages: int
+    octets: int
+    burst_ms: int
+    routing_key: str = ""
+    queue_id: int = 0
+
+    @property
+    def bucket(self) -> int:
+        """The key of what is spent of it in the gauges, not 0: the same for all processes, whatever the rate."""
+        whose = repr((self.sort, self.vhost, self.name, self.routing_key, self.queue_id)).encode(
+            "utf-8", "surrogateescape"
+        )
+        return int.from_bytes(blake2b(whose, digest_size=8).digest(), "little") | 1
+
+    def __str__(self) -> str:
+        said = [f"{self.messages} messages"] if self.messages else []
+        said += [f"{self.octets} bytes"] if self.octets else []
+        return f"rate of {owner(self.sort, self.vhost, self.name, self.routing_key)}: {' and '.join(said)} a second"
+
+
+def limits_rates(policy: Policy) -> bool:
+    """Whether a policy bounds a rate of something else than queues."""
+    return not RATES.keys().isdisjoint(policy.definition)
+
+
+def rate_limits(
+    topology: Topology, vhost: str, exchanges: Iterable[str], routing_key: str, user: str
+) -> Iterator[RateLimit]:
+    """Those for a publish that passes these exchanges, but for those of queues."""
+    for policy, sort, place, name in owners(topology, vhost, exchanges, routing_key, user):
+        limit = None if policy is None else _said(policy, sort, place, name)
+        if limit is not None:
+            yield limit
+
+
+def rate_said(policy: Policy, sort: str, vhost: str, name: str, topology: Topology) -> RateLimit | None:
+    """What a policy says of an owner of that sort, but a queue, if it is the one that governs it."""
+    return _said(policy, sort, vhost, name) if is_governing(policy, sort, name, topology) else None
+
+
+def rate_of(queue: Queue) -> RateLimit | None:
+    """That of a queue."""
+    features = QueueFeatures.from_wire(queue.features)
+    count, size = features.max_rate or 0, features.max_rate_bytes or 0
+    if not count and not size:
+        return None
+    burst = features.rate_burst or BURST_MS
+    return RateLimit(QUEUE, queue.vhost, queue.name, count, size, burst, queue_id=queue.queue_id)
+
+
+def _said(policy: Policy, sort: str, vhost: str, name: str) -> RateLimit | None:
+    count = policy.definition.get("max-rate") or 0
+    size = octets(policy.definition.get("max-rate-bytes")) or 0
+    burst = milliseconds(policy.definition.get("rate-burst")) or BURST_MS
+    return RateLimit(sort, vhost, name, count, size, burst, key_pattern(policy)) if count or size else None

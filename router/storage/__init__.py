@@ -1,0 +1,1 @@
+"""The topology on disk, and what becomes of it at a start."""

@@ -1,0 +1,634 @@
+"""The topology on disk: DATA/topology.sqlite.
+
+It holds everything, transient or not, so that a router that dies loses nothing. Transient rows belong to the node's
+epoch (its start): the first router of another epoch deletes them, and what else only one run of the node knows.
+
+A transaction with a durable step waits for the disk, others leave it to the kernel: if that dies, the epoch ends.
+
+When a flush fails, the kernel may take what it was to write for written (fsync(2)): what came before in the log would
+be missing after a power cut, and all that follows with it. So after an error the log is first copied into the database
+and begun anew.
+
+To change the stored format: append to `MIGRATIONS` the statements that lead from the format before to the new one, and
+keep the older ones, so that every file, however old, is brought up to date when it is opened. A file of a newer
+penstock is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock import reserve
+from penstock.bus import pack, unpack
+from penstock.witness import Witness
+from router.authority.ledger import Step
+from router.model.records import Change
+from router.storage import sums
+
+FILE_NAME = "topology.sqlite"
+APPLICATION_ID = 0x50535432
+"""In the file's header (sqlite.org/fileformat2, 1.3.15): "PST2"; any other file is none of ours."""
+
+NAME_KEY_OCTETS = 32
+BUSY_SECONDS = 5.0
+Through = Callable[[Iterable[Change]], Iterable[Change]]
+# So many turns are kept for the router's next life, if none has more octets: followers have missed no more.
+TURNS = 16
+TURN_OCTETS = 1024 * 1024
+
+MIGRATIONS: tuple[str, ...] = (
+    # 1. Names are text, or blobs where their octets are not UTF-8; arguments and limits are msgpack. A slot is -1
+    # before it is assigned.
+    """
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE vhosts (name PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE exchanges (
+        vhost, name, type TEXT, durable INTEGER, auto_delete INTEGER, internal INTEGER, arguments BLOB,
+        PRIMARY KEY (vhost, name)) WITHOUT ROWID;
+    CREATE TABLE queues (
+        vhost, name, queue_id INTEGER UNIQUE, slot INTEGER, shard INTEGER, durable INTEGER, auto_delete INTEGER,
+        owner TEXT, arguments BLOB, limits BLOB,
+        PRIMARY KEY (vhost, name)) WITHOUT ROWID;
+    CREATE TABLE bindings (
+        vhost, source, kind TEXT, destination, key, arguments BLOB, durable INTEGER,
+        PRIMARY KEY (vhost, source, kind, destination, key, arguments)) WITHOUT ROWID;
+    CREATE TABLE placements (vhost, queue, shard INTEGER, PRIMARY KEY (vhost, queue)) WITHOUT ROWID;
+    """,
+    # 2. Features of queues, msgpack; those of older queues are an empty list until they are recovered.
+    """
+    ALTER TABLE queues ADD COLUMN features BLOB DEFAULT x'90';
+    """,
+    # 3. Policies, and which govern what.
+    """
+    CREATE TABLE policies (
+        vhost, operator INTEGER, name, pattern, apply_to TEXT, priority INTEGER, definition BLOB,
+        PRIMARY KEY (vhost, operator, name)) WITHOUT ROWID;
+    ALTER TABLE exchanges ADD COLUMN policy;
+    ALTER TABLE exchanges ADD COLUMN policy_alternate;
+    ALTER TABLE queues ADD COLUMN policy;
+    ALTER TABLE queues ADD COLUMN operator_policy;
+    """,
+    # 4. Users and permissions; tags are msgpack. The fact "seeded" is there once anything was stored since.
+    """
+    CREATE TABLE users (name PRIMARY KEY, password_hash TEXT, tags BLOB) WITHOUT ROWID;
+    CREATE TABLE permissions (user, vhost, configure, write, read, PRIMARY KEY (user, vhost)) WITHOUT ROWID;
+    CREATE TABLE topic_permissions (
+        user, vhost, exchange, write, read, PRIMARY KEY (user, vhost, exchange)) WITHOUT ROWID;
+    """,
+    # 5. Operators' stops; those of a connection are gone with it, and none lives in another epoch.
+    """
+    CREATE TABLE stops (
+        number INTEGER PRIMARY KEY, vhost, exchange, key, queue, user, connection, author, reason,
+        since REAL, until REAL);
+    """,
+    # 6. Users held off from an address.
+    """
+    CREATE TABLE hold_offs (
+        user, host, times INTEGER, since REAL, until REAL, forget_at REAL, reason,
+        PRIMARY KEY (user, host)) WITHOUT ROWID;
+    """,
+    # 7. Queues that move; none does in another epoch: the queue is where its own record says.
+    """
+    CREATE TABLE moves (
+        queue_id INTEGER PRIMARY KEY, epoch INTEGER, source INTEGER, target INTEGER, phase TEXT, source_life INTEGER,
+        target_life INTEGER, plan, since REAL, count INTEGER, octets INTEGER, checksum INTEGER, outcome TEXT, reason);
+    """,
+    # 8. The shards, once commands have changed them.
+    """
+    CREATE TABLE shards (number INTEGER PRIMARY KEY, state TEXT);
+    """,
+    # 9. Who made a binding; of older ones that is not known.
+    """
+    ALTER TABLE bindings ADD COLUMN maker;
+    """,
+    # 10. The stop of a queue that moves, packed; empty if it holds nobody.
+    """
+    ALTER TABLE moves ADD COLUMN stop BLOB DEFAULT x'90';
+    """,
+    # 11. Who declared an exchange or a queue; of older ones that is not known.
+    """
+    ALTER TABLE exchanges ADD COLUMN maker;
+    ALTER TABLE queues ADD COLUMN maker;
+    """,
+    # 12. Limits of vhosts and users, msgpack.
+    """
+    CREATE TABLE limits (scope TEXT, name, limits BLOB, PRIMARY KEY (scope, name)) WITHOUT ROWID;
+    """,
+    # 13. The turns of this epoch that were published last.
+    """
+    CREATE TABLE turns (version INTEGER PRIMARY KEY, published BLOB);
+    """,
+    # 14. How many rows each table has, and the sum of their checksums (router/storage/sums.py).
+    f"{sums.CREATE};",
+)
+
+
+SUMS_SINCE = 1 + next(number for number, script in enumerate(MIGRATIONS) if sums.CREATE in script)
+"""Since this format there are checksums."""
+
+
+class StoreError(Exception):
+    """The store cannot be opened, read or written; the text is one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was stored last. `name_key` is random octets of this epoch; slots of queues are -1 in a new epoch. `turns`
+    are versions and frames that were published last in this epoch.
+
+    `seeded`: whether what a new node begins with has been stored; it is not made again when someone deletes it.
+    """
+
+    version: int
+    last_queue_id: int
+    name_key: bytes
+    changes: list[Change]
+    seeded: bool
+    turns: Sequence[tuple[int, bytes]] = ()
+
+
+class Store:
+    """The open file. One at a time: the router's."""
+
+    def __init__(self, path: Path, epoch: int, witness: Witness | None = None) -> None:
+        """Open or make it for this epoch of the node. StoreError if that cannot be, or if it is not what the witness
+        knows.
+        """
+        self.path = path
+        self._witness = witness
+        self._in_doubt = True  # a router that died may have left it so
+        try:
+            if witness is not None and not path.exists() and witness.seen() is not None:
+                raise StoreError(f"{path} is missing")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.chmod(0o600)  # password hashes are in it; SQLite gives its other files the same mode
+            self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        except (OSError, ValueError, sqlite3.Error) as error:
+            raise StoreError(f"cannot open {path}: {error}") from None
+        try:
+            self._execute = self._database.execute
+            self._migrate()
+            self._execute("PRAGMA journal_mode = WAL")
+            self._recognise()
+            self.check_sums()
+            sums.keep(self._database)
+            self._begin_epoch(epoch)
+            self._note(self._fact("version", 0), durable=False)
+        except (OSError, ValueError, sqlite3.Error) as error:
+            self._database.close()
+            raise StoreError(f"cannot use {path}: {error}") from None
+        except StoreError:
+            self._database.close()
+            raise
+
+    def keep_reserve(self) -> None:
+        """Have room on the disk for the next start, which may change every record of the file."""
+        with suppress(OSError):
+            reserve.keep(self.path.parent, self.path.stat().st_size)
+
+    def give_back_reserve(self) -> None:
+        with suppress(OSError):
+            reserve.give_back(self.path.parent)
+
+    def close(self) -> None:
+        self._database.close()
+        if self._witness is not None:
+            self._witness.close()
+
+    def check_sums(self) -> None:
+        """StoreError if a table is not what was written."""
+        _check_sums(self.path, self._database)
+
+    def _recognise(self) -> None:
+        """StoreError if it is not the one that the witness knows."""
+        if self._witness is not None:
+            complaint = self._witness.complaint(self._fact("node", None), self._fact("version", 0))
+            if complaint is not None:
+                raise StoreError(f"{self.path}: {complaint}")
+
+    def _note(self, version: int, durable: bool) -> None:
+        """Have the witness know how far it has come."""
+        if self._witness is not None:
+            self._witness.note(version, version if durable else 0)
+
+    def _migrate(self) -> None:
+        version = _known_format(self.path, self._database)
+        if version < len(MIGRATIONS):
+            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(MIGRATIONS)}"
+            with _transaction(self._database):
+                for statement in ("".join(MIGRATIONS[version:]) + marks).split(";"):
+                    self._execute(statement)
+                sums.begin(self._database)
+
+    def _begin_epoch(self, epoch: int) -> None:
+        if self._fact("epoch", None) == epoch:
+            return
+        self._execute("PRAGMA synchronous = FULL")
+        with _transaction(self._database):
+            for table in ("exchanges", "queues", "bindings"):
+                self._execute(f"DELETE FROM {table} WHERE NOT durable")
+            self._execute("DELETE FROM stops WHERE connection IS NOT NULL")
+            self._execute("DELETE FROM moves")
+            self._execute("DELETE FROM turns")
+            self._execute("UPDATE queues SET slot = -1")
+            self._set_fact("epoch", epoch)
+            if self._witness is not None:
+                self._set_fact("node", self._witness.node)
+            self._set_fact("name_key", os.urandom(NAME_KEY_OCTETS))
+
+    def load(self, through: Through = iter) -> Stored:
+        """What was stored last, as changes that make it from nothing, which go `through` that. StoreError if it cannot
+        be read.
+        """
+        try:
+            return Stored(
+                self._fact("version", 0),
+                self._fact("last_queue_id", 0),
+                self._fact("name_key", b""),
+                list(through(self.changes())),
+                bool(self._fact("seeded", 0)),
+                self._execute("SELECT version, published FROM turns ORDER BY version").fetchall(),
+            )
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreError(f"cannot read {self.path}: {error}") from None
+
+    def version(self) -> int:
+        """Of what was stored last."""
+        return int(self._fact("version", 0))
+
+    def changes(self) -> Iterator[Change]:
+        """What was stored last, as changes that make it from nothing. sqlite3.Error, ValueError if it is unreadable."""
+        for number, state in self._execute("SELECT * FROM shards"):
+            yield ["shard", number, state]
+        for row in self._execute("SELECT name FROM vhosts"):
+            yield ["vhost", _name(row[0])]
+        for vhost, operator, name, pattern, *facts, definition in self._execute("SELECT * FROM policies"):
+            names = _name(name), _name(pattern)
+            yield ["policy", _name(vhost), bool(operator), *names, *facts, unpack(definition)]
+        for vhost, name, kind, *flags, arguments, policy, alternate, maker in self._execute("SELECT * FROM exchanges"):
+            said = map(_name_or_none, (policy, alternate, maker))
+            yield ["exchange", _name(vhost), _name(name), kind, *map(bool, flags), unpack(arguments), *said]
+        for vhost, name, *facts in self._execute("SELECT * FROM queues ORDER BY queue_id"):
+            *place, durable, auto_delete, owner = facts[:-6]
+            packed, said = map(unpack, facts[-6:-3]), map(_name_or_none, facts[-3:])
+            flags = bool(durable), bool(auto_delete)
+            yield ["queue", _name(vhost), _name(name), *place, *flags, owner, *packed, *said]
+        for vhost, source, kind, destination, key, arguments, _, maker in self._execute("SELECT * FROM bindings"):
+            ends = _name(vhost), _name(source), kind, _name(destination)
+            yield ["binding", *ends, _name(key), unpack(arguments), _name_or_none(maker)]
+        yield from self._placement_changes()
+        yield from self._user_changes()
+        for number, *names, since, until in self._execute("SELECT * FROM stops"):
+            yield ["stop", number, *map(_name_or_none, names), since, until]
+        for user, host, times, since, until, forget_at, reason in self._execute("SELECT * FROM hold_offs"):
+            yield ["hold_off", _name(user), _name(host), times, since, until, forget_at, _name(reason)]
+
+    def _user_changes(self) -> Iterator[Change]:
+        for name, password_hash, tags in self._execute("SELECT * FROM users"):
+            yield ["user", _name(name), password_hash, unpack(tags)]
+        for kind in ("permission", "topic_permission"):
+            for row in self._execute(f"SELECT * FROM {kind}s"):
+                yield [kind, *map(_name, row)]
+        for scope, name, limits in self._execute("SELECT * FROM limits"):
+            yield ["limits", scope, _name(name), unpack(limits)]
+
+    def _placement_changes(self) -> Iterator[Change]:
+        for vhost, queue, shard in self._execute("SELECT * FROM placements"):
+            yield ["placement", _name(vhost), _name(queue), shard]
+        if number := self._fact("placement_version", 0):
+            yield ["placement_version", number]
+        for *known, plan, since, count, octets, checksum, outcome, reason, stop in self._execute("SELECT * FROM moves"):
+            found = since, count, octets, checksum, outcome
+            yield ["move", *known, _name_or_none(plan), *found, _name(reason), unpack(stop)]
+
+    def commit(self, steps: Iterable[Step], version: int, last_queue_id: int, published: bytes = b"") -> None:
+        """Store the steps that lead to a version, all or none, and what is published of them. StoreError if that cannot
+        be; it may be tried again.
+        """
+        steps = list(steps)
+        durable = any(step.durable for step in steps)
+        try:
+            if self._in_doubt:
+                self._begin_log()
+            self._execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            with _transaction(self._database):
+                for (kind, *fields), is_durable in steps:
+                    _WRITERS[kind](self._execute, is_durable, *fields)
+                self._set_fact("version", version)
+                self._set_fact("last_queue_id", last_queue_id)
+                self._set_fact("seeded", 1)
+                self._keep_turn(version, published)
+            self._note(version, durable)
+        except (OSError, sqlite3.Error) as error:
+            self._in_doubt = True
+            raise StoreError(f"cannot write {self.path}: {error}") from None
+
+    def _keep_turn(self, version: int, published: bytes) -> None:
+        """Where one is too large to be kept, neither are those before it of use."""
+        if 0 < len(published) <= TURN_OCTETS:
+            self._execute("INSERT INTO turns VALUES (?, ?)", (version, published))
+        else:
+            self._execute("DELETE FROM turns")
+        self._execute("DELETE FROM turns WHERE version <= ?", (version - TURNS,))
+
+    def _begin_log(self) -> None:
+        """Have all that is in the log in the database, on the disk, and the log empty."""
+        self._execute("PRAGMA synchronous = FULL")
+        busy, _, _ = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise sqlite3.OperationalError("somebody reads the log")
+        self._in_doubt = False
+
+    def _fact(self, name: str, default: Any) -> Any:
+        row = self._execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else default
+
+    def _set_fact(self, name: str, value: object) -> None:
+        self._execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+
+def _known_format(path: Path, database: sqlite3.Connection) -> int:
+    """The version of its format. StoreError if it is of another program or of a newer penstock."""
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != APPLICATION_ID and (application or tables):
+        raise StoreError(f"{path} is not a topology of penstock")
+    newest = len(MIGRATIONS)
+    if version > newest:
+        raise StoreError(f"{path} is of a newer penstock: of format {version}, this one knows up to {newest}")
+    return int(version)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a topology says of itself, and which shards have had durable queues of it. `node` is None in one of an older
+    penstock; `commits` counts as `version` does.
+    """
+
+    node: int | None
+    epoch: int
+    commits: int
+    shards: tuple[int, ...]
+
+
+def _check_sums(path: Path, database: sqlite3.Connection) -> None:
+    table = sums.damaged(database)
+    if table is not None:
+        raise StoreError(f"{path}: it is damaged: the {table} are not what was written")
+
+
+def facts_of(path: Path) -> Facts | None:
+    """Of a node that does not run; None if there is no topology. StoreError if it cannot be read, or is none."""
+    if not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
+            (application,) = database.execute("PRAGMA application_id").fetchone()
+            if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return None
+            if application != APPLICATION_ID:
+                raise StoreError(f"{path} is not a topology of penstock")
+            for (problem,) in database.execute("PRAGMA quick_check(1)"):
+                if problem != "ok":
+                    raise StoreError(f"{path}: it is damaged: {problem.splitlines()[-1]}")
+            if database.execute("PRAGMA user_version").fetchone()[0] >= SUMS_SINCE:
+                _check_sums(path, database)
+            facts = dict(database.execute("SELECT name, value FROM facts"))
+            shards = database.execute("SELECT DISTINCT shard FROM queues WHERE durable").fetchall()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {error}") from None
+    return Facts(facts.get("node"), facts.get("epoch", 0), facts.get("version", 0), tuple(n for (n,) in shards))
+
+
+def known_shards(path: Path) -> tuple[int, ...]:
+    """The shards of a node that does not run, once commands have changed them, else none. StoreError if unreadable, or
+    not to be used.
+    """
+    if not path.exists():
+        return ()
+    try:
+        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as database:
+            _known_format(path, database)
+            tables = database.execute("SELECT name FROM sqlite_master WHERE name = 'shards'").fetchall()
+            found = database.execute("SELECT number FROM shards ORDER BY number").fetchall() if tables else []
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot read {path}: {error}") from None
+    return tuple(number for (number,) in found)
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # a full disk may have ended it already
+            database.execute("ROLLBACK")
+        raise
+
+
+def _stored(name: str) -> str | bytes:
+    """SQLite's text is UTF-8; other octets of a name are a blob."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogateescape")
+    return name
+
+
+def _name(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogateescape")
+
+
+def _stored_or_none(name: str | None) -> str | bytes | None:
+    return None if name is None else _stored(name)
+
+
+def _name_or_none(stored: str | bytes | None) -> str | None:
+    return None if stored is None else _name(stored)
+
+
+# How each kind of change is written: whether it is durable, then its fields.
+
+Execute = Callable[..., object]
+
+
+def _vhost(execute: Execute, _durable: bool, name: str) -> None:
+    execute("INSERT INTO vhosts VALUES (?)", (_stored(name),))
+
+
+def _vhost_gone(execute: Execute, _durable: bool, name: str) -> None:
+    execute("DELETE FROM vhosts WHERE name = ?", (_stored(name),))
+
+
+def _policy(execute: Execute, _durable: bool, vhost: str, operator: bool, name: str, pattern: str, *facts: Any) -> None:
+    *flat, definition = facts
+    values = (_stored(vhost), operator, _stored(name), _stored(pattern), *flat, pack(definition))
+    execute("INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _policy_gone(execute: Execute, _durable: bool, vhost: str, operator: bool, name: str) -> None:
+    values = (_stored(vhost), operator, _stored(name))
+    execute("DELETE FROM policies WHERE vhost = ? AND operator = ? AND name = ?", values)
+
+
+def _exchange(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
+    *flat, arguments, policy, alternate, maker = facts
+    names = map(_stored_or_none, (policy, alternate, maker))
+    values = (_stored(vhost), _stored(name), *flat, pack(arguments), *names)
+    execute("INSERT OR REPLACE INTO exchanges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _exchange_gone(execute: Execute, _durable: bool, vhost: str, name: str) -> None:
+    execute("DELETE FROM exchanges WHERE vhost = ? AND name = ?", (_stored(vhost), _stored(name)))
+
+
+def _queue(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any) -> None:
+    *flat, arguments, limits, features, policy, operator_policy, maker = facts
+    packed = pack(arguments), pack(limits), pack(features)
+    names = map(_stored_or_none, (policy, operator_policy, maker))
+    values = (_stored(vhost), _stored(name), *flat, *packed, *names)
+    # A queue that was stored may have got another slot, shard or other limits since.
+    execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _queue_gone(execute: Execute, _durable: bool, vhost: str, name: str, queue_id: int) -> None:
+    execute("DELETE FROM queues WHERE queue_id = ?", (queue_id,))
+
+
+def _binding_values(vhost: str, source: str, kind: str, destination: str, key: str, arguments: Any) -> tuple[Any, ...]:
+    return (_stored(vhost), _stored(source), kind, _stored(destination), _stored(key), pack(arguments))
+
+
+def _binding(execute: Execute, durable: bool, *fields: Any) -> None:
+    *facts, maker = fields
+    values = (*_binding_values(*facts), durable, _stored_or_none(maker))
+    execute("INSERT INTO bindings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _binding_gone(execute: Execute, _durable: bool, *fields: Any) -> None:
+    execute(
+        "DELETE FROM bindings WHERE vhost = ? AND source = ? AND kind = ? AND destination = ? AND key = ? "
+        "AND arguments = ?",
+        _binding_values(*fields),
+    )
+
+
+def _placement(execute: Execute, _durable: bool, vhost: str, queue: str, shard: int | None) -> None:
+    if shard is None:
+        execute("DELETE FROM placements WHERE vhost = ? AND queue = ?", (_stored(vhost), _stored(queue)))
+    else:
+        execute("INSERT OR REPLACE INTO placements VALUES (?, ?, ?)", (_stored(vhost), _stored(queue), shard))
+
+
+def _placement_version(execute: Execute, _durable: bool, number: int) -> None:
+    execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", ("placement_version", number))
+
+
+def _shard(execute: Execute, _durable: bool, number: int, state: str) -> None:
+    execute("INSERT OR REPLACE INTO shards VALUES (?, ?)", (number, state))
+
+
+def _shard_gone(execute: Execute, _durable: bool, number: int) -> None:
+    execute("DELETE FROM shards WHERE number = ?", (number,))
+
+
+def _move(execute: Execute, _durable: bool, *fields: Any) -> None:
+    *known, plan, since, count, octets, checksum, outcome, reason, stop = fields
+    values = (*known, _stored_or_none(plan), since, count, octets, checksum, outcome, _stored(reason), pack(stop))
+    execute("INSERT OR REPLACE INTO moves VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _move_gone(execute: Execute, _durable: bool, queue_id: int) -> None:
+    execute("DELETE FROM moves WHERE queue_id = ?", (queue_id,))
+
+
+def _user(execute: Execute, _durable: bool, name: str, password_hash: str, tags: list[str]) -> None:
+    execute("INSERT OR REPLACE INTO users VALUES (?, ?, ?)", (_stored(name), password_hash, pack(tags)))
+
+
+def _user_gone(execute: Execute, _durable: bool, name: str) -> None:
+    execute("DELETE FROM users WHERE name = ?", (_stored(name),))
+
+
+def _permission(execute: Execute, _durable: bool, *fields: str) -> None:
+    execute("INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)", tuple(map(_stored, fields)))
+
+
+def _permission_gone(execute: Execute, _durable: bool, user: str, vhost: str) -> None:
+    execute("DELETE FROM permissions WHERE user = ? AND vhost = ?", (_stored(user), _stored(vhost)))
+
+
+def _topic_permission(execute: Execute, _durable: bool, *fields: str) -> None:
+    execute("INSERT OR REPLACE INTO topic_permissions VALUES (?, ?, ?, ?, ?)", tuple(map(_stored, fields)))
+
+
+def _topic_permission_gone(execute: Execute, _durable: bool, *key: str) -> None:
+    execute("DELETE FROM topic_permissions WHERE user = ? AND vhost = ? AND exchange = ?", tuple(map(_stored, key)))
+
+
+def _limits(execute: Execute, _durable: bool, scope: str, name: str, limits: dict[str, int]) -> None:
+    if limits:
+        execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?)", (scope, _stored(name), pack(limits)))
+    else:
+        execute("DELETE FROM limits WHERE scope = ? AND name = ?", (scope, _stored(name)))
+
+
+def _stop(execute: Execute, _durable: bool, number: int, *facts: Any) -> None:
+    *names, since, until = facts
+    values = (number, *map(_stored_or_none, names), since, until)
+    execute("INSERT INTO stops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _stop_gone(execute: Execute, _durable: bool, number: int) -> None:
+    execute("DELETE FROM stops WHERE number = ?", (number,))
+
+
+def _hold_off(execute: Execute, _durable: bool, user: str, host: str, *facts: Any) -> None:
+    *numbers, reason = facts
+    values = (_stored(user), _stored(host), *numbers, _stored(reason))
+    execute("INSERT OR REPLACE INTO hold_offs VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def _hold_off_gone(execute: Execute, _durable: bool, user: str, host: str) -> None:
+    execute("DELETE FROM hold_offs WHERE user = ? AND host = ?", (_stored(user), _stored(host)))
+
+
+_WRITERS: dict[str, Callable[..., None]] = {
+    "vhost": _vhost,
+    "vhost_gone": _vhost_gone,
+    "policy": _policy,
+    "policy_gone": _policy_gone,
+    "exchange": _exchange,
+    "exchange_gone": _exchange_gone,
+    "queue": _queue,
+    "queue_gone": _queue_gone,
+    "binding": _binding,
+    "binding_gone": _binding_gone,
+    "placement": _placement,
+    "placement_version": _placement_version,
+    "shard": _shard,
+    "shard_gone": _shard_gone,
+    "move": _move,
+    "move_gone": _move_gone,
+    "stop": _stop,
+    "stop_gone": _stop_gone,
+    "hold_off": _hold_off,
+    "hold_off_gone": _hold_off_gone,
+    "user": _user,
+    "user_gone": _user_gone,
+    "permission": _permission,
+    "permission_gone": _permission_gone,
+    "topic_permission": _topic_permission,
+    "topic_permission_gone": _topic_permission_gone,
+    "limits": _limits,
+}

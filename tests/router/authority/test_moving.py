@@ -1,0 +1,222 @@
+"""What the router decides of a queue that moves, for every report and every death."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.control import Refusal
+from router.authority.moving import MOVES_MAX, STOPPED_SECONDS
+from router.commands.administration import Administration
+from router.commands.registry import execute
+from router.model.records import COPYING, HOMING, STOPPING, Move
+from tests.router.making import Asked
+
+COPY = {"count": 3, "octets": 30, "checksum": 7}
+NOTHING = {"count": 0, "octets": 0, "checksum": 0, "stop": []}
+
+
+class Moved(Asked):
+    """An authority whose shards live, and the answers to what was asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lives = {0: 1, 1: 1, 2: 1}
+        self.moves = self.authority.moves
+        self.moves.life_of = lambda shard: self.lives.get(shard, 0)
+        self.answers: list[dict[str, Any]] = []
+        self.home = self.done("queue_declare", name="q", durable=True)["shard"]
+        self.target = (self.home + 1) % 3
+
+    def start(self, name: str = "q", shard: int | None = None, version: int | None = None) -> None:
+        self.moves.start("/", name, self.target if shard is None else shard, version, "p", self.answers.append)
+        self.take()
+
+    def take(self) -> None:
+        self.recorded += self.authority.ledger.take_steps()
+        for ended, result in self.moves.take_answers():
+            ended(result)
+
+    @property
+    def move(self) -> Move:
+        (move,) = self.topology.moves.values()
+        return move
+
+    def report(self, state: str, shard: int, life: int = 1, epoch: int | None = None, **found: Any) -> None:
+        epoch = self.move.epoch if epoch is None else epoch
+        facts = {**NOTHING, "reason": "", **found}
+        self.done("move_report", queue_id=1, epoch=epoch, shard=shard, life=life, state=state, **facts)
+        self.take()
+
+    def shard(self) -> int:
+        queue = self.topology.queue("/", "q")
+        assert queue
+        return queue.shard
+
+
+@pytest.fixture
+def asked() -> Moved:
+    return Moved()
+
+
+def test_all_the_way(asked: Moved) -> None:
+    """The home changes in one step, with its slot, the placement and the version of that."""
+    queue = asked.topology.queue("/", "q")
+    assert queue
+    asked.start()
+    assert (asked.move.phase, asked.shard()) == (STOPPING, asked.home)
+    asked.report("written", asked.home, **COPY)
+    assert (asked.move.phase, asked.shard()) == (COPYING, asked.home)
+    asked.report("kept", asked.target, **COPY)
+    assert (asked.move.phase, asked.move.outcome, asked.shard()) == (HOMING, "moved", asked.target)
+    after = asked.topology.queue("/", "q")
+    assert after
+    assert after.slot != queue.slot
+    assert not asked.answers
+    asked.report("homed", asked.target)
+    assert not asked.topology.moves
+    (answer,) = asked.answers
+    assert answer.pop("pause_ms") >= 0
+    assert answer == {"result": "moved", "reason": "", "messages": 3, "octets": 30, "placement_version": 1}
+    assert [step.durable for step in asked.recorded if step.change[0] == "queue"] == [True, True]
+    asked.done("queue_delete", queue_id=1)
+    assert asked.done("queue_declare", name="q")["shard"] == asked.target
+
+
+def test_a_copy_that_differs(asked: Moved) -> None:
+    for wrong in ({"count": 2}, {"octets": 29}, {"checksum": 8}):
+        asked.start()
+        asked.report("written", asked.home, **COPY)
+        asked.report("kept", asked.target, **{**COPY, **wrong})
+        assert (asked.move.phase, asked.move.outcome, asked.shard()) == (HOMING, "rolled-back", asked.home)
+        asked.report("homed", asked.home)
+    assert [answer["result"] for answer in asked.answers] == ["rolled-back"] * 3
+
+
+def test_reports_that_do_not_fit_do_nothing(asked: Moved) -> None:
+    """Of another move, life, shard, or step; or that come again."""
+    asked.start()
+    asked.report("written", asked.home, epoch=99, **COPY)
+    asked.report("written", asked.home, life=2, **COPY)
+    asked.report("written", asked.target, **COPY)
+    asked.report("kept", asked.target, **NOTHING)
+    asked.report("homed", asked.home)
+    assert asked.move.phase == STOPPING
+    asked.report("written", asked.home, **COPY)
+    asked.report("written", asked.home, count=9)
+    asked.report("kept", asked.home, **COPY)
+    assert (asked.move.phase, asked.move.count) == (COPYING, 3)
+    asked.report("kept", asked.target, **COPY)
+    asked.report("failed", asked.target, reason="too late")
+    asked.report("homed", asked.home)
+    assert (asked.move.phase, asked.move.outcome) == (HOMING, "moved")
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("dead", ["home", "target"])
+@pytest.mark.parametrize("how", ["looked", "came again", "failed"])
+def test_before_the_switch_it_is_rolled_back(asked: Moved, dead: str, copied: bool, how: str) -> None:
+    asked.start()
+    if copied:
+        asked.report("written", asked.home, **COPY)
+    shard = asked.home if dead == "home" else asked.target
+    if how == "looked":
+        asked.lives[shard] = 0
+        asked.moves.look()
+    elif how == "came again":
+        asked.moves.shard_lives(shard, 1)
+        assert asked.move.phase != HOMING
+        asked.moves.shard_lives(shard, 2)
+    else:
+        asked.report("failed", shard, reason="the disk is full")
+    asked.take()
+    assert (asked.move.phase, asked.move.outcome, asked.shard()) == (HOMING, "rolled-back", asked.home)
+    asked.report("homed", asked.home, life=2)
+    (answer,) = asked.answers
+    assert answer["result"] == "rolled-back"
+    assert answer["reason"] == {"failed": f"shard {shard}: the disk is full"}.get(how, f"shard {shard} has died")
+
+
+def test_after_the_switch_deaths_do_not_matter(asked: Moved) -> None:
+    asked.start()
+    asked.report("written", asked.home, **COPY)
+    asked.report("kept", asked.target, **COPY)
+    asked.lives = {}
+    asked.moves.look()
+    asked.moves.shard_lives(asked.target, 2)
+    assert (asked.move.phase, asked.move.outcome) == (HOMING, "moved")
+    asked.report("homed", asked.target, life=2)
+    assert asked.answers[0]["result"] == "moved"
+
+
+def test_what_takes_too_long(asked: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked.start()
+    asked.moves.look()
+    assert asked.move.phase == STOPPING
+    now = asked.move.since
+    monkeypatch.setattr("penstock.clock.now", lambda: now + STOPPED_SECONDS + 1)
+    asked.moves.look()
+    assert asked.move.outcome == "rolled-back"
+    assert "took more than" in asked.move.reason
+
+
+def test_abort(asked: Moved) -> None:
+    administration = Administration(asked.authority.ledger, asked.authority.defaults, moves=asked.moves)
+    arguments = {"vhost": "/", "name": "q"}
+    assert execute(administration, "queue_move_abort", arguments) is False
+    asked.start()
+    assert execute(administration, "queue_move_abort", arguments) is True
+    assert (asked.move.outcome, asked.move.reason) == ("rolled-back", "aborted")
+    assert execute(administration, "queue_move_abort", arguments) is False
+    with pytest.raises(Refusal):
+        execute(administration, "queue_move_abort", {**arguments, "vhost": "none"})
+    placement = execute(administration, "placement", {"vhost": "/"})
+    assert placement["shards"] == [0, 1, 2]
+    assert [move["queue_id"] for move in placement["moves"]] == [1]
+    assert placement["queues"][0]["immovable"] == ""
+
+
+def test_a_queue_that_is_deleted_on_its_way(asked: Moved) -> None:
+    asked.start()
+    asked.done("queue_delete", queue_id=1)
+    asked.take()
+    assert not asked.topology.moves
+    assert asked.answers[0]["result"] == "no-queue"
+
+
+def test_refusals(asked: Moved) -> None:
+    asked.done("queue_declare", name="mine", exclusive=True)
+    asked.start("none")
+    asked.start(shard=3)
+    asked.start(version=1)
+    asked.start(shard=asked.home)
+    asked.start("mine", shard=(asked.topology.queue("/", "mine").shard + 1) % 3)  # type: ignore[union-attr]
+    asked.lives[asked.target] = 0
+    asked.start()
+    asked.lives[asked.target] = 1
+    asked.moves.is_full = lambda shard: shard == asked.target
+    asked.start()
+    asked.moves.is_full = lambda shard: False
+    results = ["no-queue", "no-shard", "stale", "already-there", "refused", "refused", "refused"]
+    assert [answer["result"] for answer in asked.answers] == results
+    assert all(answer["pause_ms"] is None for answer in asked.answers)
+    assert not asked.topology.moves
+    asked.start(version=0)
+    asked.start()
+    assert asked.answers[-1]["result"] == "busy"
+    for number in range(MOVES_MAX):
+        shard = asked.done("queue_declare", name=f"q{number}")["shard"]
+        asked.start(f"q{number}", shard=(shard + 1) % 3)
+    assert len(asked.topology.moves) == MOVES_MAX
+    assert asked.answers[-1]["result"] == "busy"
+
+
+def test_without_a_free_slot(asked: Moved) -> None:
+    """The node has as many queues as it can have."""
+    for number in range(99):
+        asked.done("queue_declare", name=f"filling {number}")
+    asked.start()
+    asked.report("written", asked.home, **COPY)
+    asked.report("kept", asked.target, **COPY)
+    assert (asked.move.outcome, asked.shard()) == ("rolled-back", asked.home)

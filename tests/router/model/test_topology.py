@@ -1,0 +1,204 @@
+"""Routing over the whole topology, and replicas that follow it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.model.topology import Topology
+from tests.router.making import ME, Asked
+from tests.router.model.test_matching import NAIVE
+from tests.router.strategies import header_arguments, headers, topics
+
+EXCHANGES = ["w", "x", "y", "z"]
+QUEUES = ["one", "two", "three"]
+
+
+@pytest.fixture
+def asked() -> Asked:
+    asked = Asked()
+    for name in QUEUES:
+        asked.done("queue_declare", name=name)
+    return asked
+
+
+def names(asked: Asked, exchange: str, key: str = "", headers: Any = None) -> list[str]:
+    return sorted(queue.name for queue in asked.topology.route("/", exchange, key, headers))
+
+
+def declare(asked: Asked, *names: str, kind: str = "fanout", **arguments: Any) -> None:
+    for name in names:
+        asked.done("exchange_declare", name=name, type=kind, **arguments)
+
+
+def test_default_exchange(asked: Asked) -> None:
+    assert names(asked, "", "one") == ["one"]
+    assert names(asked, "", "no") == []
+
+
+def test_what_is_not_there(asked: Asked) -> None:
+    assert names(asked, "no", "one") == []
+    assert asked.topology.route("no", "amq.direct", "one") == ()
+    assert asked.topology.exchange("no", "amq.direct") is None
+    assert asked.topology.queue("no", "one") is None
+    assert asked.topology.queue_by_id(99) is None
+    assert not asked.topology.headers_indexes("no", "amq.headers")
+    assert not asked.topology.headers_indexes("/", "no")
+
+
+def test_a_queue_once_however_many_ways_lead_to_it(asked: Asked) -> None:
+    declare(asked, "a", "b", "c")
+    for source, destination in (("a", "b"), ("a", "c"), ("b", "c"), ("c", "a")):
+        asked.done("exchange_bind", source=source, destination=destination)
+    for source in ("a", "b", "c"):
+        asked.done("queue_bind", source=source, queue="one", key=source)
+        asked.done("queue_bind", source=source, queue="one", key="again")
+    for source in ("a", "b", "c"):
+        assert names(asked, source) == ["one"]
+
+
+def test_internal_exchanges_route_on(asked: Asked) -> None:
+    declare(asked, "outer")
+    declare(asked, "inner", internal=True)
+    asked.done("exchange_bind", source="outer", destination="inner")
+    asked.done("queue_bind", source="inner", queue="two")
+    assert names(asked, "outer") == ["two"]
+
+
+class TestAlternateExchange:
+    """It gets what its exchange has no binding for."""
+
+    def test_only_then(self, asked: Asked) -> None:
+        declare(asked, "alternate")
+        declare(asked, "x", kind="direct", arguments={"alternate-exchange": "alternate"})
+        asked.done("queue_bind", source="x", queue="one", key="known")
+        asked.done("queue_bind", source="alternate", queue="two")
+        assert names(asked, "x", "known") == ["one"]
+        assert names(asked, "x", "unknown") == ["two"]
+
+    def test_a_binding_that_leads_nowhere_is_a_binding(self, asked: Asked) -> None:
+        declare(asked, "alternate", "dead end")
+        declare(asked, "x", kind="direct", arguments={"alternate-exchange": "alternate"})
+        asked.done("exchange_bind", source="x", destination="dead end", key="k")
+        asked.done("queue_bind", source="alternate", queue="two")
+        assert names(asked, "x", "k") == []
+
+    def test_chains_and_cycles(self, asked: Asked) -> None:
+        for name, alternate in (("x", "y"), ("y", "z"), ("z", "x")):
+            declare(asked, name, kind="direct", arguments={"alternate-exchange": alternate})
+        assert names(asked, "x", "k") == []
+        asked.done("queue_bind", source="z", queue="three", key="k")
+        assert names(asked, "x", "k") == ["three"]
+
+    def test_missing_or_default(self, asked: Asked) -> None:
+        declare(asked, "x", arguments={"alternate-exchange": "no"})
+        declare(asked, "y", arguments={"alternate-exchange": ""})
+        assert names(asked, "x", "one") == []
+        assert names(asked, "y", "one") == ["one"]
+
+
+class TestHeaders:
+    """They are decoded only where they count."""
+
+    def test_as_a_map_and_as_a_function(self, asked: Asked) -> None:
+        asked.done("queue_bind", source="amq.headers", queue="one", arguments={"a": 1})
+        assert names(asked, "amq.headers", "", {"a": 1}) == ["one"]
+        assert names(asked, "amq.headers", "", lambda: {"a": 1}) == ["one"]
+        assert names(asked, "amq.headers", "", {"a": True}) == []
+        assert names(asked, "amq.headers", "", None) == []
+
+    def test_asked_for_once_and_not_in_vain(self, asked: Asked) -> None:
+        calls = []
+
+        def decode() -> dict[str, object]:
+            calls.append(1)
+            return {}
+
+        declare(asked, "x")
+        for destination in ("amq.headers", "amq.match"):
+            asked.done("exchange_bind", source="x", destination=destination)
+        names(asked, "amq.topic", "k", decode)
+        assert not calls
+        names(asked, "x", "", decode)
+        assert len(calls) == 1
+
+    def test_headers_indexes(self, asked: Asked) -> None:
+        declare(asked, "x", "y", "loop")
+        declare(asked, "z", arguments={"alternate-exchange": "amq.match"})
+        for source, destination in (("x", "y"), ("y", "x"), ("y", "amq.headers"), ("loop", "loop")):
+            asked.done("exchange_bind", source=source, destination=destination)
+        depends = [name for name in ("x", "y", "z", "loop", "amq.headers", "amq.topic", "")
+                   if asked.topology.headers_indexes("/", name)]  # fmt: skip
+        assert depends == ["x", "y", "z", "amq.headers"]
+        asked.done("exchange_unbind", source="y", destination="amq.headers")
+        assert not asked.topology.headers_indexes("/", "x")
+
+
+def naive_route(topology: Topology, exchange: str, key: str, headers: dict[str, Any]) -> set[str]:
+    """Queues reached by following matching bindings until nothing new is reached; each binding asked by itself."""
+    reached: set[tuple[str, str]] = {("exchange", exchange)}
+    while True:
+        more = set(reached)
+        for kind, name in reached:
+            record = topology.exchange("/", name) if kind == "exchange" else None
+            if record is not None:
+                matching = {binding.target for binding in topology.bindings_from("/", name)
+                            if NAIVE[record.type](binding, key, headers)}  # fmt: skip
+                alternate = {("exchange", record.alternate)} if record.alternate and not matching else set()
+                more |= matching | alternate
+        if more == reached:
+            return {name for kind, name in reached if kind == "queue"}
+        reached = more
+
+
+bindings = st.lists(
+    st.tuples(st.sampled_from(EXCHANGES), st.sampled_from([*QUEUES, *EXCHANGES]), topics, header_arguments), max_size=14
+)
+
+
+@settings(max_examples=200)
+@given(
+    kinds=st.tuples(*[st.sampled_from(["direct", "fanout", "topic", "headers"])] * len(EXCHANGES)),
+    alternates=st.tuples(*[st.sampled_from([None, *EXCHANGES])] * len(EXCHANGES)),
+    bound=bindings,
+    exchange=st.sampled_from(EXCHANGES),
+    key=topics,
+    headers=headers,
+)
+def test_route_agrees_with_a_naive_one(
+    kinds: tuple[str, ...], alternates: tuple[str | None, ...], bound: list[Any], exchange: str, key: str,
+    headers: dict[str, Any],
+) -> None:  # fmt: skip
+    asked = Asked()
+    for name in QUEUES:
+        asked.done("queue_declare", name=name)
+    for name, kind, alternate in zip(EXCHANGES, kinds, alternates, strict=True):
+        declare(asked, name, kind=kind, arguments={"alternate-exchange": alternate} if alternate else {})
+    for source, destination, binding_key, arguments in bound:
+        operation = "queue_bind" if destination in QUEUES else "exchange_bind"
+        target = {"queue" if destination in QUEUES else "destination": destination}
+        asked.done(operation, source=source, key=binding_key, arguments=arguments, **target)
+    found = asked.topology.route("/", exchange, key, headers)
+    assert len({queue.name for queue in found}) == len(found)
+    assert {queue.name for queue in found} == naive_route(asked.topology, exchange, key, headers)
+    if not asked.topology.headers_indexes("/", exchange):
+        assert set(asked.topology.route("/", exchange, key)) == set(found)
+
+
+def test_reset_and_load_again(asked: Asked) -> None:
+    asked.done("queue_declare", name="mine", exclusive=True)
+    replica = Topology(7, asked.topology.changes())
+    assert (replica.version, replica.owners(), len(replica.queues())) == (7, [ME], 4)
+    replica.reset()
+    assert not replica.has_vhost("/") and not replica.queues() and not replica.owners()
+    for change in asked.topology.changes():
+        replica.apply(change)
+    assert list(replica.changes()) == list(asked.topology.changes())
+
+
+def test_a_change_of_no_known_kind(asked: Asked) -> None:
+    with pytest.raises(ValueError, match="unknown change"):
+        asked.topology.apply(["surprise", 1])

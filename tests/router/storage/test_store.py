@@ -1,0 +1,313 @@
+"""What is stored comes back: all of it in the same epoch, what is durable in the next."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.authority.ledger import Step
+from router.model.records import Change, Move
+from router.storage.store import APPLICATION_ID, MIGRATIONS, Facts, Store, StoreError, facts_of
+from tests.router.strategies import field_values
+
+LIMITS = [10, None, "flow", 8, 7, 0, 0]
+FEATURES = ["classic", 60000, None]
+ODD = "n\udcff"  # octets that are no UTF-8
+
+
+def queue(name: str, queue_id: int, *, durable: bool, owner: str | None = None) -> Change:
+    place = [queue_id, queue_id + 3, 1]
+    return ["queue", "/", name, *place, durable, False, owner, {"x-max-length": 10}, LIMITS, FEATURES, ODD, "ops", ODD]
+
+
+DURABLE: list[Change] = [
+    ["vhost", "/"],
+    ["policy", "/", False, ODD, "^" + ODD, "queues", -3, {"max-length": 10, "overflow": "flow"}],
+    ["policy", "/", True, "ops", ".*", "all", 2**31 - 1, {"max-length": 99}],
+    ["exchange", "/", "", "direct", True, False, False, {}, None, None, None],
+    [
+        *("exchange", "/", "123", "topic", True, True, True),
+        *({"alternate-exchange": "y", "b": b"\xff", "n": [None, 1.5]}, "ops", ODD, "bob"),
+    ],
+    queue("durable", 2, durable=True),
+    ["binding", "/", "123", "queue", "durable", ODD, {"b": 1, "a": [True]}, ODD],
+    ["placement", "/", "durable", 2],
+    ["placement", "/", "other", 0],
+    ["placement_version", 4],
+    ["user", "bob", "$argon2id$", ["administrator"]],
+    ["permission", "bob", "/", "", "^w", ".*"],
+    ["topic_permission", "bob", "/", "amq.topic", "a", ODD],
+    ["stop", 1, "/", ODD, "a.#", "q", "bob", None, "ann", "why", 1.5, 2.5],
+    ["hold_off", ODD, "::1", 3, 1.5, 2.5, 3.5, "why"],
+    ["stop", 2, None, None, None, None, None, None, "ann", "", 1.5, None],
+]
+TRANSIENT: list[Change] = [
+    ["exchange", "/", "x", "fanout", False, False, False, {}, None, None, "bob"],
+    queue("transient", 3, durable=False),
+    queue("exclusive", 4, durable=False, owner="0.1.1"),
+    ["binding", "/", "123", "queue", "transient", "k", {}, None],
+    ["binding", "/", "x", "exchange", "123", "", {}, "bob"],
+    ["stop", 3, None, None, None, None, None, "0.1.1", "ann", "", 1.5, None],
+    ["move", 2, 9, 1, 0, "homing", 1, 2, ODD, 1.5, 3, 2**40, 2**32 - 1, "rolled-back", "why", [2**50, 12, 345]],
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "topology.sqlite"
+
+
+def store_all(path: Path, epoch: int = 1) -> None:
+    store = Store(path, epoch)
+    store.commit([Step(change, True) for change in DURABLE] + [Step(change, False) for change in TRANSIENT], 7, 4)
+    store.close()
+
+
+def loaded(path: Path, epoch: int) -> tuple[int, int, list[Change]]:
+    store = Store(path, epoch)
+    stored = store.load()
+    store.close()
+    return stored.version, stored.last_queue_id, stored.changes
+
+
+def ordered(changes: list[Change]) -> list[str]:
+    return sorted(map(repr, changes))
+
+
+def test_same_epoch(path: Path) -> None:
+    """A router that died loses nothing."""
+    store_all(path)
+    version, last_queue_id, changes = loaded(path, 1)
+    assert (version, last_queue_id) == (7, 4)
+    assert ordered(changes) == ordered(DURABLE + TRANSIENT)
+
+
+def test_a_move_comes_back_with_all_that_is_known_of_it(path: Path) -> None:
+    move = Move(2, 9, 1, 0, "copying", 1, 2, None, 1.5, 3, 2**40, 2**32 - 1, stop=[2**50, 12, 345])
+    store = Store(path, 1)
+    store.commit([Step(move.change(), False)], 7, 4)
+    store.close()
+    assert [Move(*change[1:]) for change in loaded(path, 1)[2] if change[0] == "move"] == [move]
+
+
+def test_next_epoch(path: Path) -> None:
+    """The node was started again: what is transient is gone, slots are given anew, versions and ids go on."""
+    store_all(path)
+    version, last_queue_id, changes = loaded(path, 2)
+    assert (version, last_queue_id) == (7, 4)
+    expected = [[*change[:4], -1, *change[5:]] if change[0] == "queue" else change for change in DURABLE]
+    assert ordered(changes) == ordered(expected)
+
+
+def test_order_makes_a_topology(path: Path) -> None:
+    store_all(path)
+    _, _, changes = loaded(path, 1)
+    kinds = list(dict.fromkeys(change[0] for change in changes))
+    topology = ["vhost", "policy", "exchange", "queue", "binding", "placement", "placement_version", "move"]
+    assert kinds == [*topology, "user", "permission", "topic_permission", "stop", "hold_off"]
+    assert [change[3] for change in changes if change[0] == "queue"] == [2, 3, 4]
+
+
+def test_all_goes_again(path: Path) -> None:
+    store_all(path)
+    gone: list[Change] = [
+        *(["binding_gone", *change[1:-1]] for change in DURABLE + TRANSIENT if change[0] == "binding"),
+        *(["queue_gone", *change[1:4]] for change in DURABLE + TRANSIENT if change[0] == "queue"),
+        *(["exchange_gone", *change[1:3]] for change in DURABLE + TRANSIENT if change[0] == "exchange"),
+        *(["policy_gone", *change[1:4]] for change in DURABLE if change[0] == "policy"),
+        *([*change[:3], None] for change in DURABLE if change[0] == "placement"),
+        *(["hold_off_gone", *change[1:3]] for change in DURABLE if change[0] == "hold_off"),
+        *(["move_gone", change[1]] for change in TRANSIENT if change[0] == "move"),
+        *(["stop_gone", change[1]] for change in DURABLE + TRANSIENT if change[0] == "stop"),
+        ["user_gone", "bob"],
+        ["permission_gone", "bob", "/"],
+        ["topic_permission_gone", "bob", "/", "amq.topic"],
+        ["vhost_gone", "/"],
+    ]
+    store = Store(path, 1)
+    store.commit([Step(change, True) for change in gone], 8, 4)
+    store.close()
+    assert loaded(path, 1) == (8, 4, [["placement_version", 4]])
+
+
+def test_a_queue_may_be_stored_again(path: Path) -> None:
+    """With another slot, shard or limits, after a restart."""
+    store_all(path)
+    moved = queue("durable", 2, durable=True)
+    moved[4:6] = [9, 0]
+    store = Store(path, 1)
+    store.commit([Step(moved, True)], 8, 4)
+    store.close()
+    assert moved in loaded(path, 1)[2]
+    assert len([change for change in loaded(path, 1)[2] if change[0] == "queue"]) == 3
+
+
+def test_policies_and_exchanges_may_be_stored_again(path: Path) -> None:
+    """Changed, or governed by another policy."""
+    store_all(path)
+    again: list[Change] = [
+        ["policy", "/", True, "ops", "^a", "queues", 0, {"expires": 5}],
+        ["exchange", "/", "", "direct", True, False, False, {}, "ops", None, None],
+    ]
+    store = Store(path, 1)
+    store.commit([Step(change, True) for change in again], 8, 4)
+    store.close()
+    changes = loaded(path, 1)[2]
+    assert all(change in changes for change in again) and len(changes) == len(DURABLE + TRANSIENT)
+
+
+def test_name_key_is_the_epochs(path: Path) -> None:
+    keys = []
+    for epoch in (1, 1, 2):
+        store = Store(path, epoch)
+        keys.append(store.load().name_key)
+        store.close()
+    assert keys[0] == keys[1] != keys[2]
+    assert len(keys[0]) == 32
+
+
+def test_all_or_nothing(path: Path) -> None:
+    """A transaction that fails leaves nothing, and the next one is not hindered."""
+    store = Store(path, 1)
+    with pytest.raises(StoreError, match="cannot write"):
+        store.commit([Step(["vhost", "/"], True), Step(["vhost", "/"], True)], 1, 0)
+    assert store.load().changes == []
+    store.commit([Step(["vhost", "/"], True)], 1, 0)
+    assert (store.load().version, store.load().changes) == (1, [["vhost", "/"]])
+    store.close()
+
+
+def test_only_what_is_durable_waits_for_the_disk(path: Path) -> None:
+    store = Store(path, 1)
+    for durable, synchronous in ((False, 1), (True, 2), (False, 1)):
+        store.commit([Step(["placement", "/", "q", 1], durable)], 1, 0)
+        assert store._execute("PRAGMA synchronous").fetchone() == (synchronous,)
+    assert store._execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(st.text(max_size=3), field_values, max_size=4), st.text(max_size=5), st.binary(max_size=5))
+def test_any_arguments_and_keys(
+    tmp_path_factory: pytest.TempPathFactory, arguments: dict[str, Any], key: str, octets: bytes
+) -> None:
+    """A binding comes back, and is found again to be removed, whatever it is made of."""
+    path = tmp_path_factory.mktemp("store") / "topology.sqlite"
+    binding = ["/", "x", "queue", "q", key + octets.decode("utf-8", "surrogateescape"), arguments, None]
+    store = Store(path, 1)
+    store.commit([Step(["binding", *binding], True)], 1, 0)
+    (stored,) = store.load().changes
+    assert repr(stored) == repr(["binding", *binding])
+    store.commit([Step(["binding_gone", *stored[1:-1]], True)], 2, 0)
+    assert store.load().changes == []
+    store.close()
+
+
+def test_what_a_node_begins_with_is_made_once(path: Path) -> None:
+    """Also where the data is older than users are."""
+    store = Store(path, 1)
+    assert not store.load().seeded
+    store.commit([], 1, 0)
+    assert store.load().seeded
+    store.close()
+
+
+def test_only_the_owner_may_read_it(path: Path) -> None:
+    """Hashes of passwords are in it."""
+    path.parent.mkdir()
+    path.touch(mode=0o644)
+    store = Store(path, 1)
+    store.commit([Step(["user", "bob", "", []], True)], 1, 0)
+    assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
+    store.close()
+
+
+def test_a_newer_format_is_refused(path: Path) -> None:
+    store_all(path)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(StoreError, match=f"of format 99, this one knows up to {len(MIGRATIONS)}"):
+        Store(path, 1)
+
+
+def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE precious (x)")
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is not a topology of penstock"):
+        Store(path, 1)
+    assert path.read_bytes() == before
+    path.write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        Store(path, 1)
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot open"):
+        Store(tmp_path / "file" / "topology.sqlite", 1)
+
+
+def test_migration_from_every_format_there_was(path: Path) -> None:
+    """Each step leads from the format before it."""
+    path.parent.mkdir()
+    for known in range(len(MIGRATIONS)):
+        path.unlink(missing_ok=True)
+        database = sqlite3.connect(path)
+        marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {known};" if known else ""
+        database.executescript("".join(MIGRATIONS[:known]) + marks)
+        database.close()
+        assert facts_of(path) == (Facts(None, 0, 0, ()) if known else None)
+        store_all(path)
+        assert ordered(loaded(path, 1)[2]) == ordered(DURABLE + TRANSIENT)
+
+
+def test_after_an_error_the_log_begins_anew(path: Path, tmp_path: Path) -> None:
+    """What was in it may never have come to the disk, and a hole in it would cost all that follows."""
+    store = Store(path, 1)
+    exchange: Change = ["exchange", "/", "before", "fanout", False, False, False, {}, None, None, None]
+    store.commit([Step(["vhost", "/"], True), Step(exchange, False)], 1, 0)
+    (pages,) = store._execute("PRAGMA page_count").fetchone()
+    store._execute(f"PRAGMA max_page_count = {pages}")
+    large: Change = ["policy", "/", False, "p", "x" * 100_000, "queues", 0, {}]
+    with pytest.raises(StoreError, match="full"):
+        store.commit([Step(large, True)], 2, 0)
+    store._execute("PRAGMA max_page_count = 1000000")
+    store.commit([Step(large, True)], 2, 0)
+    alone = tmp_path / "alone.sqlite"
+    alone.write_bytes(path.read_bytes())  # without the log
+    with sqlite3.connect(alone) as database:
+        assert database.execute("SELECT name FROM exchanges").fetchall() == [("before",)]
+        assert database.execute("SELECT name FROM policies").fetchall() == []
+    store.close()
+    assert [change[0] for change in loaded(path, 1)[2]] == ["vhost", "policy", "exchange"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE queues SET durable = 0", "queues"),
+        ("UPDATE exchanges SET type = 'x'", "exchanges"),
+        ("DELETE FROM bindings", "bindings"),
+        ("INSERT INTO vhosts VALUES ('more')", "vhosts"),
+        ("UPDATE facts SET value = 1 WHERE name = 'last_queue_id'", "facts"),
+        ("DELETE FROM sums", "bindings"),
+    ],
+)
+def test_what_was_not_written_by_the_router_is_found_out(path: Path, statement: str, table: str) -> None:
+    store_all(path)
+    assert facts_of(path)
+    with sqlite3.connect(path) as database:
+        database.execute(statement)
+    database.close()
+    for open_it in (lambda: Store(path, 1), lambda: facts_of(path)):
+        with pytest.raises(StoreError, match=f"it is damaged: the {table} are not what was written"):
+            open_it()
