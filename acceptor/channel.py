@@ -33,7 +33,7 @@ from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from router.model.topics_cy import Work
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.means import Means
+from penstock.limits.means import Means
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Protocol
 
-from penstock.gauges import Gauges
-from penstock.logs import get_logger
+from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
 
 log = get_logger()
 

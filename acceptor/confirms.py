@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.amqp.encode_cy import Output
-from penstock.ranges_cy import RangeSet
+from penstock.batch.ranges_cy import RangeSet
 
 if TYPE_CHECKING:
     from acceptor.fan import Fan

@@ -27,8 +27,8 @@ from penstock.amqp.encode_cy import Output
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
 from penstock.amqp.scan_cy import Failure, Method, Oversize, PublishRun, Scanner, SettleRun
 from penstock.amqp.spec import PROTOCOL_HEADER, MethodSpec
-from penstock.batch_cy import Batch
-from penstock.logs import get_logger
+from penstock.batch.batch_cy import Batch
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.core import AcceptorCore

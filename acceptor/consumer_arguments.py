@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from penstock.amqp.errors import amqp_error
 from penstock.amqp.values import type_name
-from penstock.features import QueueFeatures
+from penstock.limits.features import QueueFeatures
 from router.model.topology import Queue
 
 # For which types of queue an argument is; streams are not consumed from here.

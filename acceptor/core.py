@@ -45,9 +45,9 @@ from acceptor.unread import Unread
 from penstock import bus
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.spec import MethodSpec
-from penstock.arena import Arena
-from penstock.gauges import Gauges
-from penstock.logs import get_logger
+from penstock.batch.arena import Arena
+from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
 from penstock.settings import Settings
 from penstock.telemetry.rows import Put, nowhere
 from router.model.resource_limits import Holder
@@ -68,7 +68,7 @@ class AcceptorCore:
     """One life of one acceptor. `stalled` connections wait for the replica to catch up with the topology.
 
     `began` is when its clock was at 0, in seconds since 1970 by the wall clock, `node_began` the same by the node's
-    (`penstock.clock`).
+    (`penstock.node.clock`).
     """
 
     def __init__(self, index: int, incarnation: int, gauges: Gauges, settings: Settings, node_name: str) -> None:

@@ -17,13 +17,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acceptor import channel_flow
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel
     from acceptor.core import AcceptorCore
     from acceptor.inlet import Inlet
-    from penstock.means import Means
+    from penstock.limits.means import Means
 
 log = get_logger()
 

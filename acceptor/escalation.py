@@ -5,7 +5,7 @@
       reject ──(the queue has room)──▶ the first one, or free
 
 Time counts only while the queue is full. One rung at a time is climbed, whatever the time: each does what it says. The
-rungs are `penstock.ladder`'s. Times are seconds of the caller's clock.
+rungs are `penstock.limits.ladder`'s. Times are seconds of the caller's clock.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from acceptor.parked import ParkedRun
 from acceptor.pools import itself
 from acceptor.sessions import whose
 from penstock.amqp.errors import amqp_error
-from penstock.durations import shown
-from penstock.ladder import (
+from penstock.limits.ladder import (
     CLOSE_CHANNEL,
     CLOSE_CONNECTION,
     HOLD_OFF,
@@ -32,7 +31,8 @@ from penstock.ladder import (
     Ladder,
     Rung,
 )
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
+from penstock.text.durations import shown
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

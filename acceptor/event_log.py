@@ -6,8 +6,8 @@ from typing import Any
 
 from acceptor.shard_link import ShardLink
 from penstock import bus
-from penstock.flow_events import event_batch
-from penstock.gauges import Gauges
+from penstock.flow.flow_events import event_batch
+from penstock.memory.gauges import Gauges
 from router.model.event_targets import event_targets
 from router.model.placement import by_shard
 from router.model.topology import Topology

@@ -15,7 +15,7 @@ from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.properties import PROPERTIES_AT, decode_properties, header_types, with_reply_to, without_header
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.values import ByteArray
-from penstock.batch_cy import HAS_CC, HAS_DIRECT_REPLY_TO, HAS_USER_ID, ODD_EXPIRATION, BatchBuilder
+from penstock.batch.batch_cy import HAS_CC, HAS_DIRECT_REPLY_TO, HAS_USER_ID, ODD_EXPIRATION, BatchBuilder
 from router.model.users import IMPERSONATOR
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from penstock.amounts import percentage
-from penstock.features import QueueFeatures
-from penstock.logs import get_logger
+from penstock.limits.features import QueueFeatures
+from penstock.node.logs import get_logger
+from penstock.text.amounts import percentage
 from router.model.policies import governing
 from router.model.policy_keys import EXCHANGE, FLOW_SHARE
 from router.model.topology import Queue, Topology

@@ -25,10 +25,10 @@ from acceptor.shard_link import ShardLink
 from acceptor.stops import StopGate
 from acceptor.terms import terms_of
 from acceptor.wakeups import WakeUps
-from penstock.features import QueueFeatures
-from penstock.gauges import Gauges
+from penstock.limits.features import QueueFeatures
+from penstock.limits.watermarks import QueueLimits
+from penstock.memory.gauges import Gauges
 from penstock.settings import Settings
-from penstock.watermarks import QueueLimits
 from router.model.topology import Queue, Topology
 
 

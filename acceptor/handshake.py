@@ -14,7 +14,7 @@ from penstock import __version__
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.spec import MethodSpec
 from penstock.amqp.tables_cy import decode_table
-from penstock.durations import shown
+from penstock.text.durations import shown
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection

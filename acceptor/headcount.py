@@ -1,10 +1,10 @@
 """How many connections and channels there are, of the node, a vhost, a user and an address, and how many there may be;
 and how many connections may be opened a second.
 
-An acceptor counts its own. Where there is a limit it shares the number with the others (`penstock.shared_counts`,
-`penstock.shared_rates`), so that a limit is that of the node. A connection counts from connection.open, once its user
-is known, until its socket is gone; one that is refused counts nowhere, but where it would have been one too many it
-counts for the rates. Codes and texts are RabbitMQ's where it has the limit.
+An acceptor counts its own. Where there is a limit it shares the number with the others
+(`penstock.memory.shared_counts`, `penstock.memory.shared_rates`), so that a limit is that of the node. A connection
+counts from connection.open, once its user is known, until its socket is gone; one that is refused counts nowhere, but
+where it would have been one too many it counts for the rates. Codes and texts are RabbitMQ's where it has the limit.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from acceptor.addresses import address_of
 from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.memory.shared_counts import SharedCounts
+from penstock.memory.shared_rates import Rate, SharedRates
+from penstock.memory.shared_rows import row_name
 from penstock.settings.limits import LimitSettings
-from penstock.shared_counts import SharedCounts
-from penstock.shared_rates import Rate, SharedRates
-from penstock.shared_rows import row_name
 from router.model.resource_limits import Counted, Holder, Scope
 
 if TYPE_CHECKING:

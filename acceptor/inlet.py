@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from acceptor.fair import FairLine, Share
 from acceptor.terms import STANDARD, Terms
-from penstock.gauges import Gauges
-from penstock.watermarks import Marks, QueueLimits
+from penstock.limits.watermarks import Marks, QueueLimits
+from penstock.memory.gauges import Gauges
 
 if TYPE_CHECKING:
     from acceptor.confirms import Confirmed, Span

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from acceptor.ledger import Ledger
-from penstock.kept_file import KeptFile
-from penstock.logs import get_logger
+from penstock.files.kept_file import KeptFile
+from penstock.node.logs import get_logger
 
 log = get_logger()
 

@@ -12,7 +12,7 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 
-from penstock.directories import private
+from penstock.files.directories import private
 
 DIGEST_OCTETS = 32
 KEY_OCTETS = 32

@@ -18,10 +18,10 @@ from acceptor.parked import ParkedMethod, ParkedRun
 from acceptor.pools import itself
 from acceptor.sessions import note
 from penstock.amqp.properties import PROPERTIES_AT, decode_properties
-from penstock.batch_cy import HAS_PRIORITY
-from penstock.features import QueueFeatures
-from penstock.patterns import pattern
-from penstock.watermarks import overshoot_of
+from penstock.batch.batch_cy import HAS_PRIORITY
+from penstock.limits.features import QueueFeatures
+from penstock.limits.watermarks import overshoot_of
+from penstock.text.patterns import pattern
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

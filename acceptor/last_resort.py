@@ -25,8 +25,8 @@ from acceptor.quotas import ORPHAN_OCTETS, OVERDRAFT, Quotas
 from acceptor.sessions import whose
 from penstock import bus
 from penstock.amqp.errors import amqp_error
-from penstock.ladder import CLOSE_CONNECTION, PAUSE
-from penstock.logs import get_logger
+from penstock.limits.ladder import CLOSE_CONNECTION, PAUSE
+from penstock.node.logs import get_logger
 from router.model.policies import policy_for
 from router.model.policy_keys import LAST_RESORT, LAST_RESORTS, USER
 

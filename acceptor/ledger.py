@@ -22,8 +22,8 @@ from acceptor.pressure import VhostGate
 from acceptor.rates import RateGate
 from acceptor.shard_link import ShardLink
 from acceptor.stops import StopGate
-from penstock.flow_events import INCIDENT_SECONDS
-from penstock.short_stops import VICTIMS, ShortStops
+from penstock.flow.flow_events import INCIDENT_SECONDS
+from penstock.flow.short_stops import VICTIMS, ShortStops
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

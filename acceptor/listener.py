@@ -12,9 +12,9 @@ import socket
 import time
 from collections.abc import Callable
 
-from penstock.gauges import READY, Gauges
-from penstock.logs import get_logger
-from penstock.pulse import BEAT_SECONDS
+from penstock.memory.gauges import READY, Gauges
+from penstock.node.logs import get_logger
+from penstock.process.pulse import BEAT_SECONDS
 
 BACKLOG = 4096
 """Clients that may wait to be taken, as far as the kernel allows (net.core.somaxconn)."""

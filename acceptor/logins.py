@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from acceptor.addresses import address_of, is_loopback
 from acceptor.guesses import Guesser, Guesses
 from acceptor.known_passwords import KnownPasswords
-from penstock import passwords
-from penstock.durations import shown
-from penstock.logs import get_logger
+from penstock.control import passwords
+from penstock.node.logs import get_logger
+from penstock.text.durations import shown
 
 if TYPE_CHECKING:
     from router.model.topology import Topology

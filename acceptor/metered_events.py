@@ -15,7 +15,7 @@ from acceptor.rates import RateGate
 
 
 def facts(held: Held, limited: bool, now: float) -> dict[str, Any]:
-    """An event, as it is told (`penstock.flow_events`); `now` in seconds of the clock that `held.since` is of."""
+    """An event, as it is told (`penstock.flow.flow_events`); `now` in seconds of the clock that `held.since` is of."""
     return {
         "event": "limited" if limited else "unlimited",
         "vhost": held.vhost,

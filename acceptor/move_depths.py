@@ -6,7 +6,7 @@ delivered or dropped on the way, so a queue is as deep as it was.
 
 from __future__ import annotations
 
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 from router.model.topology import Queue
 
 

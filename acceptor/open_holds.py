@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.kept_file import KeptFile, Records
-from penstock.logs import get_logger
+from penstock.files.kept_file import KeptFile, Records
+from penstock.node.logs import get_logger
 
 log = get_logger()
 

@@ -1,4 +1,4 @@
-"""A paced queue at an acceptor: its producers are let in as messages leave it (`penstock.pacing`).
+"""A paced queue at an acceptor: its producers are let in as messages leave it (`penstock.limits.pacing`).
 
 One acceptor alone lets in what the queue lacks. Of several, each does so as long as nobody waits; then each asks the
 queue's shard, and sends what that gives it (shard/paces.py). What nobody here can use goes back at once.
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from acceptor.inlet import share_of
-from penstock.features import QueueFeatures
-from penstock.pacing import Pacing
-from penstock.watermarks import overshoot_of
+from penstock.limits.features import QueueFeatures
+from penstock.limits.pacing import Pacing
+from penstock.limits.watermarks import overshoot_of
 
 if TYPE_CHECKING:
     from acceptor.inlet import Inlet

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.amqp.methods import decode
 from penstock.amqp.scan_cy import SettleRun
 from penstock.amqp.spec import BY_NAME, MethodSpec
-from penstock.batch_cy import Batch
+from penstock.batch.batch_cy import Batch
 
 # Methods that overtake what is parked: none of them can be meant to come after publishes (for methods: `means`).
 OVERTAKES = frozenset(

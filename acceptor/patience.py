@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.features import QueueFeatures
+from penstock.limits.features import QueueFeatures
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

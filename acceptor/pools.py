@@ -18,8 +18,8 @@ from acceptor.claims import NO_PLACE, Claim, Claims
 from acceptor.inlet import SHARE, UNLIMITED, Gate, Inlet, Session, told
 from acceptor.move_depths import MoveDepths
 from acceptor.terms import Terms, terms_of
-from penstock.gauges import Gauges
-from penstock.watermarks import FlowDefaults, QueueLimits
+from penstock.limits.watermarks import FlowDefaults, QueueLimits
+from penstock.memory.gauges import Gauges
 from router.model.policy_keys import SHARED, USER
 from router.model.shared_limits import SharedLimit, counted, queues_of, same_limit, says_something, shared_limits
 from router.model.topology import Queue, Topology

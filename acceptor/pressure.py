@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from acceptor.inlet import Session
 from acceptor.shut_gate import ShutGate
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 from router.model.policies import policy_for
 from router.model.policy_keys import GUARANTEE, VHOST
 from router.model.topology import Topology

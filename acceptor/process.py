@@ -28,23 +28,25 @@ from acceptor.open_holds import OpenHolds
 from acceptor.read_size import LARGE_READ_OCTETS
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.spool import Spool
-from penstock import bus, clock, collector, logs, process
-from penstock.arena import Arena, Borrower
-from penstock.control_server import ControlServer
-from penstock.endpoint import subscribe
-from penstock.failures import Chores
-from penstock.flow_records import FlowRecords
-from penstock.gauges import Gauges
-from penstock.node import Node
-from penstock.process_memory import IdleMemory
-from penstock.pulse import Pulse, Work
-from penstock.questions import answer
-from penstock.router_client import RouterClient
-from penstock.shard_dialers import ShardDialers, started
-from penstock.shared_counts import SharedCounts
-from penstock.shared_rates import SharedRates
+from penstock import bus
+from penstock.batch.arena import Arena, Borrower
+from penstock.bus.endpoint import subscribe
+from penstock.bus.router_client import RouterClient
+from penstock.bus.shard_dialers import ShardDialers, started
+from penstock.bus.turn_sockets import TurnSockets
+from penstock.control.control_server import ControlServer
+from penstock.control.questions import answer
+from penstock.flow.flow_records import FlowRecords
+from penstock.memory.gauges import Gauges
+from penstock.memory.shared_counts import SharedCounts
+from penstock.memory.shared_rates import SharedRates
+from penstock.node import clock, collector, logs
+from penstock.node.failures import Chores
+from penstock.node.node import Node
+from penstock.process import process
+from penstock.process.process_memory import IdleMemory
+from penstock.process.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
-from penstock.turn_sockets import TurnSockets
 
 log = logs.get_logger()
 

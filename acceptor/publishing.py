@@ -22,7 +22,7 @@ from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.properties import PROPERTIES_AT, headers
 from penstock.amqp.scan_cy import PublishRun
 from penstock.amqp.spec import BY_NAME
-from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS
+from penstock.batch.batch_cy import HAS_EXPIRATION, HAS_HEADERS
 from penstock.bus import MESSAGE_WEIGHT
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import log2
 
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 
 MOST_ACCEPTORS = 8
 STEPS = 15

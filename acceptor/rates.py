@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from acceptor.inlet import UNLIMITED, Session, serve
 from acceptor.metered import Metered
 from acceptor.rate_parts import MOST_ACCEPTORS, RatePart
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 from router.model.rates import RateLimit, limits_rates, rate_limits, rate_of
 from router.model.records import Queue
 from router.model.topology import Topology

@@ -15,7 +15,7 @@ from penstock.amqp.encode_cy import RETURN
 from penstock.amqp.errors import amqp_error
 from penstock.amqp.properties import PROPERTIES_AT
 from penstock.amqp.splice import join_properties, join_table, number, split_properties, split_table, text
-from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
+from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -1,4 +1,4 @@
-"""Reply consumers: those who consume from `amq.rabbitmq.reply-to` (see `penstock.replies`).
+"""Reply consumers: those who consume from `amq.rabbitmq.reply-to` (see `penstock.amqp.replies`).
 
 Answers are never kept anywhere: what comes for a consumer that is gone is dropped, and so is what comes for one whose
 socket has not taken a whole window of them.
@@ -12,9 +12,9 @@ from acceptor.asking import Asking, Handling, ask_shard
 from penstock import bus
 from penstock.amqp.encode_cy import DELIVER
 from penstock.amqp.errors import amqp_error
-from penstock.batch_cy import Batch
-from penstock.logs import get_logger
-from penstock.replies import PSEUDO_QUEUE, carrier, home_of, new_name
+from penstock.amqp.replies import PSEUDO_QUEUE, carrier, home_of, new_name
+from penstock.batch.batch_cy import Batch
+from penstock.node.logs import get_logger
 from router.model.records import DRAINING, SERVING
 from router.model.topology import Topology
 

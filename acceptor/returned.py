@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from acceptor.refusal import give_back
 from penstock.amqp.splice import number, text
-from penstock.batch_cy import Batch
-from penstock.watermarks import QueueLimits, depth_of_mark
+from penstock.batch.batch_cy import Batch
+from penstock.limits.watermarks import QueueLimits, depth_of_mark
 from router.model.topology import Queue
 
 if TYPE_CHECKING:

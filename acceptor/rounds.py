@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from acceptor.inlet import SHARE, SHARE_OCTETS
-from penstock.watermarks import Marks
+from penstock.limits.watermarks import Marks
 
 if TYPE_CHECKING:
     from acceptor.fair import Share

@@ -16,9 +16,9 @@ from acceptor.routing import MESSAGE, ROUTE, Publisher, Routing, Unfinished
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.methods import short_string
-from penstock.features import message_ttl_on_wire
-from penstock.replies import carrier, home_of
-from penstock.watermarks import overflow_on_wire
+from penstock.amqp.replies import carrier, home_of
+from penstock.limits.features import message_ttl_on_wire
+from penstock.limits.watermarks import overflow_on_wire
 from router.model.grants import NOBODY, Grants
 from router.model.matching import HeadersIndex, Pair
 from router.model.policy_keys import SHARED

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from acceptor.channel import Channel
     from acceptor.permissions import Access
     from acceptor.route import Route
-    from penstock.batch_cy import Batch
+    from penstock.batch.batch_cy import Batch
     from router.model.working import Working
 
 BUDGET = 4096

@@ -12,7 +12,7 @@ from acceptor.inlet import Inlet
 from acceptor.unacked_cy import Settlements
 from acceptor.weights import WHOLE
 from penstock import bus
-from penstock.batch_cy import Batch, BatchBuilder
+from penstock.batch.batch_cy import Batch, BatchBuilder
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

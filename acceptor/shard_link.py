@@ -19,8 +19,8 @@ from acceptor.settling import SETTLING_SECONDS
 from acceptor.unacked_cy import Settlements
 from acceptor.weights import PASSING, WHOLE, weight_of
 from penstock import bus
-from penstock.batch_cy import Batch, BatchBuilder
-from penstock.gauges import Gauges
+from penstock.batch.batch_cy import Batch, BatchBuilder
+from penstock.memory.gauges import Gauges
 
 if TYPE_CHECKING:
     from acceptor.contained import Breakable

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from acceptor.parked import ParkedRun
 from penstock.amqp.errors import amqp_error
-from penstock.batch_cy import Batch
-from penstock.logs import get_logger
+from penstock.batch.batch_cy import Batch
+from penstock.node.logs import get_logger
 
 log = get_logger()
 

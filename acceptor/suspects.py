@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from acceptor.asking import INTERNAL_ERROR
 from acceptor.moving import QUEUE_AT
 from penstock import bus
-from penstock.gauges import FINISHES
-from penstock.logs import get_logger
+from penstock.memory.gauges import FINISHES
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.contained import Breakable

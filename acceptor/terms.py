@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.ladder import FOREVER, Ladder, ladder_of
-from penstock.means import ALL, AUTO, Means, means_of
+from penstock.limits.ladder import FOREVER, Ladder, ladder_of
+from penstock.limits.means import ALL, AUTO, Means, means_of
 from router.model.policies import policy_for
 from router.model.policy_keys import USER, spelled_out
 from router.model.topology import Topology

@@ -30,8 +30,8 @@ from acceptor.pauses import HELD
 from acceptor.quotas import RUN_OCTETS, SETTLING_BUDGETS
 from acceptor.terms import UserTerms
 from penstock.amqp.errors import amqp_error
-from penstock.logs import get_logger
-from penstock.means import Means
+from penstock.limits.means import Means
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

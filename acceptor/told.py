@@ -44,7 +44,7 @@ from acceptor.rates import RateGate
 from acceptor.sessions import sessions, state, whose
 from acceptor.shard_link import ShardLink
 from acceptor.stops import StopGate
-from penstock.questions import Question
+from penstock.control.questions import Question
 
 if TYPE_CHECKING:
     from acceptor.core import AcceptorCore

@@ -29,7 +29,7 @@ from acceptor.unacked_cy import Settlements
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, SettleRun
-from penstock.watermarks import REJECTING, overflow_on_wire
+from penstock.limits.watermarks import REJECTING, overflow_on_wire
 from router.model.grants import NOBODY
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from penstock.octets cimport address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
+from penstock.batch.octets cimport address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
 
 cdef enum:
     ROW = 40

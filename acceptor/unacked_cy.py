@@ -19,7 +19,7 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.octets import Pointer, address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
+    from penstock.batch.octets import Pointer, address_of_bytearray, copy, get16, get32, get64, put32, put64, resize
 
     ROW = 40
     SETTLED_ROW = 24

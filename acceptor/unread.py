@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acceptor.pauses import BODIES, OUTPUT
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection

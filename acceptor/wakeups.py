@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.gauges import Gauges
-from penstock.logs import get_logger
+from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.inlet import Inlet

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from penstock.gauges import Gauges
+    from penstock.memory.gauges import Gauges
 
 # In quarters, as `acceptor.in_flight_cy` counts. Of what is soon gone: every queue that it is for is shallow.
 PASSING: Final = 1

@@ -15,13 +15,15 @@ import zmq
 
 from console.homes import Homes
 from console.recorder import Recorder, Usage
-from penstock import bus, clock, collector, logs, process
-from penstock.clock import now_us
-from penstock.endpoint import subscribe
-from penstock.gauges import Gauges
-from penstock.node import Node
-from penstock.pulse import Pulse, Work
-from penstock.router_client import RouterClient
+from penstock import bus
+from penstock.bus.endpoint import subscribe
+from penstock.bus.router_client import RouterClient
+from penstock.memory.gauges import Gauges
+from penstock.node import clock, collector, logs
+from penstock.node.clock import now_us
+from penstock.node.node import Node
+from penstock.process import process
+from penstock.process.pulse import Pulse, Work
 from penstock.telemetry.schema import Table
 from penstock.telemetry.sweep import sweep
 from penstock.telemetry.writer import Writer

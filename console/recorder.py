@@ -15,7 +15,7 @@ from mmap import mmap
 from typing import NamedTuple
 
 from console.homes import Home, Homes
-from penstock.gauges import READY, Gauges, QueueGauge
+from penstock.memory.gauges import READY, Gauges, QueueGauge
 from penstock.telemetry.rows import Put
 from penstock.telemetry.schema import DEPTH, SHARD
 

@@ -25,8 +25,8 @@ from load.node import POINTER_FILE, LocalNode
 from load.probe import prepare
 from load.target import Target
 from load.wire import Wire
-from penstock import control
-from penstock.node import Node
+from penstock.control import control
+from penstock.node.node import Node
 
 BURST = 500
 SHARDS = 2

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from load.target import Target
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 
 READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pid>\d+)$")
 START_SECONDS = 900.0

@@ -23,7 +23,7 @@ from load.node import LocalNode
 from load.processes import MIB, family
 from load.session import Session
 from load.wire import Wire
-from penstock.process import process_name
+from penstock.process.process import process_name
 
 BODY = bytes(256)
 LOOKS_A_SECOND = 2

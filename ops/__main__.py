@@ -1,5 +1,5 @@
 """`python -m ops` is the command `penstock`, for a checkout that is not installed."""
 
-from ops.cli import main
+from ops.entry import main
 
 main()

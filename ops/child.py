@@ -16,8 +16,8 @@ from enum import StrEnum
 
 from ops.backoff import LONGEST_DELAY, Backoff
 from ops.forkserver import Forked, ForkServer
-from penstock.clock import now_us
-from penstock.node import Role
+from penstock.node.clock import now_us
+from penstock.node.node import Role
 
 
 class State(StrEnum):

@@ -17,7 +17,8 @@ from ops.naming import Data, inherited
 from ops.rebalance import command as rebalance
 from ops.shards import command as shards
 from ops.store import command as store
-from penstock import __version__, logs
+from penstock import __version__
+from penstock.node import logs
 from penstock.settings import Settings
 from penstock.settings.sources import SettingsError, load_settings, read_configuration
 from pipeline import command as pipeline

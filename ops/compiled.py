@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -11,21 +12,23 @@ PACKAGES = ("penstock", "router", "shard", "acceptor")
 
 def extension_modules() -> list[str]:
     """Names of the modules that are written to be compiled."""
-    names = []
+    return sorted(name for name, _ in _sources())
+
+
+def uncompiled() -> list[str]:
+    """Names of those Python would load from their source, or not find at all. None is imported for that."""
+    return sorted(name for name, source in _sources() if not _is_compiled(source))
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
             root = Path(folder)
-            sources = [*root.rglob("*_cy.py"), *root.rglob("*.pyx")]
-            names += [".".join((package, *path.relative_to(root).with_suffix("").parts)) for path in sources]
-    return sorted(names)
+            for source in (*root.rglob("*_cy.py"), *root.rglob("*.pyx")):
+                yield ".".join((package, *source.relative_to(root).with_suffix("").parts)), source
 
 
-def uncompiled() -> list[str]:
-    """Names of those Python would load from their source, or not find at all."""
-    return [name for name in extension_modules() if not _is_compiled(name)]
-
-
-def _is_compiled(name: str) -> bool:
-    spec = importlib.util.find_spec(name)
-    return spec is not None and spec.origin is not None and spec.origin.endswith(tuple(EXTENSION_SUFFIXES))
+def _is_compiled(source: Path) -> bool:
+    """What was built lies beside its source, and goes before it."""
+    return any(source.with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES)

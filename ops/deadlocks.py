@@ -20,9 +20,9 @@ from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.flow.circles import AGAIN, SOON, Circle, Lockout, Times, circles, lockouts, rings
 from ops.flow.standstill import Standstill
-from penstock.features import NACK, REPORT
-from penstock.gauges import Gauges
-from penstock.logs import get_logger
+from penstock.limits.features import NACK, REPORT
+from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
 from penstock.settings import Settings
 
 log = get_logger()

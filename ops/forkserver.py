@@ -20,7 +20,7 @@ import psutil
 
 from ops.backoff import LONGEST_DELAY, Backoff
 from penstock.bus import pack, unpack
-from penstock.node import Role
+from penstock.node.node import Role
 
 COMMAND = (sys.executable, "-m", "ops.template")
 ANSWER_SECONDS = 10.0

@@ -21,10 +21,10 @@ from pathlib import Path
 import psutil
 
 from ops.child import Child
-from penstock.gauges import Gauges
-from penstock.logs import get_logger
-from penstock.process import stack_file
-from penstock.pulse import Work
+from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
+from penstock.process.process import stack_file
+from penstock.process.pulse import Work
 from penstock.settings.sections import WatchdogSettings
 
 LOOK_SECONDS = 0.5

@@ -8,11 +8,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.node import Node
-from penstock.shared_counts import SharedCounts
-from penstock.shared_rates import SharedRates
-from penstock.shared_rows import Use
-from penstock.texts import readable
+from penstock.memory.shared_counts import SharedCounts
+from penstock.memory.shared_rates import SharedRates
+from penstock.memory.shared_rows import Use
+from penstock.node.node import Node
+from penstock.text.utf8 import readable
 
 SHOWN_MOST = 20
 """Of limits: thousands of addresses may be near theirs."""

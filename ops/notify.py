@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import MutableMapping
 
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 
 PARTS = 4
 """Signs of life are given so many times as often as the unit asks for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ops.rates import marks_of
-from penstock.gauges import QueueGauge
+from penstock.memory.gauges import QueueGauge
 
 
 def overshoot(queue: QueueGauge, acceptors: int) -> dict[str, int]:

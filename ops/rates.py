@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.gauges import QueueGauge
-from penstock.watermarks import Marks
+from penstock.limits.watermarks import Marks
+from penstock.memory.gauges import QueueGauge
 
 Facts = dict[str, Any]
 

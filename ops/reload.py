@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock import logs
-from penstock.audit import Audit
-from penstock.node import Node
+from penstock.control.audit import Audit
+from penstock.node import logs
+from penstock.node.node import Node
 from penstock.settings.changes import Change, changes, with_live
 from penstock.settings.sources import Configuration, SettingsError
 

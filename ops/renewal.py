@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from ops.child import Child
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 
 log = get_logger()
 

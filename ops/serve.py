@@ -22,12 +22,16 @@ from ops.store.opened import store_paths
 from ops.store.recognition import Standing, begin_run
 from ops.store.standing import check_standing
 from ops.supervisor import Supervisor
-from penstock import __version__, clock, process, reserve, shared_counts, shared_rates
-from penstock.audit import Audit, own
-from penstock.gauges import READY, Gauges, remove_stale
-from penstock.kept_clock import KeptClock
-from penstock.logs import get_logger
-from penstock.node import Node
+from penstock import __version__
+from penstock.control.audit import Audit, own
+from penstock.files import reserve
+from penstock.files.kept_clock import KeptClock
+from penstock.memory import shared_counts, shared_rates
+from penstock.memory.gauges import READY, Gauges, remove_stale
+from penstock.node import clock
+from penstock.node.logs import get_logger
+from penstock.node.node import Node
+from penstock.process import process
 from penstock.settings import Settings
 from penstock.settings.sources import Configuration
 from router.storage.store import FILE_NAME, StoreError, known_shards

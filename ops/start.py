@@ -1,7 +1,7 @@
 """Waiting for a node to be ready: for as long as what is late comes on.
 
-A process that loads gives a sign of life as it gets further (penstock.pulse), and has all the time it needs. One that
-only waits for another does not count: once nothing has moved for `STILL_SECONDS` the start is given up.
+A process that loads gives a sign of life as it gets further (penstock.process.pulse), and has all the time it needs.
+One that only waits for another does not count: once nothing has moved for `STILL_SECONDS` the start is given up.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from ops.child import Child, State
 from ops.errors import StartError
 from ops.notify import Notifier
-from penstock.gauges import Gauges
-from penstock.logs import get_logger
-from penstock.pulse import Work
+from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
+from penstock.process.pulse import Work
 
 STILL_SECONDS = 60.0
 TELL_SECONDS = 10.0

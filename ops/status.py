@@ -24,12 +24,12 @@ from ops.near_limits import near_limits, near_table
 from ops.overshoot import overshoot
 from ops.port import show as show_address
 from ops.rates import rates
-from penstock import clock
-from penstock.durations import shown
-from penstock.gauges import READY, STARTING, STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
-from penstock.node import Node, Role
-from penstock.process_memory import NodeMemory
-from penstock.pulse import SILENT_SECONDS, silence
+from penstock.memory.gauges import READY, STARTING, STATE_NAMES, UNSTARTED, Counters, Gauges, Process, QueueGauge
+from penstock.node import clock
+from penstock.node.node import Node, Role
+from penstock.process.process_memory import NodeMemory
+from penstock.process.pulse import SILENT_SECONDS, silence
+from penstock.text.durations import shown
 
 CPU_SECONDS = 0.2
 """How long processes are watched to say what they use of a core."""

@@ -23,11 +23,11 @@ from ops.renewal import Renewal
 from ops.signals import Signals
 from ops.start import Start
 from penstock.bus import pack, unpack
-from penstock.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
-from penstock.logs import get_logger
-from penstock.node import Node, Role
-from penstock.process import REFUSED_STATUS, take_reason
-from penstock.pulse import BEAT_SECONDS, Pulse
+from penstock.memory.gauges import DEAD, READY, STARTING, UNSTARTED, Gauges
+from penstock.node.logs import get_logger
+from penstock.node.node import Node, Role
+from penstock.process.process import REFUSED_STATUS, take_reason
+from penstock.process.pulse import BEAT_SECONDS, Pulse
 
 START_DEATHS = 3
 STOP_ORDER: tuple[tuple[tuple[Role, ...], float], ...] = (

@@ -21,9 +21,10 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from penstock import collector, process
 from penstock.bus import pack, unpack
-from penstock.node import Role
+from penstock.node import collector
+from penstock.node.node import Role
+from penstock.process import process
 
 REQUEST_MAX = 4096
 """Octets of a request, at most."""

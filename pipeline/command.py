@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.durations import seconds_of
+from penstock.text.durations import seconds_of
 from pipeline.errors import PipelineError
 
 if TYPE_CHECKING:

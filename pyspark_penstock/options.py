@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
-from penstock.means import nearest
+from penstock.limits.means import nearest
 
 DEFAULT_URL: Final = "amqp://guest:guest@127.0.0.1:5672/%2F"
 

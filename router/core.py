@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock import bus
-from penstock.control import Refusal
-from penstock.logs import get_logger
+from penstock.control.control import Refusal
+from penstock.node.logs import get_logger
 from router.authority import queue_arguments, vhosts
 from router.authority.authority import Authority
 from router.authority.hold_offs import forget_old

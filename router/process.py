@@ -15,19 +15,21 @@ from typing import Any
 import uvloop
 import zmq
 
-from penstock import bus, clock, collector, logs, process
-from penstock.audit import Administrator, Audit, outcome_of
-from penstock.control_server import ControlServer
-from penstock.endpoint import Endpoint, open_socket, subscribe
-from penstock.failures import Chores, end_on_failure, report
-from penstock.gauges import DEAD, READY, UNSTARTED, Gauges
-from penstock.kept_clock import KeptClock
-from penstock.node import Node
-from penstock.progress import Progress
-from penstock.pulse import Pulse, Work
-from penstock.shared_counts import SharedCounts
+from penstock import bus
+from penstock.bus.endpoint import Endpoint, open_socket, subscribe
+from penstock.control.audit import Administrator, Audit, outcome_of
+from penstock.control.control_server import ControlServer
+from penstock.files.kept_clock import KeptClock
+from penstock.files.witness import TOPOLOGY, Witness
+from penstock.memory.gauges import DEAD, READY, UNSTARTED, Gauges
+from penstock.memory.shared_counts import SharedCounts
+from penstock.node import clock, collector, logs
+from penstock.node.failures import Chores, end_on_failure, report
+from penstock.node.node import Node
+from penstock.process import process
+from penstock.process.progress import Progress
+from penstock.process.pulse import Pulse, Work
 from penstock.telemetry.writer import Writer
-from penstock.witness import TOPOLOGY, Witness
 from router.authority import extent
 from router.authority.authority import Authority
 from router.authority.binding_limits import BindingLimits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.batch_cy import Batch
+from penstock.batch.batch_cy import Batch
 from shard.environment import StoreError
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import MAXLEN, UNLIMITED

@@ -21,8 +21,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from penstock.amqp.tables_cy import decode_table
-from penstock.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
-from penstock.logs import get_logger
+from penstock.batch.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
+from penstock.node.logs import get_logger
 from router.model.placement import by_shard
 from router.model.records import Queue
 from router.model.topics_cy import Work

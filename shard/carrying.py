@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from shard.copying import Piece, Reader, Writer, path_of
 from shard.environment import StoreError, translated
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from penstock.boot import boot_id
-from penstock.directories import set_aside, sync_directories
+from penstock.files.directories import set_aside, sync_directories
+from penstock.node.boot import boot_id
 from shard.environment import FILE_NAME, is_unfinished
 
 NAME = "checkpoint"

@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t
-from penstock.octets cimport address_readonly, get32, get64
-from penstock.ranges_cy cimport RangeSet
+from penstock.batch.octets cimport address_readonly, get32, get64
+from penstock.batch.ranges_cy cimport RangeSet
 from shard.outlet_cy cimport Outlet
 from shard.queue_cy cimport Queue
 from shard.segment_cy cimport Range

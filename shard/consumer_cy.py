@@ -10,8 +10,8 @@ import cython
 from shard.queue_cy import UNLIMITED
 
 if not cython.compiled:
-    from penstock.octets import address_readonly, get32, get64
-    from penstock.ranges_cy import RangeSet
+    from penstock.batch.octets import address_readonly, get32, get64
+    from penstock.batch.ranges_cy import RangeSet
     from shard.outlet_cy import Outlet
     from shard.queue_cy import Queue
     from shard.segment_cy import Range

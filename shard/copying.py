@@ -19,8 +19,8 @@ from struct import Struct
 from typing import Any, BinaryIO, NamedTuple
 
 from penstock import bus
-from penstock.batch_cy import Batch, BatchBuilder
-from penstock.directories import private
+from penstock.batch.batch_cy import Batch, BatchBuilder
+from penstock.files.directories import private
 from shard.environment import StoreError, translated
 from shard.queues import QueueState
 from shard.segment_cy import Segment

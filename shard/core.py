@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 from penstock import bus
-from penstock.batch_cy import SENT_AGAIN, Batch
-from penstock.features import QueueFeatures
-from penstock.gauges import DEAD, Gauges
-from penstock.logs import get_logger
+from penstock.batch.batch_cy import SENT_AGAIN, Batch
+from penstock.limits.features import QueueFeatures
+from penstock.limits.watermarks import QueueLimits
+from penstock.memory.gauges import DEAD, Gauges
+from penstock.node.logs import get_logger
 from penstock.settings import Settings
-from penstock.watermarks import QueueLimits
 from router.model.grants import Grants
 from router.model.records import Move, Queue
 from router.model.topology import Topology
@@ -63,8 +63,8 @@ class ShardCore:
     """The queues of one shard, and a link to each acceptor.
 
     `now` is the time of what is being taken in by the node's clock, `wall_ahead` how far the wall clock is ahead of it
-    (`penstock.clock`), both in microseconds. `recovery` is there in a later life until it is known what is in the hands
-    of consumers.
+    (`penstock.node.clock`), both in microseconds. `recovery` is there in a later life until it is known what is in the
+    hands of consumers.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ REASONS = (b"expired", b"rejected", b"maxlen", b"delivery_limit")
 
 
 Record = tuple[bytes, bytes, bytes]
-"""Address, header and body of a message, as in `penstock.batch_cy`."""
+"""Address, header and body of a message, as in `penstock.batch.batch_cy`."""
 
 
 class Death(NamedTuple):

@@ -17,8 +17,8 @@ from typing import Any
 
 import lmdb
 
-from penstock.directories import set_aside
-from penstock.logs import get_logger
+from penstock.files.directories import set_aside
+from penstock.node.logs import get_logger
 from shard.headroom import Headroom
 
 log = get_logger()

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.flow_events import EXCHANGE, event_batch
+from penstock.flow.flow_events import EXCHANGE, event_batch
 from router.model.event_targets import event_targets
 from router.model.placement import by_shard
 from router.model.topology import Queue

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from penstock.flow_events import INCIDENT_SECONDS
-from penstock.gauges import Gauges
-from penstock.logs import get_logger
+from penstock.flow.flow_events import INCIDENT_SECONDS
+from penstock.flow.short_stops import ShortStops
+from penstock.limits.watermarks import depth_of_mark
+from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
 from penstock.settings.sections import FlowSettings
-from penstock.short_stops import ShortStops
-from penstock.watermarks import depth_of_mark
 from shard.events import Events
 from shard.saturation import Stop
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.gauges import Gauges
-from penstock.logs import get_logger
+from penstock.limits.watermarks import Marks
+from penstock.memory.gauges import Gauges
+from penstock.node.logs import get_logger
 from penstock.settings import Settings
-from penstock.watermarks import Marks
 from shard.room import FULL, MEMORY, PROCESSES, RESOURCES, SPILL, TROUBLES, News, Room
 
 log = get_logger()

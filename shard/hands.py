@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from weakref import WeakValueDictionary
 
-from penstock.logs import get_logger
+from penstock.memory.shared_rows import Use
+from penstock.node.logs import get_logger
 from penstock.settings.limits import LimitSettings
-from penstock.shared_rows import Use
 from shard.consumer_cy import Consumer, Hand
 from shard.queue_cy import UNLIMITED
 

@@ -14,7 +14,7 @@ import os
 import shutil
 from pathlib import Path
 
-from penstock import reserve
+from penstock.files import reserve
 
 OCTETS = 8 * 1024 * 1024
 # So much of the disk is left to others, twice what the topology keeps for its start.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.batch_cy import PERSISTENT, Batch
+from penstock.batch.batch_cy import PERSISTENT, Batch
 from shard.segment_cy import Segment
 from shard.stored import KEY, NUMBER, held_key, pack_segment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.amqp.properties import PROPERTIES_AT
 from penstock.amqp.splice import split_properties, split_table
-from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
+from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 from shard.queue_cy import Queue
 
 # So many keys beyond twice what is ready may be remembered before those of messages that are gone are forgotten.

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock import bus
-from penstock.ranges_cy import RangeSet
+from penstock.batch.ranges_cy import RangeSet
 from shard.consumer_cy import Consumer
 from shard.environment import StoreError
 from shard.link import Link

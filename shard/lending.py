@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakSet, WeakValueDictionary
 
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from penstock.settings import Settings
 
 if TYPE_CHECKING:

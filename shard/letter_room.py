@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.watermarks import Marks, QueueLimits
+from penstock.limits.watermarks import Marks, QueueLimits
 from router.model.records import Queue
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport int64_t
-from penstock.batch_cy cimport Batch, BatchBuilder
+from penstock.batch.batch_cy cimport Batch, BatchBuilder
 from shard.segment_cy cimport SEGMENT_WEIGHT, Range, Segment
 
 cdef enum:

@@ -14,7 +14,7 @@ import cython
 from shard.environment import DamagedError, StoreError
 
 if not cython.compiled:
-    from penstock.batch_cy import Batch, BatchBuilder
+    from penstock.batch.batch_cy import Batch, BatchBuilder
     from shard.segment_cy import Range, Segment
 
     SEGMENT_WEIGHT = 1100

@@ -2,7 +2,7 @@
 
 Such a request is a generator. Up to its `yield` it only looks, at most it refuses; what it raises there has changed
 nothing: who asked is answered INTERNAL_ERROR, which ends its connection, and the rest of the turn goes on. From the
-`yield` on it changes, and what it raises ends the shard (`penstock.failures`).
+`yield` on it changes, and what it raises ends the shard (`penstock.node.failures`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from shard.link import Link
 
 log = get_logger()

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
-from penstock.gauges import READY, STARTING
-from penstock.logs import get_logger
+from penstock.memory.gauges import READY, STARTING
+from penstock.node.logs import get_logger
 from router.model.records import COPYING, HOMING, STOPPING, Move
 from router.model.records import Queue as Record
 from shard.copying import Facts, Piece

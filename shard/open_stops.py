@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.kept_file import KeptFile
-from penstock.logs import get_logger
-from penstock.record_file import read_records, records_path
+from penstock.files.kept_file import KeptFile
+from penstock.files.record_file import read_records, records_path
+from penstock.node.logs import get_logger
 from shard.saturation import Stop
 
 log = get_logger()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.batch_cy import Batch
+from penstock.batch.batch_cy import Batch
 from shard.queue_cy import NEVER
 from shard.queues import QueueState
 from shard.room import PROCESSES

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock import bus
-from penstock.batch_cy import Batch
+from penstock.batch.batch_cy import Batch
 
 # What may be under way to a shard before dead-lettering waits for it, octets.
 HELD_MAX = 8 * 1024 * 1024

@@ -19,7 +19,7 @@ from struct import Struct, error
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock import bus
-from penstock.batch_cy import PERSISTENT, SENT_AGAIN, Batch, BatchBuilder
+from penstock.batch.batch_cy import PERSISTENT, SENT_AGAIN, Batch, BatchBuilder
 from shard.consumer_cy import ACK, REJECT, REQUEUE
 from shard.journal import Pieces
 from shard.queues import QueueState

@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport int64_t
-from penstock.batch_cy cimport Batch, BatchBuilder
+from penstock.batch.batch_cy cimport Batch, BatchBuilder
 from shard.properties_cy cimport priority_of
 from shard.queue_cy cimport Queue
 from shard.segment_cy cimport Origin, Range, Segment

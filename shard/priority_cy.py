@@ -12,7 +12,7 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.batch_cy import Batch, BatchBuilder
+    from penstock.batch.batch_cy import Batch, BatchBuilder
     from shard.properties_cy import priority_of
     from shard.queue_cy import Queue
     from shard.segment_cy import Origin, Range, Segment

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import lmdb
 
-from penstock.apart import EndedError, apart
+from penstock.files.apart import EndedError, apart
 from shard.checkpoint import Checkpoint
 from shard.environment import FILE_NAME, DamagedError, StoreError, is_unfinished, reason_of, translated
 from shard.facts import facts_of

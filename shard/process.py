@@ -15,27 +15,29 @@ import psutil
 import uvloop
 import zmq
 
-from penstock import bus, clock, collector, logs, process
-from penstock.arena import Borrower
-from penstock.batch_cy import Batch
-from penstock.clock import now_us
-from penstock.control_server import ControlServer
-from penstock.endpoint import subscribe
-from penstock.failures import end_on_failure
-from penstock.flow_events import INCIDENT_SECONDS
-from penstock.flow_records import FlowRecords
-from penstock.gauges import READY, STARTING, Gauges
-from penstock.lately import Lately, LoopLag
-from penstock.node import Node
-from penstock.process_memory import IdleMemory, NodeMemory
-from penstock.progress import Progress
-from penstock.pulse import Pulse, Work
-from penstock.questions import answer
-from penstock.router_client import RouterClient
-from penstock.shard_dialers import ShardDialers, started
-from penstock.shared_counts import SharedCounts
-from penstock.turn_sockets import TurnListener, TurnSockets
-from penstock.witness import Witness, shard_name
+from penstock import bus
+from penstock.batch.arena import Borrower
+from penstock.batch.batch_cy import Batch
+from penstock.bus.endpoint import subscribe
+from penstock.bus.router_client import RouterClient
+from penstock.bus.shard_dialers import ShardDialers, started
+from penstock.bus.turn_sockets import TurnListener, TurnSockets
+from penstock.control.control_server import ControlServer
+from penstock.control.questions import answer
+from penstock.files.witness import Witness, shard_name
+from penstock.flow.flow_events import INCIDENT_SECONDS
+from penstock.flow.flow_records import FlowRecords
+from penstock.memory.gauges import READY, STARTING, Gauges
+from penstock.memory.shared_counts import SharedCounts
+from penstock.node import clock, collector, logs
+from penstock.node.clock import now_us
+from penstock.node.failures import end_on_failure
+from penstock.node.node import Node
+from penstock.process import process
+from penstock.process.lately import Lately, LoopLag
+from penstock.process.process_memory import IdleMemory, NodeMemory
+from penstock.process.progress import Progress
+from penstock.process.pulse import Pulse, Work
 from router.model.records import LEAVING
 from shard import told
 from shard.background import Background, Job

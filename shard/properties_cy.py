@@ -12,8 +12,8 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.batch_cy import Batch
-    from penstock.octets import get16, get32, load16, load32
+    from penstock.batch.batch_cy import Batch
+    from penstock.batch.octets import get16, get32, load16, load32
 
     ENTRY_SIZE = 16
 

@@ -1,8 +1,8 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from penstock.batch_cy cimport Batch
-from penstock.octets cimport address_of_bytearray, get64, put64
-from penstock.ranges_cy cimport RangeSet
+from penstock.batch.batch_cy cimport Batch
+from penstock.batch.octets cimport address_of_bytearray, get64, put64
+from penstock.batch.ranges_cy cimport RangeSet
 from shard.line_cy cimport Line
 from shard.properties_cy cimport expiration_ms
 from shard.segment_cy cimport Origin, Range, Segment

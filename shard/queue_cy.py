@@ -21,9 +21,9 @@ import cython
 from shard.environment import StoreError
 
 if not cython.compiled:
-    from penstock.batch_cy import Batch
-    from penstock.octets import address_of_bytearray, get64, put64
-    from penstock.ranges_cy import RangeSet
+    from penstock.batch.batch_cy import Batch
+    from penstock.batch.octets import address_of_bytearray, get64, put64
+    from penstock.batch.ranges_cy import RangeSet
     from shard.line_cy import Line
     from shard.properties_cy import expiration_ms
     from shard.segment_cy import Origin, Range, Segment

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.batch_cy import HAS_HEADERS, Batch, BatchBuilder
-from penstock.features import UNCONSUMED, QueueFeatures
-from penstock.logs import get_logger
-from penstock.watermarks import REJECTING, QueueLimits
+from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
+from penstock.limits.features import UNCONSUMED, QueueFeatures
+from penstock.limits.watermarks import REJECTING, QueueLimits
+from penstock.node.logs import get_logger
 from router.model.records import Queue as Record
 from shard.consumer_cy import Consumer
 from shard.dead_letters import counted

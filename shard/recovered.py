@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from penstock import bus
-from penstock.batch_cy import PERSISTENT
-from penstock.logs import get_logger
+from penstock.batch.batch_cy import PERSISTENT
+from penstock.node.logs import get_logger
 from shard.environment import StoreError, translated
 from shard.journal import Journal
 from shard.leases import Leases

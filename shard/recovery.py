@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from shard.link import Link, life_of
 
 if TYPE_CHECKING:

@@ -1,12 +1,14 @@
-"""Answers on their way to reply consumers: passed on to the acceptor that their name says (see `penstock.replies`)."""
+"""Answers on their way to reply consumers: passed on to the acceptor that their name says (see
+`penstock.amqp.replies`).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from penstock import bus
-from penstock.batch_cy import Batch
-from penstock.replies import home_of
+from penstock.amqp.replies import home_of
+from penstock.batch.batch_cy import Batch
 from shard.link import Link
 
 if TYPE_CHECKING:

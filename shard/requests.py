@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import bus
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from shard.environment import StoreError
 from shard.link import Link
 from shard.looking import Looking, looks_first

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.watermarks import Marks
+from penstock.limits.watermarks import Marks
 
 # A store that is full though it has no limit has room again at so many percent of what it had.
 OVERFLOWN_PERCENT = 95

@@ -14,7 +14,7 @@ import sys
 from dataclasses import replace
 from typing import NamedTuple
 
-from penstock.watermarks import Marks
+from penstock.limits.watermarks import Marks
 
 LENT_FOR = 60_000_000
 """Microseconds that room is lent for, from when the queue was last above its stop mark."""

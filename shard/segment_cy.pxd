@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t
-from penstock.batch_cy cimport Batch, MESSAGE_WEIGHT
-from penstock.octets cimport address_of_bytearray
+from penstock.batch.batch_cy cimport Batch, MESSAGE_WEIGHT
+from penstock.batch.octets cimport address_of_bytearray
 
 cdef enum:
     # What a segment takes in memory beside its messages: the objects of the segment and its batch.

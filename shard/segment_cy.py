@@ -8,8 +8,8 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.batch_cy import Batch
-    from penstock.octets import address_of_bytearray
+    from penstock.batch.batch_cy import Batch
+    from penstock.batch.octets import address_of_bytearray
 
     MESSAGE_WEIGHT = 64
     SEGMENT_WEIGHT = 1100

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.shared_counts import SharedCounts
-from penstock.shared_rows import Use, row_name
+from penstock.memory.shared_counts import SharedCounts
+from penstock.memory.shared_rows import Use, row_name
 from shard.hands import Hands
 
 

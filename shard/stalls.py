@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from shard.environment import DamagedError, StoreError
 from shard.expiry import Alarms
 from shard.queues import QueueState

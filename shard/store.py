@@ -17,9 +17,9 @@ from typing import Literal
 
 import lmdb
 
-from penstock.batch_cy import Batch
-from penstock.directories import private, sync_directories
-from penstock.witness import Witness
+from penstock.batch.batch_cy import Batch
+from penstock.files.directories import private, sync_directories
+from penstock.files.witness import Witness
 from shard.checkpoint import Checkpoint
 from shard.checkpointed import Checkpointed
 from shard.environment import DamagedError, Environment, StoreError, is_unfinished, translated

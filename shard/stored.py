@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
-from penstock.batch_cy import Batch
+from penstock.batch.batch_cy import Batch
 from shard.sealed_cy import CHECKSUM, unseal
 from shard.segment_cy import Segment
 

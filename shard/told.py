@@ -23,8 +23,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.features import CREDIT, REPORT, SPILL
-from penstock.questions import Question
+from penstock.control.questions import Question
+from penstock.limits.features import CREDIT, REPORT, SPILL
 
 if TYPE_CHECKING:
     from shard.consumer_cy import Consumer

@@ -24,13 +24,13 @@ from acceptor.parked import ParkedRun
 from acceptor.settling import SETTLING_SECONDS
 from acceptor.spool import Spool
 from penstock import bus
-from penstock.gauges import DEAD, READY, Gauges
-from penstock.node import Role
-from penstock.router_client import Follower
+from penstock.bus.router_client import Follower
+from penstock.memory.gauges import DEAD, READY, Gauges
+from penstock.node.node import Role
 from penstock.settings import Settings
 from penstock.settings.sections import FlowSettings
 from penstock.telemetry.schema import VERSION, Table
-from penstock.texts import readable
+from penstock.text.utf8 import readable
 from router.authority.governing import delete_policy, set_policy
 from router.authority.ledger import Step
 from router.authority.operations import Outcome

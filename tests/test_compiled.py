@@ -53,7 +53,7 @@ def test_a_module_was_compiled_with_its_types(name: str) -> None:
 
 # What is done for every message, settlement or delivery: a function's "body", or only its loops.
 HOT: dict[str, dict[str, str]] = {
-    "penstock.batch_cy": {
+    "penstock.batch.batch_cy": {
         "Batch.body_bytes": "loops",
         "Batch.all_flags": "loops",
         "Batch.survey": "loops",
@@ -100,7 +100,7 @@ NONE_CHECK = "the call is the error that None has no length, never made"
 GROWTH = "when a buffer doubles"
 A_RUN = "once for a run, not for each of its messages"
 EXCEPTIONS = {
-    # penstock.batch_cy
+    # penstock.batch.batch_cy
     "if (self.count + 1) * ENTRY_SIZE > len(self.entries):": NONE_CHECK,
     "resize(self.entries, max(2 * len(self.entries), 16 * ENTRY_SIZE))": GROWTH,
     # penstock.amqp.scan_cy

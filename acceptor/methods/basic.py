@@ -15,8 +15,8 @@ from acceptor.methods.queue import find, named
 from penstock import bus
 from penstock.amqp.encode_cy import GET_OK
 from penstock.amqp.errors import AMQPError, amqp_error
+from penstock.amqp.replies import PSEUDO_QUEUE
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
-from penstock.replies import PSEUDO_QUEUE
 from router.model.topology import Queue
 
 if TYPE_CHECKING:

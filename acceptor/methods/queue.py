@@ -10,7 +10,7 @@ from acceptor import replies
 from acceptor.asking import Asking, Handling, ask_router, ask_shard
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
-from penstock.replies import PSEUDO_QUEUE
+from penstock.amqp.replies import PSEUDO_QUEUE
 from router.model.records import described
 from router.model.topology import Queue
 

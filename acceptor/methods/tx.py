@@ -9,7 +9,7 @@ from acceptor.asking import Answer, AtGates, Handling, ToRouter, ToShard, Until
 from acceptor.inlet import Gate, Inlet
 from acceptor.transaction import Committing, Piece, Transaction
 from penstock.amqp.errors import amqp_error
-from penstock.features import QueueFeatures
+from penstock.limits.features import QueueFeatures
 
 if TYPE_CHECKING:
     from acceptor.channel import Channel

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ops.errors import CommandError
-from penstock import passwords
+from penstock.control import passwords
 
 DEFAULT_ALGORITHM = "rabbit_password_hashing_sha256"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from ops.administration.node import ask
 from ops.administration.processes import Facts, Processes
 from ops.administration.publishing import published
-from penstock.gauges import Gauges
-from penstock.patterns import pattern
-from penstock.watermarks import Marks, QueueLimits
+from penstock.limits.watermarks import Marks, QueueLimits
+from penstock.memory.gauges import Gauges
+from penstock.text.patterns import pattern
 from router.model.records import DEFAULT_EXCHANGE
 from router.model.shared_limits import counted
 

@@ -16,10 +16,10 @@ from rich.table import Table
 from ops.claim import Pointer, is_claimed
 from ops.errors import CommandError
 from ops.naming import data_directory, inherited
-from penstock import control
-from penstock.gauges import Gauges
-from penstock.node import Node
-from penstock.texts import readable
+from penstock.control import control
+from penstock.memory.gauges import Gauges
+from penstock.node.node import Node
+from penstock.text.utf8 import readable
 
 PLAIN_WIDTH = 160
 

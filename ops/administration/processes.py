@@ -9,9 +9,9 @@ from ops.administration.node import gauges_of
 from ops.claim import Pointer
 from ops.errors import CommandError
 from ops.naming import data_directory
-from penstock import control
-from penstock.gauges import Gauges
-from penstock.node import Node, Role
+from penstock.control import control
+from penstock.memory.gauges import Gauges
+from penstock.node.node import Node, Role
 
 Facts = dict[str, Any]
 

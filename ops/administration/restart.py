@@ -9,7 +9,7 @@ import typer
 from ops.administration.node import ask, gauges_of
 from ops.errors import CommandError
 from ops.naming import Data
-from penstock.gauges import READY, Gauges
+from penstock.memory.gauges import READY, Gauges
 
 EACH_SECONDS = 30.0
 """How long one process may take to be replaced."""

@@ -14,8 +14,8 @@ from ops.administration.node import AsJson, ask, show
 from ops.administration.processes import Processes
 from ops.errors import CommandError
 from ops.naming import Data
-from penstock import passwords
-from penstock.durations import shown
+from penstock.control import passwords
+from penstock.text.durations import shown
 
 app = typer.Typer(help="Users of a running node, their passwords and tags.", no_args_is_help=True)
 

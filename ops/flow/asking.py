@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ops.administration.processes import Facts, Processes
 from ops.rates import rates
-from penstock.durations import shown
+from penstock.text.durations import shown
 
 SAMPLE_SECONDS = 1.0
 """How long queues are watched to say how fast they drain."""

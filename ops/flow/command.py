@@ -17,7 +17,7 @@ from ops.flow.explain import explain
 from ops.flow.history import events, incidents, ledger
 from ops.flow.why import explained
 from ops.naming import Data
-from penstock.durations import seconds_of, shown
+from penstock.text.durations import seconds_of, shown
 
 app = typer.Typer(
     help="Who is held back, by what and for how long still; stops of the operator's own.",

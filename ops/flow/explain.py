@@ -12,8 +12,8 @@ from rich.console import Console
 from ops.administration.node import AsJson, ask, gauges_of, show
 from ops.naming import Data
 from ops.overshoot import overshoot
-from penstock.gauges import Gauges
-from penstock.watermarks import Marks
+from penstock.limits.watermarks import Marks
+from penstock.memory.gauges import Gauges
 from router.model.shared_limits import counted
 
 Vhost = Annotated[str, typer.Option("--vhost", metavar="VHOST", help="its vhost")]

@@ -12,8 +12,8 @@ from ops.administration.processes import Facts, Processes
 from ops.flow.incidents import events as recorded
 from ops.flow.incidents import incidents as collected
 from ops.naming import Data, data_directory
-from penstock.durations import shown
-from penstock.watermarks import depth_of_mark
+from penstock.limits.watermarks import depth_of_mark
+from penstock.text.durations import shown
 
 ACCOUNT_COLUMNS = ("vhost", "name", "held_for", "stops")
 INCIDENT_COLUMNS = ("begun", "lasted", "what", "cause", "sessions", "held_for", "victims", "actions")

@@ -11,7 +11,7 @@ from ops.administration.node import AsJson, ask, listed
 from ops.administration.processes import Facts
 from ops.errors import CommandError
 from ops.naming import Data
-from penstock.durations import shown
+from penstock.text.durations import shown
 
 app = typer.Typer(help="Users held off from an address because their producers were held too long.")
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.record_file import read_records
-from penstock.short_stops import SUMMED_SECONDS, Key, key_of, merged
+from penstock.files.record_file import read_records
+from penstock.flow.short_stops import SUMMED_SECONDS, Key, key_of, merged
 
 Facts = dict[str, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 
 
 class Still(NamedTuple):

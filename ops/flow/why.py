@@ -5,7 +5,7 @@ from __future__ import annotations
 from ops.administration.processes import Facts, Processes
 from ops.errors import CommandError
 from ops.flow.asking import drained, held, on_rung, unread
-from penstock.durations import shown
+from penstock.text.durations import shown
 
 Line = tuple[int, str]
 """How deep in the chain, and what is said there."""

@@ -22,10 +22,10 @@ from ops.rebalance.plan import Plan, PlanError, undo_plan
 from ops.rebalance.records import Facts, Records, told
 from ops.rebalance.running import Run
 from ops.rebalance.verifying import homes_wrong, not_done
-from penstock import clock
-from penstock.amounts import AmountError, size
-from penstock.durations import seconds_of
+from penstock.node import clock
 from penstock.settings.sections import RebalanceSettings
+from penstock.text.amounts import AmountError, size
+from penstock.text.durations import seconds_of
 
 CPU_SECONDS = 1.0
 """How long the use of cores is watched where rows come from a file."""

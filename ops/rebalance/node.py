@@ -17,9 +17,10 @@ from ops.rebalance.goals import Home, Shard
 from ops.rebalance.plan import World
 from ops.rebalance.rows import QueueRow
 from ops.rebalance.sampling import Samples, present
-from penstock import clock, control
-from penstock.gauges import READY, QueueGauge
-from penstock.node import Role
+from penstock.control import control
+from penstock.memory.gauges import READY, QueueGauge
+from penstock.node import clock
+from penstock.node.node import Role
 from penstock.settings import Settings
 
 SAMPLE_SECONDS = 1.0

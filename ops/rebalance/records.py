@@ -1,6 +1,6 @@
 """What is kept of plans in DATA/rebalance: the plans, and what became of them; over restarts of the node.
 
-Records of `history.jsonl` (`penstock.record_file`), all with `at` (seconds since 1970) and `plan`:
+Records of `history.jsonl` (`penstock.files.record_file`), all with `at` (seconds since 1970) and `plan`:
 
     {"event": "begun", "holder", "moves", "placement_version", "before", "after"}
     {"event": "start", "number", "vhost", "queue", "from", "to"}
@@ -20,7 +20,7 @@ from ops.rebalance.applying import Ended, Result, Start
 from ops.rebalance.files import plan_text, read_plan
 from ops.rebalance.pauses import Pauses, measured
 from ops.rebalance.plan import Plan
-from penstock.record_file import RecordFile, read_records
+from penstock.files.record_file import RecordFile, read_records
 
 PLANS_KEPT = 100
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")

@@ -21,8 +21,8 @@ from ops.rebalance.applying import Applying, Ended, Limits, Result, Start, Wait,
 from ops.rebalance.node import RunningNode
 from ops.rebalance.plan import Move, Plan
 from ops.rebalance.records import Facts, Records
-from penstock import clock
-from penstock.control import Refusal
+from penstock.control.control import Refusal
+from penstock.node import clock
 
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 2.0

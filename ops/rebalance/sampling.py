@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ops.rebalance.goals import Home
 from ops.rebalance.rows import QueueRow
-from penstock.gauges import QueueGauge
+from penstock.memory.gauges import QueueGauge
 
 
 @dataclass(slots=True)

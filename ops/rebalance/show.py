@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ops.rebalance.plan import Plan
 from ops.rebalance.records import Facts
-from penstock.durations import shown
+from penstock.text.durations import shown
 
 PLAIN_WIDTH = 160
 GOAL_NAMES = {"load": "messages/s", "held": "queues stopped", "bytes": "bytes/s", "queues": "queues"}

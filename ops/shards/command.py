@@ -24,9 +24,9 @@ from ops.rebalance.command import (
 from ops.rebalance.node import RunningNode
 from ops.rebalance.records import Records
 from ops.shards.draining import Drain
-from penstock.control import Refusal
-from penstock.gauges import STATE_NAMES
-from penstock.texts import readable
+from penstock.control.control import Refusal
+from penstock.memory.gauges import STATE_NAMES
+from penstock.text.utf8 import readable
 
 app = typer.Typer(
     help="The shards of a running node: add one, empty one, remove it. They stay so when the node is started again.",

@@ -14,7 +14,7 @@ from ops.rebalance.plan import Plan, World
 from ops.rebalance.records import Records
 from ops.rebalance.rows import QueueRow
 from ops.rebalance.running import Run
-from penstock import clock
+from penstock.node import clock
 
 WATCH_SECONDS = 1.0
 """How long the queues are watched before each plan: their rates say which shard has most room for them."""

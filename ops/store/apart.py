@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-import penstock.apart as process_apart
+import penstock.files.apart as process_apart
 from ops.errors import CommandError
 from shard.environment import StoreError
 

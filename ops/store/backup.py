@@ -24,10 +24,11 @@ from ops.store.cut import Cut, cut
 from ops.store.manifest import Manifest
 from ops.store.opened import FOLDER, Opened, forget_reader, store_paths
 from ops.store.topology import copy_topology
-from penstock import __version__, kept_clock
-from penstock.clock import wall_us
-from penstock.directories import sync_directories
-from penstock.witness import TOPOLOGY, shard_name
+from penstock import __version__
+from penstock.files import kept_clock
+from penstock.files.directories import sync_directories
+from penstock.files.witness import TOPOLOGY, shard_name
+from penstock.node.clock import wall_us
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Facts, facts_of
 from router.storage.store import StoreError as TopologyError

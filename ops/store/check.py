@@ -19,7 +19,7 @@ from ops.store.opened import Opened, opened
 from ops.store.progress import Step, progress
 from ops.store.records import address_of, check_header, done_bits, rows
 from penstock import bus
-from penstock.batch_cy import PERSISTENT
+from penstock.batch.batch_cy import PERSISTENT
 from shard.environment import FILE_NAME
 from shard.prepared import split
 from shard.sealed_cy import CHECKSUM, SUMMED, TABLES, TOTALS, Sums, checksum, unseal

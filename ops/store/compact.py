@@ -12,7 +12,7 @@ from pathlib import Path
 from ops.errors import CommandError
 from ops.store.apart import apart
 from ops.store.opened import opened
-from penstock.directories import sync_directories
+from penstock.files.directories import sync_directories
 from shard.checkpoint import Checkpoint
 from shard.environment import FILE_NAME, StoreError
 from shard.stored import DATABASES

@@ -18,10 +18,11 @@ from ops.store.dumped import END, LEASE, MAGIC, MESSAGE, SHARD, TOPOLOGY, VERSIO
 from ops.store.opened import Opened, opened, store_paths
 from ops.store.progress import Step, progress
 from ops.store.records import Row, address_of, done_bits, rows
-from penstock import __version__, kept_clock
-from penstock.batch_cy import PERSISTENT
+from penstock import __version__
+from penstock.batch.batch_cy import PERSISTENT
 from penstock.bus import pack
-from penstock.clock import wall_us
+from penstock.files import kept_clock
+from penstock.node.clock import wall_us
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Store as TopologyStore
 from router.storage.store import Stored

@@ -9,10 +9,11 @@
     ["end", messages]                              last: a file without it is cut off
 
 Messages are the persistent ones that are not acknowledged, in the order of their queues. `number` counts in a queue and
-priority; `expiry` is microseconds of the node's clock or None; `clock` says how that stood (`penstock.kept_clock`),
-where it is missing it stood as the wall clock; `returns` how often the message came back, where its queue counts that;
-`flags` those of a row of a batch (penstock/batch_cy.py); exchange, routing key, header and body are octets, the
-header the payload of the content header frame (AMQP 0-9-1, 4.2.6.1): with all properties as they were published.
+priority; `expiry` is microseconds of the node's clock or None; `clock` says how that stood
+(`penstock.files.kept_clock`), where it is missing it stood as the wall clock; `returns` how often the message came
+back, where its queue counts that; `flags` those of a row of a batch (penstock/batch/batch_cy.py); exchange, routing
+key, header and body are octets, the header the payload of the content header frame (AMQP 0-9-1, 4.2.6.1): with all
+properties as they were published.
 
 In version 1 exchanges and queues do not say who declared them.
 

@@ -13,8 +13,8 @@ from zlib import crc32
 
 import orjson
 
-from penstock.directories import private, sync_directories
-from penstock.witness import FOLDER
+from penstock.files.directories import private, sync_directories
+from penstock.files.witness import FOLDER
 
 NAME = "node"
 

@@ -7,7 +7,7 @@ It is written last. JSON:
     node       number of the node
     epochs     the runs that wrote its stores last
     taken      the moment of which all of it is: microseconds since 1970
-    commits    by name of witness (penstock/witness.py), how many each store has
+    commits    by name of witness (penstock/files/witness.py), how many each store has
     problems   what was damaged in the stores when they were backed up: how many problems `check` found
     files      by path in DIR, octets and SHA-256 of each
     checksum   SHA-256 of all that, as compact JSON with its keys in order
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ops.errors import CommandError
-from penstock.directories import private
+from penstock.files.directories import private
 
 NAME = "manifest.json"
 FORMAT = 1

@@ -1,9 +1,9 @@
 """Whether the stores of a data directory are those that its node left: all there, its own, and from the same time.
 
 Each store says which node it is of, which run wrote it last and how many commits it has. Its witness says that there is
-one, and how many it had (penstock/witness.py). DATA/witness/node says which node, which runs (ops/store/identity.py).
-Stores of a penstock that had none of that are taken over as they are, by the first run that has: that run writes
-`node` first, so a run that is cut short is repeated by the next.
+one, and how many it had (penstock/files/witness.py). DATA/witness/node says which node, which runs
+(ops/store/identity.py). Stores of a penstock that had none of that are taken over as they are, by the first run that
+has: that run writes `node` first, so a run that is cut short is repeated by the next.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import NamedTuple
 from ops.errors import CommandError, StartError
 from ops.store.identity import NAME, Identity, load, new_node, store
 from ops.store.opened import FOLDER, store_paths
-from penstock.apart import EndedError, apart
-from penstock.directories import set_aside
-from penstock.witness import FOLDER as WITNESSES
-from penstock.witness import TOPOLOGY, Witness, shard_name
+from penstock.files.apart import EndedError, apart
+from penstock.files.directories import set_aside
+from penstock.files.witness import FOLDER as WITNESSES
+from penstock.files.witness import TOPOLOGY, Witness, shard_name
 from router.storage import store as topology
 from shard.environment import FILE_NAME, DamagedError, StoreError
 from shard.probe import Facts, probe

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from shard.segment_cy import Segment
 
 ROW = Struct("<IHHII")
-"""A row of a batch (penstock/batch_cy.py): start, size of the address, flags, size of the header, of the body."""
+"""A row of a batch (penstock/batch/batch_cy.py): start, size of the address, flags, size of the header, of the body."""
 HEADER = Struct(">HHQH")
 """What a content header begins with (AMQP 0-9-1, 4.2.6.1): class, weight, body size, property flags."""
 CLASS_BASIC = 60

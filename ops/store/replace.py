@@ -18,10 +18,10 @@ from ops.store.identity import Identity
 from ops.store.manifest import PIECE, File, Manifest
 from ops.store.opened import FOLDER
 from ops.store.recognition import Standing
-from penstock import kept_clock
-from penstock.directories import private, set_aside, sync_directories
-from penstock.witness import FOLDER as WITNESSES
-from penstock.witness import Witness
+from penstock.files import kept_clock
+from penstock.files.directories import private, set_aside, sync_directories
+from penstock.files.witness import FOLDER as WITNESSES
+from penstock.files.witness import Witness
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 
 BESIDE = "restoring"

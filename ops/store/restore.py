@@ -13,10 +13,10 @@ from ops.errors import CommandError
 from ops.store.dumped import END, LEASE, MAGIC, MESSAGE, SHARD, TOPOLOGY, VERSION, Count, of_today
 from ops.store.opened import FOLDER
 from ops.store.progress import Step, progress
-from penstock import kept_clock
-from penstock.batch_cy import BatchBuilder
+from penstock.batch.batch_cy import BatchBuilder
 from penstock.bus import unpack_stream
-from penstock.clock import wall_us
+from penstock.files import kept_clock
+from penstock.node.clock import wall_us
 from router.authority.ledger import Step as Change
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Store as TopologyStore

@@ -21,9 +21,9 @@ from ops.store.dump import message_items, topology_copy
 from ops.store.dumped import END, LEASE, SHARD
 from ops.store.opened import FOLDER
 from ops.store.restore import Loading, store_topology
-from penstock.batch_cy import SENT_AGAIN
-from penstock.features import QueueFeatures
-from penstock.watermarks import Marks, QueueLimits
+from penstock.batch.batch_cy import SENT_AGAIN
+from penstock.limits.features import QueueFeatures
+from penstock.limits.watermarks import Marks, QueueLimits
 from router.authority.ledger import Ledger
 from router.authority.slots import Slots
 from router.commands.accounts import seed

@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from penstock.batch_cy cimport Batch, ENTRY_SIZE
-from penstock.octets cimport (address_of_bytearray, address_of_bytes, copy, get16, get32, resize, store16, store32,
+from penstock.batch.batch_cy cimport Batch, ENTRY_SIZE
+from penstock.batch.octets cimport (address_of_bytearray, address_of_bytes, copy, get16, get32, resize, store16, store32,
                               store64)
 
 cdef enum:

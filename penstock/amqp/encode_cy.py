@@ -10,8 +10,8 @@ from __future__ import annotations
 import cython
 
 if not cython.compiled:
-    from penstock.batch_cy import ENTRY_SIZE, Batch
-    from penstock.octets import (
+    from penstock.batch.batch_cy import ENTRY_SIZE, Batch
+    from penstock.batch.octets import (
         address_of_bytearray,
         address_of_bytes,
         copy,

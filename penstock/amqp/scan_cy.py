@@ -17,16 +17,16 @@ from typing import Any
 import cython
 
 if not cython.compiled:
-    from penstock.batch_cy import HAS_CC as C_HAS_CC
-    from penstock.batch_cy import HAS_DIRECT_REPLY_TO as C_HAS_DIRECT_REPLY_TO
-    from penstock.batch_cy import HAS_EXPIRATION as C_HAS_EXPIRATION
-    from penstock.batch_cy import HAS_HEADERS as C_HAS_HEADERS
-    from penstock.batch_cy import HAS_PRIORITY as C_HAS_PRIORITY
-    from penstock.batch_cy import HAS_USER_ID as C_HAS_USER_ID
-    from penstock.batch_cy import ODD_EXPIRATION as C_ODD_EXPIRATION
-    from penstock.batch_cy import PERSISTENT as C_PERSISTENT
-    from penstock.batch_cy import BatchBuilder
-    from penstock.octets import (
+    from penstock.batch.batch_cy import HAS_CC as C_HAS_CC
+    from penstock.batch.batch_cy import HAS_DIRECT_REPLY_TO as C_HAS_DIRECT_REPLY_TO
+    from penstock.batch.batch_cy import HAS_EXPIRATION as C_HAS_EXPIRATION
+    from penstock.batch.batch_cy import HAS_HEADERS as C_HAS_HEADERS
+    from penstock.batch.batch_cy import HAS_PRIORITY as C_HAS_PRIORITY
+    from penstock.batch.batch_cy import HAS_USER_ID as C_HAS_USER_ID
+    from penstock.batch.batch_cy import ODD_EXPIRATION as C_ODD_EXPIRATION
+    from penstock.batch.batch_cy import PERSISTENT as C_PERSISTENT
+    from penstock.batch.batch_cy import BatchBuilder
+    from penstock.batch.octets import (
         Pointer,
         address,
         address_of_bytearray,
@@ -150,8 +150,8 @@ class Assembly:
 class Scanner:
     """The scanner of one connection. `frame_max` counts the 8 octets round a payload; `max_body` is in octets.
 
-    `arena` has blocks for large bodies (`penstock.arena`), None if there is none. The last scan met some if `large`.
-    `unfinished` is how many octets are kept of contents in the making.
+    `arena` has blocks for large bodies (`penstock.batch.arena`), None if there is none. The last scan met some if
+    `large`. `unfinished` is how many octets are kept of contents in the making.
     """
 
     def __init__(self, frame_max: int, max_body: int, arena: Any = None) -> None:

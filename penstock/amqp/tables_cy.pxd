@@ -1,6 +1,6 @@
 import cython
 from libc.stdint cimport int64_t
-from penstock.octets cimport (address_of_bytearray, address_of_bytes, address_readonly, copy, load16, load32, load64,
+from penstock.batch.octets cimport (address_of_bytearray, address_of_bytes, address_readonly, copy, load16, load32, load64,
                               resize, store32, take)
 
 cdef enum:

@@ -32,7 +32,7 @@ from penstock.amqp.errors import FrameSyntaxError
 from penstock.amqp.values import ByteArray, Float32, Timestamp, type_name
 
 if not cython.compiled:
-    from penstock.octets import (
+    from penstock.batch.octets import (
         address_of_bytearray,
         address_of_bytes,
         address_readonly,

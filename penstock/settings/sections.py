@@ -6,8 +6,8 @@ from typing import Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from penstock.limits.watermarks import FlowDefaults
 from penstock.settings.values import KIB, MIB, Bytes, Directory, Durability, Names, ProcessMemory
-from penstock.watermarks import FlowDefaults
 
 STORE_SHARE = 0.8
 UNHURRIED_MS = 5000

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from penstock import amounts
 from penstock.settings.machine import half_the_cores, usable_memory
+from penstock.text import amounts
 
 MEMORY_SHARE = 0.4
 KIB = 1024

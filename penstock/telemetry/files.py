@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.clock import wall_us
+from penstock.node.clock import wall_us
 from penstock.telemetry.layout import FileName, partition
 
 HourOf = tuple[str, int]

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from penstock.telemetry.frames import whole
 from penstock.telemetry.layout import FileName, files
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import orjson
 
-from penstock.logs import get_logger
-from penstock.node import Node, Role
+from penstock.node.logs import get_logger
+from penstock.node.node import Node, Role
 from penstock.settings.sections import TelemetrySettings
 from penstock.telemetry.files import HourOf, LiveFiles
 from penstock.telemetry.frames import frame
 from penstock.telemetry.layout import HOUR_US
 from penstock.telemetry.schema import TABLES, VERSION, Table
-from penstock.texts import readable
+from penstock.text.utf8 import readable
 
 log = get_logger()
 

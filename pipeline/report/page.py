@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from penstock.durations import shown
 from penstock.telemetry.schema import Column
+from penstock.text.durations import shown
 from pipeline.report import plots
 from pipeline.report.answers import Answer, Report
 

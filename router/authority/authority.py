@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from penstock.amqp.errors import amqp_error
-from penstock.watermarks import FlowDefaults
+from penstock.limits.watermarks import FlowDefaults
 from router.authority import binding_limits, equivalence, extent, queue_arguments
 from router.authority.binding_limits import BindingLimits
 from router.authority.checks import (

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from penstock.asked import Level, decided
 from penstock.bus import pack
-from penstock.features import QueueFeatures
-from penstock.watermarks import FlowDefaults, QueueLimits
+from penstock.limits.features import QueueFeatures
+from penstock.limits.queue_limits import Level, decided
+from penstock.limits.watermarks import FlowDefaults, QueueLimits
 from router.authority.inheritance import exchanges_hand_down, hands_down, levels_of
 from router.authority.ledger import Ledger
 from router.authority.queue_arguments import queue_type

@@ -1,14 +1,14 @@
 """Who is refused at the next connect, because their producers were held for as long as they may.
 
 A hold-off is of a user and an address. It lasts twice as long each time, up to a limit; whoever has not been held off
-for a while after one has ended begins anew. Times are seconds since 1970 by the node's clock (`penstock.clock`),
+for a while after one has ended begins anew. Times are seconds since 1970 by the node's clock (`penstock.node.clock`),
 lengths of time are seconds.
 """
 
 from __future__ import annotations
 
-from penstock import clock
-from penstock.logs import get_logger
+from penstock.node import clock
+from penstock.node.logs import get_logger
 from router.authority.authority import Authority
 from router.authority.ledger import Ledger
 from router.model.records import HoldOff

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.asked import Level
+from penstock.limits.queue_limits import Level
 from router.model.policies import governing, policy_for
 from router.model.policy_keys import EXCHANGE, KEYS, NODE, VHOST, spelled_out
 from router.model.records import DEFAULT_EXCHANGE, Policy, Queue

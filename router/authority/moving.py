@@ -27,8 +27,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from penstock import clock
-from penstock.logs import get_logger
+from penstock.node import clock
+from penstock.node.logs import get_logger
 from penstock.telemetry.rows import Put, nowhere
 from penstock.telemetry.schema import PLACEMENT
 from router.authority.ledger import Ledger

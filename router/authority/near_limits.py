@@ -5,9 +5,9 @@ Only what is near has a row there: nearly every user has a limit of queues, and 
 
 from __future__ import annotations
 
+from penstock.memory.shared_counts import SharedCounts
+from penstock.memory.shared_rows import Use, row_name
 from penstock.settings.limits import LimitSettings
-from penstock.shared_counts import SharedCounts
-from penstock.shared_rows import Use, row_name
 from router.authority.ledger import Ledger
 from router.model.resource_limits import Counted, Holder
 

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.amqp.errors import AMQPError
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 from router.authority.authority import Authority
 from router.authority.hold_offs import hold_off
 

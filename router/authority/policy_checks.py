@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from penstock.amounts import AmountError, percentage
 from penstock.amqp.values import type_name
-from penstock.asked import BYTES, COUNT, OVERFLOW, Dimension, asked_limits
-from penstock.patterns import PatternError, pattern
-from penstock.watermarks import ArgumentError, FlowDefaults
+from penstock.limits.queue_limits import BYTES, COUNT, OVERFLOW, Dimension, asked_limits
+from penstock.limits.watermarks import ArgumentError, FlowDefaults
+from penstock.text.amounts import AmountError, percentage
+from penstock.text.patterns import PatternError, pattern
 from router.authority import queue_arguments
 from router.model.fields import shown
 from router.model.policy_keys import (

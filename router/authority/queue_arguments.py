@@ -1,7 +1,7 @@
 """What a queue.declare may say in its arguments: which there are, for which type of queue, and with what values.
 
-Order and texts are RabbitMQ's. Arguments nobody knows are let pass. What bounds a queue is `penstock.watermarks`' to
-judge; the other features are checked and kept here, and act elsewhere.
+Order and texts are RabbitMQ's. Arguments nobody knows are let pass. What bounds a queue is
+`penstock.limits.watermarks`' to judge; the other features are checked and kept here, and act elsewhere.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from penstock import asked
-from penstock.amounts import AmountError, size
 from penstock.amqp.errors import amqp_error
 from penstock.amqp.values import type_name
-from penstock.durations import seconds_of
-from penstock.features import DEADLOCK_ACTIONS, ESSENTIAL, LAST_VALUE_KEYS
-from penstock.patterns import PatternError, pattern
-from penstock.watermarks import ArgumentError, FlowDefaults, QueueLimits
+from penstock.limits import queue_limits
+from penstock.limits.features import DEADLOCK_ACTIONS, ESSENTIAL, LAST_VALUE_KEYS
+from penstock.limits.watermarks import ArgumentError, FlowDefaults, QueueLimits
+from penstock.text.amounts import AmountError, size
+from penstock.text.durations import seconds_of
+from penstock.text.patterns import PatternError, pattern
 from router.model.fields import shown
 from router.model.policy_keys import FAIR_BY
 from router.model.records import Arguments
@@ -185,9 +185,9 @@ RULES: dict[str, _Rule] = {
 }
 
 _NOT_COMPARED = {"x-queue-type", "x-quorum-initial-group-size", "x-queue-leader-locator", "x-dead-letter-strategy"}
-KNOWN: frozenset[str] = frozenset((*RULES, *asked.ARGUMENTS))
+KNOWN: frozenset[str] = frozenset((*RULES, *queue_limits.ARGUMENTS))
 """All arguments that mean something; others are taken and kept, no more."""
-COMPARED = (*(name for name in RULES if name not in _NOT_COMPARED), *asked.ARGUMENTS)
+COMPARED = (*(name for name in RULES if name not in _NOT_COMPARED), *queue_limits.ARGUMENTS)
 """The arguments in which a redeclaration must agree; the queue type has a default and is compared with it."""
 
 
@@ -212,7 +212,7 @@ def check_arguments(subject: object, arguments: Arguments, defaults: FlowDefault
     if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
         raise _invalid("x-dead-letter-routing-key", subject, "routing_key_but_no_dlx_defined")
     try:
-        return asked.asked_limits(arguments, defaults)
+        return queue_limits.asked_limits(arguments, defaults)
     except ArgumentError as error:
         raise _invalid(error.argument, subject, str(error)) from None
 
@@ -234,12 +234,12 @@ def check_exchange_name(subject: object, argument: str, value: object) -> None:
 
 
 def problem(name: str, value: object) -> str | None:
-    """Why an argument that is one of `RULES` or `asked.ARGUMENTS` cannot have that value, whatever the others are."""
+    """Why an argument of `RULES` or `queue_limits.ARGUMENTS` cannot have that value, whatever the others are."""
     rule = RULES.get(name)
     if rule is not None and rule.check is not None:
         return rule.check(value)
     try:
-        asked.asked_limits({name: value}, FlowDefaults(), adapt=True)
+        queue_limits.asked_limits({name: value}, FlowDefaults(), adapt=True)
     except ArgumentError as error:
         return str(error)
     return None

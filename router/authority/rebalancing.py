@@ -1,5 +1,5 @@
 """The lease of whoever applies a plan of moves: there is one, or none. Times are seconds since 1970 by the node's clock
-(`penstock.clock`).
+(`penstock.node.clock`).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.logs import get_logger
+from penstock.node.logs import get_logger
 
 log = get_logger()
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from penstock.control import Refusal
-from penstock.gauges import READY, UNSTARTED
-from penstock.logs import get_logger
+from penstock.control.control import Refusal
+from penstock.memory.gauges import READY, UNSTARTED
+from penstock.node.logs import get_logger
 from router.authority.ledger import Ledger
 from router.model.records import DRAINING, LEAVING, SERVING, STARTING
 

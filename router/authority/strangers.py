@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from penstock.asked import ARGUMENTS, FLOW, NUMBERS, OVERFLOW, POLICY_TYPE, RABBITMQ_LIMITS
-from penstock.features import ESSENTIAL, PACES, UNCONSUMED
-from penstock.watermarks import REJECTING
+from penstock.limits.features import ESSENTIAL, PACES, UNCONSUMED
+from penstock.limits.queue_limits import ARGUMENTS, FLOW, NUMBERS, OVERFLOW, POLICY_TYPE, RABBITMQ_LIMITS
+from penstock.limits.watermarks import REJECTING
 from router.authority.inheritance import levels_of
 from router.model.policy_keys import KEYS, spelled_out
 from router.model.records import Policy, Queue

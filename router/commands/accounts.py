@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from penstock import passwords
-from penstock.control import Refusal
-from penstock.patterns import PatternError, pattern
+from penstock.control import passwords
+from penstock.control.control import Refusal
+from penstock.text.patterns import PatternError, pattern
 from router.authority import vhosts
 from router.authority.ledger import Ledger
 from router.commands.administration import Administration, check_name, check_user, check_vhost

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
+from penstock.limits.watermarks import FlowDefaults
 from penstock.settings.limits import LimitSettings
-from penstock.watermarks import FlowDefaults
 from router.authority.ledger import Ledger
 from router.authority.rebalancing import Rebalancing
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.asked import SETTINGS, decided
-from penstock.control import Refusal
-from penstock.features import UNCONSUMED, granted_on_wire, stranger_on_wire
-from penstock.watermarks import FlowDefaults
+from penstock.control.control import Refusal
+from penstock.limits.features import UNCONSUMED, granted_on_wire, stranger_on_wire
+from penstock.limits.queue_limits import SETTINGS, decided
+from penstock.limits.watermarks import FlowDefaults
 from router.authority.governing import policies_of
 from router.authority.inheritance import levels_of, upstream
 from router.authority.queue_arguments import queue_type

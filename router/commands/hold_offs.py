@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from penstock import clock
-from penstock.logs import get_logger
+from penstock.node import clock
+from penstock.node.logs import get_logger
 from router.authority.hold_offs import forget
 from router.commands.administration import Administration
 from router.model.records import HoldOff

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from penstock.settings.values import NO_LIMIT
 from router.authority.ledger import Ledger
 from router.commands.administration import Administration, check_user, check_vhost

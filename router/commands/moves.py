@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.authority.moving import immovable
 from router.commands.administration import Administration, check_vhost
 from router.model.records import SERVING

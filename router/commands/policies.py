@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.authority.governing import delete_policy, explained, set_policy
 from router.authority.policy_checks import PolicyError, check
 from router.commands.administration import Administration, check_name, check_vhost

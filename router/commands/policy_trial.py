@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from penstock.features import UNCONSUMED, granted_on_wire, stranger_on_wire
-from penstock.watermarks import FlowDefaults
+from penstock.limits.features import UNCONSUMED, granted_on_wire, stranger_on_wire
+from penstock.limits.watermarks import FlowDefaults
 from router.authority.governing import governed_queue
 from router.commands.flow import shown
 from router.model.grants import Grants, has_power

@@ -11,7 +11,7 @@ A lease is {plan, holder, since, until, limits, progress, abort}. Whoever holds 
 tells how far it is; what operators have changed meanwhile (`limits`, `abort`) comes with the answer. It is kept in
 memory: a new life of the router gives it to who comes first, which is who held it, unless that is gone.
 `limits` maps names to numbers, which are its holder's to understand; times are seconds since 1970 by the wall
-clock, a lease itself has them by the node's (`penstock.clock`).
+clock, a lease itself has them by the node's (`penstock.node.clock`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from penstock import clock
-from penstock.control import Refusal
-from penstock.logs import get_logger
+from penstock.control.control import Refusal
+from penstock.node import clock
+from penstock.node.logs import get_logger
 from router.authority.rebalancing import Lease
 from router.commands.administration import Administration
 

@@ -23,8 +23,8 @@ queues live in `router.commands.moves`, those about shards in `router.commands.s
 in `router.commands.rebalancing`; `acceptors_restart` is the supervisor's to carry out, and passed on by
 `router.process`.
 
-A password hash is as `penstock.passwords` has it: the password itself stays with who sets it. A refusal says why, in
-words for a person.
+A password hash is as `penstock.control.passwords` has it: the password itself stays with who sets it. A refusal says
+why, in words for a person.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.control import Refusal
-from penstock.logs import get_logger
+from penstock.control.control import Refusal
+from penstock.node.logs import get_logger
 from router.authority import vhosts
 from router.commands import accounts, flow, hold_offs, limits, moves, policies, rebalancing, shards, stops
 from router.commands.administration import Administration, check_name, check_vhost

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.authority.shards import Shards
 from router.commands.administration import Administration
 

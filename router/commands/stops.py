@@ -8,7 +8,7 @@ flow_lift    number                                                             
 flow_stops                                                                      [{number, vhost, …, since, until}]
 
 A stop with the names of one that is there replaces it. Times are seconds since 1970, by the wall clock where they are
-told, by the node's where they are kept (`penstock.clock`).
+told, by the node's where they are kept (`penstock.node.clock`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from penstock import clock
-from penstock.control import Refusal
-from penstock.logs import get_logger
+from penstock.control.control import Refusal
+from penstock.node import clock
+from penstock.node.logs import get_logger
 from router.authority.ledger import Ledger
 from router.commands.administration import Administration, check_vhost
 from router.model.records import Stop

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.flow_events import EXCHANGE, routing_key
-from penstock.gauges import Gauges
+from penstock.flow.flow_events import EXCHANGE, routing_key
+from penstock.memory.gauges import Gauges
 from router.model.records import Queue
 from router.model.topology import Topology
 
 
 def event_targets(topology: Topology, gauges: Gauges, facts: dict[str, Any]) -> list[Queue]:
-    """The queues that get the message of an event (`penstock.flow_events.event_batch`)."""
+    """The queues that get the message of an event (`penstock.flow.flow_events.event_batch`)."""
     found = topology.route(facts["vhost"], EXCHANGE, routing_key(facts), facts)
     return [queue for queue in found if queue.queue_id not in topology.moves and not gauges.saturated(queue.slot)]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.features import UNCONSUMED, granted_on_wire, stranger_on_wire
+from penstock.limits.features import UNCONSUMED, granted_on_wire, stranger_on_wire
 from router.model.matching import INDEXES, Index
 from router.model.records import DEFAULT_EXCHANGE, Binding, Destination, Queue
 from router.model.topics_cy import Memory, Work

@@ -1,7 +1,7 @@
 """Whether a routing key can match several patterns at once: that of a policy, and those of bindings on the way.
 
 `common_key` walks through all of them together, character by character, and answers with a key. Topic patterns are
-those of `router.model.matching`; of a policy's, see `penstock.patterns`.
+those of `router.model.matching`; of a policy's, see `penstock.text.patterns`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from penstock.automata import LAST, Automaton, States, Undecided
-from penstock.patterns import Pattern, pattern
+from penstock.text.automata import LAST, Automaton, States, Undecided
+from penstock.text.patterns import Pattern, pattern
 from router.model.records import Binding
 from router.model.topics_cy import words_of
 

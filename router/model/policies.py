@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from penstock.amounts import Amount, count, percentage, size
-from penstock.asked import BYTES, COUNT
-from penstock.patterns import pattern
+from penstock.limits.queue_limits import BYTES, COUNT
+from penstock.text.amounts import Amount, count, percentage, size
+from penstock.text.patterns import pattern
 from router.model.policy_keys import APPLY_TO, KEYS, spelled_out
 from router.model.records import Arguments, Policy
 

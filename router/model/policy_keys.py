@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from penstock.amounts import AmountError, percentage, size
 from penstock.amqp.values import type_name
+from penstock.text.amounts import AmountError, percentage, size
 
 EXCHANGE: Literal["exchange"] = "exchange"
 VHOST, NODE, USER, ROUTING_KEY = "vhost", "node", "user", "routing_key"

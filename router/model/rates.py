@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from penstock.features import QueueFeatures, milliseconds, octets
+from penstock.limits.features import QueueFeatures, milliseconds, octets
 from router.model.policy_keys import RATES
 from router.model.records import Policy, Queue
 from router.model.shared_limits import is_governing, key_pattern, owner, owners

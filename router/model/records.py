@@ -58,7 +58,7 @@ class Stop:
     """An operator's stop: publishes wait that meet all of what it names; with nothing named, all publishes do.
 
     `key` is a pattern as of a topic exchange's bindings (AMQP 0-9-1, 3.1.3.3). Times are seconds of the node's clock
-    (`penstock.clock`); `until` None stands for ever.
+    (`penstock.node.clock`); `until` None stands for ever.
     """
 
     number: int

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
-from penstock.asked import OVERFLOW, asked_limits
-from penstock.ladder import FOREVER
-from penstock.means import AUTO
-from penstock.patterns import pattern
-from penstock.watermarks import FlowDefaults, Marks
+from penstock.limits.ladder import FOREVER
+from penstock.limits.means import AUTO
+from penstock.limits.queue_limits import OVERFLOW, asked_limits
+from penstock.limits.watermarks import FlowDefaults, Marks
+from penstock.text.patterns import pattern
 from router.model.grants import grants, has_power
 from router.model.key_overlap import Keys
 from router.model.policies import governing, governs

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.patterns import PatternError, literal, pattern
+from penstock.text.patterns import PatternError, literal, pattern
 from router.model.records import Change
 
 Right = Literal["configure", "write", "read"]
@@ -24,7 +24,7 @@ TAGS = ("administrator", "monitoring", "policymaker", "management", IMPERSONATOR
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user. `password_hash` is as `penstock.passwords` has it."""
+    """A user. `password_hash` is as `penstock.control.passwords` has it."""
 
     name: str
     password_hash: str

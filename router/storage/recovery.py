@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from penstock.logs import get_logger
-from penstock.watermarks import FlowDefaults
+from penstock.limits.watermarks import FlowDefaults
+from penstock.node.logs import get_logger
 from router.authority.governing import governed_queue
 from router.authority.ledger import Ledger
 from router.authority.slots import Slots

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock import reserve
 from penstock.bus import pack, unpack
-from penstock.witness import Witness
+from penstock.files import reserve
+from penstock.files.witness import Witness
 from router.authority.ledger import Step
 from router.model.records import Change
 from router.storage import sums

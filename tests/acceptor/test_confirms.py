@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from acceptor.inlet import Inlet
-from penstock.gauges import Gauges
-from penstock.watermarks import Marks, QueueLimits
+from penstock.limits.watermarks import Marks, QueueLimits
+from penstock.memory.gauges import Gauges
 from tests import frames
 from tests.twins import load_plain
 

@@ -9,7 +9,7 @@ import pytest
 from acceptor.consumer_arguments import consumer_priority
 from penstock.amqp.errors import AMQPError
 from penstock.amqp.values import Timestamp
-from penstock.features import QueueFeatures
+from penstock.limits.features import QueueFeatures
 from router.model.records import Queue
 
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from acceptor import told
 from penstock.bus import MESSAGE_WEIGHT
-from penstock.ladder import RUNGS
+from penstock.limits.ladder import RUNGS
 from router.model.policy_keys import BY_DESTINATION, OVERTAKING
 from tests.frames import Event
 from tests.joined import Client, Node

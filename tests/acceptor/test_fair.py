@@ -10,7 +10,7 @@ import pytest
 
 from acceptor.permissions import Access
 from acceptor.rounds import LATELY_SECONDS
-from penstock.passwords import hashed
+from penstock.control.passwords import hashed
 from tests.joined import Client, Node, open_channel
 from tests.outcomes import jain
 

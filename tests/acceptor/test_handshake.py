@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from acceptor.handshake import REFUSAL_SECONDS
-from penstock import passwords
+from penstock.control import passwords
 from tests.joined import Client, Node
 
 

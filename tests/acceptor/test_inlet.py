@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from acceptor.inlet import Inlet
-from penstock.gauges import Gauges
-from penstock.watermarks import Marks, QueueLimits
+from penstock.limits.watermarks import Marks, QueueLimits
+from penstock.memory.gauges import Gauges
 
 SLOT = 5
 DEPTHS = (0, 1, 7, 499, 500, 501, 900, 999, 1000, 1001, 5000)

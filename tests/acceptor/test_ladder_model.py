@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from acceptor.channel import Channel
 from acceptor.connection import Connection
 from acceptor.escalation import Climb
-from penstock.ladder import CLOSE_CHANNEL, Ladder
+from penstock.limits.ladder import CLOSE_CHANNEL, Ladder
 from tests.frames import Event
 from tests.joined import Client, Node
 

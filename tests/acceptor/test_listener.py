@@ -14,8 +14,8 @@ import uvloop
 
 from acceptor import listener
 from acceptor.listener import ANSWERS_SECONDS, Listener, Neighbours
-from penstock.gauges import DEAD, READY, Gauges
-from penstock.pulse import Work
+from penstock.memory.gauges import DEAD, READY, Gauges
+from penstock.process.pulse import Work
 from tests.waiting import PATIENCE
 
 RECEIVE_BUFFER = 65536

@@ -8,7 +8,7 @@ import pytest
 
 from acceptor import guesses, logins
 from acceptor.logins import Logins
-from penstock import passwords
+from penstock.control import passwords
 from router.model.topology import Topology
 from tests.router.making import rabbit_hash
 

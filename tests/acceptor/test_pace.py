@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.watermarks import overshoot_of
+from penstock.limits.watermarks import overshoot_of
 from tests.joined import Client, Node, fill_beside
 from tests.outcomes import jain
 from tests.raw import JAVA

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from acceptor import claims, told
-from penstock.watermarks import overshoot_of
+from penstock.limits.watermarks import overshoot_of
 from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.replies import PSEUDO_QUEUE, carrier, home_of, new_name
+from penstock.amqp.replies import PSEUDO_QUEUE, carrier, home_of, new_name
 from tests.frames import Event
 from tests.joined import Client, Node
 

@@ -12,7 +12,7 @@ from acceptor.shard_link import RIDING, STREAMING, ShardLink
 from acceptor.unacked_cy import Settlements, UnackedTags
 from acceptor.weights import LAGGING, SHALLOW_COUNT, SHALLOW_OCTETS, WHOLE
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
-from penstock.arena import BLOCK_OCTETS, Arena
+from penstock.batch.arena import BLOCK_OCTETS, Arena
 from tests.joined import Client, Node, open_channel
 
 LARGE = 65536

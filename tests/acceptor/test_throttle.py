@@ -7,8 +7,8 @@ import pytest
 from acceptor.parked import ParkedRun
 from acceptor.throttle import RELIEF_OCTETS
 from acceptor.told import questions
-from penstock.arena import BLOCK_OCTETS, Arena
-from penstock.batch_cy import BatchBuilder
+from penstock.batch.arena import BLOCK_OCTETS, Arena
+from penstock.batch.batch_cy import BatchBuilder
 from tests.joined import Client, Node, open_channel
 from tests.living import living
 from tests.raw import JAVA

@@ -17,10 +17,10 @@ import psutil
 
 from ops.administration.processes import Processes
 from ops.claim import Pointer
-from penstock import control
-from penstock.gauges import Gauges, QueueGauge
-from penstock.node import Node
-from penstock.watermarks import Marks
+from penstock.control import control
+from penstock.limits.watermarks import Marks
+from penstock.memory.gauges import Gauges, QueueGauge
+from penstock.node.node import Node
 from tests.raw import Address, Client, HungUp
 from tests.waiting import wait_for
 

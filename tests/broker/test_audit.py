@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.node import Role
-from penstock.record_file import read_records, records_path
+from penstock.files.record_file import read_records, records_path
+from penstock.node.node import Role
 from tests.broker import Broker
 from tests.waiting import wait_for
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from penstock.kept_clock import FILE_NAME
+from penstock.files.kept_clock import FILE_NAME
 from tests.broker.process import Broker
 from tests.faults.clock import WallClock
 from tests.outcomes import Confirms, wait_depth

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from tests.broker import Broker
 from tests.broker.flow import most
 from tests.broker.test_flow_overshoot import watched

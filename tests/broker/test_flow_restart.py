@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from ops.flow.incidents import incidents
-from penstock.flow_events import INCIDENT_SECONDS
+from penstock.flow.flow_events import INCIDENT_SECONDS
 from tests.broker import Broker
 from tests.broker.flow import MARKS, RESUME, STOP
 from tests.outcomes import wait_get

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from acceptor.guesses import FREE
-from penstock import passwords
+from penstock.control import passwords
 from tests.broker import Broker
 from tests.frames import PROTOCOL_HEADER, method_frame
 from tests.raw import Client, Closed

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.log_limit import PEER_LINES
+from penstock.node.log_limit import PEER_LINES
 from tests.broker import Broker
 from tests.frames import method_frame
 from tests.raw import Client, Closed

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from ops.claim import Pointer
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 from tests.broker import Broker
 from tests.outcomes import wait_depth
 from tests.producers import STAMP, Producers

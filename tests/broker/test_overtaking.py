@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from tests.broker import Broker
 from tests.broker.flow import MARKS, STOP, settled_depth
 from tests.outcomes import wait_get

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.watermarks import overshoot_of
+from penstock.limits.watermarks import overshoot_of
 from tests.broker import Broker
 from tests.broker.flow import declaration_refused
 from tests.producers import Drain, Producers

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from acceptor.suspects import LIVES
-from penstock.failures import FAILURE_STATUS
+from penstock.node.failures import FAILURE_STATUS
 from tests.broker import Broker
 from tests.broker.test_fairness import split
 from tests.outcomes import Confirms, bodies

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from tests.broker import Broker
 from tests.broker.flow import declaration_refused
 from tests.outcomes import wait_get

@@ -10,7 +10,7 @@ import pytest
 
 from ops.claim import Pointer
 from ops.overshoot import overshoot
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 from tests.broker import Broker
 from tests.waiting import settled, wait_for
 

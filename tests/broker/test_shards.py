@@ -17,7 +17,7 @@ from ops.errors import CommandError
 from ops.rebalance import command as rebalancing
 from ops.rebalance.records import Records
 from ops.shards import command
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from tests.broker import Broker
 from tests.broker.traffic import Traffic
 from tests.outcomes import Confirms

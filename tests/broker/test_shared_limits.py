@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from tests.broker import Broker
 from tests.broker.flow import settled_depth
 from tests.outcomes import wait_get

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from tests.broker import Broker
 from tests.raw import Channel, Client, Closed
 from tests.router.making import rabbit_hash

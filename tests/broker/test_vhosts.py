@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.authority.vhosts import PREDECLARED
 from tests.broker import Broker
 from tests.raw import Client, Closed

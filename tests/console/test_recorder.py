@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from console.homes import Homes
 from console.recorder import COUNTERS, QUIET_LOOKS, STANDING_LOOKS, Recorder, Usage
-from penstock.gauges import READY, Gauges
+from penstock.memory.gauges import READY, Gauges
 from penstock.telemetry.schema import DEPTH, SHARD, Table
 from router.model.records import Queue
 from tests.penstock.telemetry.reading import check

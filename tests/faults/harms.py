@@ -12,7 +12,7 @@ from tests.faults.disk import Calls, Disk
 from tests.faults.node import PLACES, Place
 
 if TYPE_CHECKING:
-    from penstock.node import Role
+    from penstock.node.node import Role
     from tests.faults.rounds import Rounds
 
 

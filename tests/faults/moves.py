@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ops.administration.processes import Processes
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from tests.faults.harms import kill_now
 from tests.faults.node import BACK_SECONDS, PLACES, Node
 from tests.faults.plan import SHARDS

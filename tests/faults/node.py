@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ops.administration.processes import Processes
 from ops.claim import Pointer
-from penstock.gauges import READY, Gauges
-from penstock.node import Role
+from penstock.memory.gauges import READY, Gauges
+from penstock.node.node import Role
 from tests.broker import Broker
 from tests.raw import Client
 from tests.waiting import wait_for

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from penstock.features import LAST_VALUE_KEY
+from penstock.limits.features import LAST_VALUE_KEY
 from tests.faults.actor import Actor, arrived
 from tests.faults.events import Confirmed, Message, Record, Refused, Sent
 from tests.faults.node import Node

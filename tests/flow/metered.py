@@ -9,7 +9,7 @@ from acceptor.inlet import Gate, Inlet
 from acceptor.metered import TOLD_AFTER
 from acceptor.rates import SECOND, RateGate
 from acceptor.rounds import PATIENCE_SECONDS
-from penstock.watermarks import overshoot_of
+from penstock.limits.watermarks import overshoot_of
 from shard.queues import QueueState
 from tests.joined import Node
 

@@ -16,7 +16,7 @@ from load.node import gauges_file
 from load.probe import prepare
 from load.target import Target
 from load.wire import Wire
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 from tests.broker.process import Broker
 from tests.waiting import wait_for
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from ops.claim import Pointer, claimed
-from penstock.node import Node
+from penstock.node.node import Node
 from penstock.settings import Settings
 from tests.ops.stand_in import COMMAND
 from tests.waiting import PATIENCE, wait_for

@@ -23,11 +23,12 @@ import zmq
 from ops import template
 from ops.errors import StartError
 from ops.serve import serve
-from penstock import logs, process
 from penstock.bus import pack
-from penstock.gauges import Gauges
-from penstock.node import Node, Role
-from penstock.pulse import Pulse
+from penstock.memory.gauges import Gauges
+from penstock.node import logs
+from penstock.node.node import Node, Role
+from penstock.process import process
+from penstock.process.pulse import Pulse
 from penstock.settings import Settings
 from penstock.settings.sources import Configuration
 

@@ -10,7 +10,7 @@ from ops import serve
 from ops.notify import Notifier
 from ops.store import identity
 from ops.store.recognition import Standing
-from penstock.node import Node
+from penstock.node.node import Node
 from penstock.settings import Settings
 
 

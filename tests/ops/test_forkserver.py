@@ -15,7 +15,7 @@ TEMPLATE = """
 import sys, time
 from pathlib import Path
 from ops import template
-from penstock import process
+from penstock.process import process
 
 def main(runtime, index, incarnation):
     process.enter(runtime, "shard", index)
@@ -30,7 +30,7 @@ from pathlib import Path
 import psutil
 from ops import forkserver
 from ops.forkserver import ForkServer
-from penstock import process
+from penstock.process import process
 
 runtime = Path(sys.argv[1])
 process.record_parent(runtime)

@@ -15,9 +15,9 @@ import pytest
 from ops.child import Child
 from ops.forkserver import Forked
 from ops.hangs import LATE, LOOK_SECONDS, HangWatch, kernel_state
-from penstock.gauges import Gauges
-from penstock.process import stack_file
-from penstock.pulse import Work
+from penstock.memory.gauges import Gauges
+from penstock.process.process import stack_file
+from penstock.process.pulse import Work
 from penstock.settings.sections import WatchdogSettings
 
 SECONDS, BUSY_SECONDS = 5.0, 60.0

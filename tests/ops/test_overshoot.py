@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ops.overshoot import overshoot
-from penstock.gauges import QueueGauge
+from penstock.memory.gauges import QueueGauge
 
 ZERO = QueueGauge(*[0] * len(QueueGauge._fields))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ops.rates import rates
-from penstock.gauges import QueueGauge
+from penstock.memory.gauges import QueueGauge
 
 OPEN = QueueGauge(1, "/", "q", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, 0, 100, 50, 0, 0, False, False, *[0] * 11, False)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops.runtime import LONGEST_NAME, SOCKET_PATH_MAX, runtime_directory
-from penstock.node import Node
+from penstock.node.node import Node
 from penstock.settings import Settings
 
 

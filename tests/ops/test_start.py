@@ -12,8 +12,8 @@ from ops.child import Child, State
 from ops.errors import StartError
 from ops.notify import Notifier
 from ops.start import STILL_SECONDS, TELL_SECONDS, Start
-from penstock.gauges import Gauges
-from penstock.pulse import Work
+from penstock.memory.gauges import Gauges
+from penstock.process.pulse import Work
 
 
 class Starting:

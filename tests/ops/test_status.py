@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ops import near_limits, status
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
+from penstock.memory.shared_counts import SharedCounts
+from penstock.memory.shared_rates import Rate, SharedRates
+from penstock.memory.shared_rows import row_name
 from penstock.settings.limits import LimitSettings
-from penstock.shared_counts import SharedCounts
-from penstock.shared_rates import Rate, SharedRates
-from penstock.shared_rows import row_name
 from tests.ops.conftest import StartNode
 
 

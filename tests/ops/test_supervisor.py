@@ -19,8 +19,8 @@ import zmq
 
 from ops import supervisor
 from penstock.bus import pack, unpack
-from penstock.gauges import READY, STATE_NAMES, UNSTARTED, Gauges
-from penstock.node import Role
+from penstock.memory.gauges import READY, STATE_NAMES, UNSTARTED, Gauges
+from penstock.node.node import Role
 from tests.ops.conftest import StandInNode, StartNode
 from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_for

@@ -88,7 +88,7 @@ def test_the_pipeline_needs_nothing_of_a_broker() -> None:
     )
     assert set(done.stdout.split()) <= {
         *("penstock", "penstock.telemetry", "penstock.telemetry.schema"),
-        *("penstock.durations", "penstock.amounts"),
+        *("penstock.text", "penstock.text.durations", "penstock.text.amounts"),
     }
 
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import Any
 
-from penstock.watermarks import FlowDefaults
+from penstock.limits.watermarks import FlowDefaults
 from router.authority import vhosts
 from router.authority.authority import Authority
 from router.authority.ledger import Ledger

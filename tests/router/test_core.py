@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.bus import pack, unpack
-from penstock.watermarks import FlowDefaults
+from penstock.limits.watermarks import FlowDefaults
 from router.authority import vhosts
 from router.authority.authority import Authority
 from router.authority.ledger import Ledger

@@ -16,11 +16,12 @@ from uuid import uuid4
 import pytest
 import zmq
 
-from penstock import clock, shared_counts
 from penstock.bus import pack, unpack
-from penstock.gauges import DEAD, READY, Gauges
-from penstock.node import Node
-from penstock.process import REFUSED_STATUS, record_parent, take_reason
+from penstock.memory import shared_counts
+from penstock.memory.gauges import DEAD, READY, Gauges
+from penstock.node import clock
+from penstock.node.node import Node
+from penstock.process.process import REFUSED_STATUS, record_parent, take_reason
 from penstock.settings import Settings
 from router.model.topology import Topology
 from tests.router.making import completed

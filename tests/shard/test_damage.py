@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.apart import EndedError, apart
-from penstock.batch_cy import Batch
+from penstock.batch.batch_cy import Batch
+from penstock.files.apart import EndedError, apart
 from shard.environment import LEAST, DamagedError, Environment, StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue

@@ -28,7 +28,7 @@ class Line:
         self.module = load("shard.consumer_cy")
         self.queue = load(NAME).Queue(0, None)
         self.ring = Ring(single)
-        self.builder = load("penstock.batch_cy").BatchBuilder
+        self.builder = load("penstock.batch.batch_cy").BatchBuilder
 
     def publish(self, count: int, size: int = 0) -> None:
         builder = self.builder()

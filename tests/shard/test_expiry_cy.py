@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.properties import encode_properties
-from penstock.batch_cy import HAS_EXPIRATION
+from penstock.batch.batch_cy import HAS_EXPIRATION
 from tests.twins import both_ways
 
 Load = Callable[[str], ModuleType]
@@ -27,7 +27,7 @@ class Message:
 
 
 def batch_of(load: Load, expirations: list[int | None], start: int) -> Any:
-    builder = load("penstock.batch_cy").BatchBuilder()
+    builder = load("penstock.batch.batch_cy").BatchBuilder()
     for number, expiration in enumerate(expirations, start):
         properties: dict[str, object] = {"content_type": "t", "headers": {"a": 1}, "priority": 3, "reply_to": "r"}
         if expiration is not None:

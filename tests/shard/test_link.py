@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import bus
-from penstock.gauges import DEAD, READY, STARTING
+from penstock.memory.gauges import DEAD, READY, STARTING
 from shard.link import Link
 from tests.joined import Client, Node, unpacked
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.batch_cy import Batch
+from penstock.batch.batch_cy import Batch
 from tests.joined import Client, Node, open_channel
 from tests.living import living
 from tests.shard.steps import drain, pass_ms, publish, recount

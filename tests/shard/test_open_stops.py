@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.record_file import RecordFile, records_path
+from penstock.files.record_file import RecordFile, records_path
 from shard.flow import OPEN_MOST
 from shard.open_stops import OpenStops
 from shard.saturation import Stop

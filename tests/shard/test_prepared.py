@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.batch_cy import PERSISTENT
+from penstock.batch.batch_cy import PERSISTENT
 from shard.prepared import Part, split
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, publish

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.amqp.properties import encode_properties
-from penstock.batch_cy import HAS_PRIORITY
+from penstock.batch.batch_cy import HAS_PRIORITY
 from tests.joined import Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
 from tests.twins import both_ways
@@ -109,7 +109,7 @@ def test_consumers_with_prefetch(node: Node) -> None:
 
 
 def batch_of(load: Load, priorities: list[int], start: int) -> Any:
-    builder = load("penstock.batch_cy").BatchBuilder()
+    builder = load("penstock.batch.batch_cy").BatchBuilder()
     for number, priority in enumerate(priorities, start):
         properties = encode_properties({"priority": priority} if priority else {})
         header = b"\0\x3c\0\0" + bytes(8) + properties

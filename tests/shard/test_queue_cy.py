@@ -27,7 +27,7 @@ sizes = st.lists(st.integers(0, 40), min_size=1, max_size=8)
 
 
 def batch_of(load: Load, bodies: Iterable[bytes]) -> Any:
-    builder = load("penstock.batch_cy").BatchBuilder()
+    builder = load("penstock.batch.batch_cy").BatchBuilder()
     for body in bodies:
         builder.add(b"\0\1q", header_of(body), body, 0)
     return builder.finish()
@@ -387,7 +387,7 @@ class Queues(RuleBasedStateMachine):
     def lease(self, id: int) -> None:
         """Something has all that it has in hand for a moment."""
         for real in self.real:
-            consumer, held = real.consumers[id], real.load("penstock.ranges_cy").RangeSet()
+            consumer, held = real.consumers[id], real.load("penstock.batch.ranges_cy").RangeSet()
             assert consumer.leave_to(held) == held.total
             assert (consumer.octets, consumer.outstanding.total) == (0, 0)
             consumer.hold_all(held)
@@ -455,7 +455,7 @@ def watched(load: Load, bodies: list[bytes]) -> tuple[Any, Callable[[], bool]]:
         gc.collect()
         return kept() is not None
 
-    return load("penstock.batch_cy").Batch(bytes(made.entries), contents), alive
+    return load("penstock.batch.batch_cy").Batch(bytes(made.entries), contents), alive
 
 
 @both_ways

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.watermarks import Marks
+from penstock.limits.watermarks import Marks
 from shard.room import FULL, MEMORY, PROCESSES, REMINDER, SPILL, UNFLUSHED, UNWRITTEN, Room, Use, share
 
 MEMORY_MARKS = Marks(0, 0, 100, 80)

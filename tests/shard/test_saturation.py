@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.watermarks import Marks
+from penstock.limits.watermarks import Marks
 from shard.saturation import LENT_BYTES, LENT_COUNT, LENT_FOR, SETTLING, Saturation
 
 PERCENT = 1000

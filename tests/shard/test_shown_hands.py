@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.memory.shared_counts import SharedCounts
+from penstock.memory.shared_rows import Use
 from penstock.settings.limits import LimitSettings
-from penstock.shared_counts import SharedCounts
-from penstock.shared_rows import Use
 from shard.hands import Hands
 from shard.shown_hands import ShownHands
 

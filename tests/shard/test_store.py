@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.batch_cy import HAS_PRIORITY, PERSISTENT, Batch, BatchBuilder
-from penstock.witness import Witness
+from penstock.batch.batch_cy import HAS_PRIORITY, PERSISTENT, Batch, BatchBuilder
+from penstock.files.witness import Witness
 from shard.environment import Environment, StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue

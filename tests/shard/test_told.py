@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.features import CREDIT, NACK, REPORT, SPILL
+from penstock.limits.features import CREDIT, NACK, REPORT, SPILL
 from shard.told import deadlock
 from tests.joined import Node, open_channel
 from tests.shard.steps import publish

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ops.flow.incidents import events, incidents
-from penstock.record_file import RecordFile, records_path
+from penstock.files.record_file import RecordFile, records_path
 
 
 def stop(begun: float, ended: float) -> dict[str, Any]:

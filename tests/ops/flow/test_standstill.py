@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops.flow.standstill import Standstill
-from penstock.gauges import Gauges
+from penstock.memory.gauges import Gauges
 
 LEAST, MOST = 0.25, 1.0
 

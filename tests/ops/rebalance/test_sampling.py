@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ops.rebalance.goals import Home
 from ops.rebalance.rows import rows_of
 from ops.rebalance.sampling import Samples, present, quantile
-from penstock.gauges import QueueGauge
+from penstock.memory.gauges import QueueGauge
 from tests.ops.rebalance.synthetic import row
 
 HOMES = [Home("/", "q", 1, 2)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import lmdb
 
-from penstock.batch_cy import PERSISTENT, BatchBuilder
+from penstock.batch.batch_cy import PERSISTENT, BatchBuilder
 from router.storage.store import Store as TopologyStore
 from shard.journal import Journal
 from shard.queue_cy import Queue

@@ -13,11 +13,11 @@ from ops.store.check import check
 from ops.store.dump import dump, stored_topology
 from ops.store.opened import opened
 from ops.store.restore import restore
-from penstock import kept_clock
-from penstock.batch_cy import PERSISTENT, BatchBuilder
+from penstock.batch.batch_cy import PERSISTENT, BatchBuilder
 from penstock.bus import pack, unpack_stream
-from penstock.features import QueueFeatures
-from penstock.watermarks import Marks, QueueLimits
+from penstock.files import kept_clock
+from penstock.limits.features import QueueFeatures
+from penstock.limits.watermarks import Marks, QueueLimits
 from router.authority.ledger import Step
 from router.model.records import Queue as QueueRecord
 from router.storage.store import Store as TopologyStore

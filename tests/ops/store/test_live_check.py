@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 WRITER = """
 import sys
 from pathlib import Path
-from penstock.batch_cy import PERSISTENT, BatchBuilder
+from penstock.batch.batch_cy import PERSISTENT, BatchBuilder
 from shard.journal import Journal
 from shard.queue_cy import Queue, UNLIMITED
 from shard.store import Store

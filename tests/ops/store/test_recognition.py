@@ -12,7 +12,7 @@ import pytest
 from ops.errors import StartError
 from ops.store.identity import Identity, store
 from ops.store.recognition import Standing, accept, begin_run, recognise
-from penstock.witness import Witness
+from penstock.files.witness import Witness
 from router.storage.store import Store as TopologyStore
 from shard.store import Store
 from tests.ops.store.making import LIMIT, fill, topology

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.amqp.errors import FrameSyntaxError
 from penstock.amqp.properties import decode_properties, headers
-from penstock.batch_cy import (
+from penstock.batch.batch_cy import (
     HAS_CC,
     HAS_DIRECT_REPLY_TO,
     HAS_EXPIRATION,

@@ -32,7 +32,7 @@ def header_of(body: bytes) -> bytes:
 
 
 def batch_of(load: Load, content: list[Message]) -> Any:
-    builder = load("penstock.batch_cy").BatchBuilder()
+    builder = load("penstock.batch.batch_cy").BatchBuilder()
     for exchange, key, body in content:
         builder.add(frames.shortstr(exchange) + frames.shortstr(key), header_of(body), body, 0)
     return builder.finish()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.amqp.encode_cy import Output
-from penstock.arena import BLOCK_OCTETS, Arena, Loan
+from penstock.batch.arena import BLOCK_OCTETS, Arena, Loan
 from tests import frames
 from tests.frames import BODY, HEADER, header_frame, method_frame, publish_frames
 from tests.penstock.amqp import corpus, streams

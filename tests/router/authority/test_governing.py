@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.features import QueueFeatures
-from penstock.watermarks import FlowDefaults, Marks, QueueLimits
+from penstock.limits.features import QueueFeatures
+from penstock.limits.watermarks import FlowDefaults, Marks, QueueLimits
 from router.authority.governing import delete_policy, explained, set_policy
 from router.model.records import Change, Policy, Queue
 from tests.router.making import Asked

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.authority.moving import MOVES_MAX, STOPPED_SECONDS
 from router.commands.administration import Administration
 from router.commands.registry import execute
@@ -155,7 +155,7 @@ def test_what_takes_too_long(asked: Moved, monkeypatch: pytest.MonkeyPatch) -> N
     asked.moves.look()
     assert asked.move.phase == STOPPING
     now = asked.move.since
-    monkeypatch.setattr("penstock.clock.now", lambda: now + STOPPED_SECONDS + 1)
+    monkeypatch.setattr("penstock.node.clock.now", lambda: now + STOPPED_SECONDS + 1)
     asked.moves.look()
     assert asked.move.outcome == "rolled-back"
     assert "took more than" in asked.move.reason

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.memory.shared_counts import SharedCounts
+from penstock.memory.shared_rows import Use
 from penstock.settings.limits import LimitSettings
-from penstock.shared_counts import SharedCounts
-from penstock.shared_rows import Use
 from router.authority.near_limits import NearLimits
 from router.model.resource_limits import LIMITS, Holder
 from tests.router.making import Asked

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.amqp.errors import SoftError
-from penstock.watermarks import FlowDefaults
+from penstock.limits.watermarks import FlowDefaults
 from router.authority.queue_arguments import check_arguments, check_properties
 
 SUBJECT = "queue 'q' in vhost '/'"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.commands.administration import Administration
 from router.commands.rebalancing import ENTRIES_MAX, LEASE_SECONDS_MAX
 from router.commands.registry import execute

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Refusal
-from penstock.gauges import DEAD, READY, UNSTARTED
-from penstock.gauges import STARTING as BEGINNING
-from penstock.watermarks import FlowDefaults
+from penstock.control.control import Refusal
+from penstock.limits.watermarks import FlowDefaults
+from penstock.memory.gauges import DEAD, READY, UNSTARTED
+from penstock.memory.gauges import STARTING as BEGINNING
 from router.authority.authority import Authority
 from router.authority.ledger import Step
 from router.commands.administration import Administration

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.features import UNCONSUMED, QueueFeatures
+from penstock.limits.features import UNCONSUMED, QueueFeatures
 from tests.router.making import ME, Asked
 
 MARKS = {"x-overflow": "flow", "x-max-length": 10}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.authority import vhosts
 from router.authority.vhosts import PREDECLARED
 from router.model.topology import Topology

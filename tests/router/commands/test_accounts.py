@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.authority.vhosts import PREDECLARED
 from router.model.topology import Topology
 from tests.router.making import Asked, rabbit_hash

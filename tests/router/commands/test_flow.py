@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from tests.router.making import Asked
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Refusal
-from penstock.watermarks import FlowDefaults
+from penstock.control.control import Refusal
+from penstock.limits.watermarks import FlowDefaults
 from router.commands.administration import Administration
 from router.commands.registry import execute
 from router.model.policy_keys import APPLY_TO

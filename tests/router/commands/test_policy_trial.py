@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Refusal
-from penstock.watermarks import Marks, QueueLimits
+from penstock.control.control import Refusal
+from penstock.limits.watermarks import Marks, QueueLimits
 from tests.router.making import Asked, rabbit_hash
 
 

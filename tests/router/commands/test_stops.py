@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control import Refusal
+from penstock.control.control import Refusal
 from router.commands.administration import Administration
 from router.commands.registry import execute
 from router.commands.stops import NAMES, STOPS_MAX, TEXT_MAX, lift_expired

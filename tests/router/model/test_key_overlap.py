@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.automata import Undecided
-from penstock.patterns import PatternError, pattern
+from penstock.text.automata import Undecided
+from penstock.text.patterns import PatternError, pattern
 from router.model.key_overlap import Keys, Topic, common_key, may_share_key
 from router.model.matching import match
 from router.model.records import Binding

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.watermarks import FlowDefaults
+from penstock.limits.watermarks import FlowDefaults
 from router.authority.policy_checks import PolicyError, check
 from router.model.policies import combined, effective, governing
 from router.model.policy_keys import APPLY_TO, IGNORED, KEYS, OF_THE_NODE, spelled_out

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.asked import asked_limits
-from penstock.features import QueueFeatures
-from penstock.watermarks import FlowDefaults, Marks, QueueLimits
+from penstock.limits.features import QueueFeatures
+from penstock.limits.queue_limits import asked_limits
+from penstock.limits.watermarks import FlowDefaults, Marks, QueueLimits
 from router.model.placement import place
 from router.storage.recovery import TooManyQueues, recover
 from router.storage.store import Stored

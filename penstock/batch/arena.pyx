@@ -1,0 +1,213 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""The arena: where an acceptor keeps large contents so that they reach their consumer without being copied on the way.
+
+An acceptor owns one: memory without a name (memfd_create(2)) in blocks of one size. Who sends a turn lends what lies in
+blocks instead of sending its octets; who receives the turn maps the arena and reads in place.
+
+A block has two words for every way it can go: how often it was lent that way, written by the lender, and how often it
+came back, written by the borrower. It is free when its owner has let go of it and every pair of words agrees.
+
+    way s              owner -> shard s
+    way S + s * A + a  shard s -> acceptor a        (S shards, A acceptors)
+
+A borrower lends on before it gives back, and the owner looks at the ways in this order, so a block on its way is never
+taken for free. What a process had borrowed when it was killed never comes back: owners begin a new arena when one dies,
+and the kernel takes the old one when nobody maps it any more.
+"""
+
+import mmap
+import os
+import time
+from collections import OrderedDict
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.stdint cimport uint64_t
+
+from penstock.batch.atomics cimport load_word, store_word
+
+cdef enum:
+    # Words at the start of an arena, before those of the blocks.
+    SERIAL
+    BLOCKS
+    SHARDS
+    ACCEPTORS
+    HEADER_WORDS
+
+BLOCK_OCTETS = 512 * 1024
+"""Size of a block: what a few reads of a socket bring."""
+
+
+cdef class Mapping:
+    """An arena as this process maps it. OSError if it cannot be mapped, or is not the one with that serial number."""
+
+    cdef readonly int fd
+    cdef readonly list key  # how another process opens it: pid, file descriptor, serial number
+    cdef object memory
+    cdef unsigned char[::1] view
+    cdef unsigned char* base
+    cdef Py_ssize_t blocks
+    cdef Py_ssize_t shards
+    cdef Py_ssize_t acceptors
+    cdef Py_ssize_t ways
+    cdef Py_ssize_t start
+
+    def __cinit__(self):
+        self.fd = -1
+
+    def __init__(self, int fd, uint64_t serial):
+        self.memory = mmap.mmap(fd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        self.view = self.memory
+        self.base = &self.view[0]
+        if load_word(self.base, SERIAL) != serial:
+            raise OSError(f"file descriptor {fd} is not arena {serial}")
+        self.blocks = load_word(self.base, BLOCKS)
+        self.shards = load_word(self.base, SHARDS)
+        self.acceptors = load_word(self.base, ACCEPTORS)
+        self.ways = self.shards + self.shards * self.acceptors
+        self.start = self.view.shape[0] - self.blocks * BLOCK_OCTETS
+        self.fd = fd
+        self.key = [os.getpid(), fd, serial]
+
+    def __dealloc__(self):
+        if self.fd >= 0:
+            os.close(self.fd)
+
+    cdef size_t lent_word(self, Py_ssize_t block, Py_ssize_t way) noexcept:
+        return HEADER_WORDS + 2 * (block * self.ways + way)
+
+    cdef void count(self, size_t word) noexcept:
+        store_word(self.base, word, load_word(self.base, word) + 1)
+
+    cdef bint is_back(self, Py_ssize_t block) noexcept:
+        """Whether nobody has borrowed the block."""
+        cdef Py_ssize_t way
+        cdef size_t word
+        cdef uint64_t returned
+        for way in range(self.ways):
+            word = self.lent_word(block, way)
+            returned = load_word(self.base, word + 1)
+            if load_word(self.base, word) != returned:
+                return False
+        return True
+
+
+cdef class Loan:
+    """Octets of one block as a buffer, for as long as this lives: writable by the owner, read-only for a borrower."""
+
+    cdef Mapping mapping
+    cdef Py_ssize_t block
+    cdef Py_ssize_t way  # the one they came by, -1 for the owner
+    cdef Py_ssize_t start
+    cdef Py_ssize_t size
+    cdef bytearray used  # the owner's
+
+    def __init__(self):
+        raise TypeError("Arena.take or Borrower.borrow makes one")
+
+    def __dealloc__(self):
+        if self.used is not None:
+            self.used[self.block] = 0
+        elif self.mapping is not None:
+            self.mapping.count(self.mapping.lent_word(self.block, self.way) + 1)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.mapping.base + self.start, self.size, self.used is None, flags)
+
+    def __len__(self):
+        return self.size
+
+    def lend(self, part, Py_ssize_t receiver):
+        """Lend a part of these octets: an owner to shard `receiver`, a shard to acceptor `receiver`.
+
+        Returns the reference that `Borrower.borrow` takes. IndexError for a receiver that there is not.
+        """
+        cdef const unsigned char[::1] octets = part
+        cdef Mapping mapping = self.mapping
+        cdef Py_ssize_t way = receiver
+        if not 0 <= receiver < (mapping.shards if self.way < 0 else mapping.acceptors) or self.way >= mapping.shards:
+            raise IndexError(f"no way to {receiver}")
+        if self.way >= 0:
+            way += mapping.shards + self.way * mapping.acceptors
+        mapping.count(mapping.lent_word(self.block, way))
+        return [*mapping.key, way, self.block, &octets[0] - mapping.base, octets.shape[0]]
+
+
+cdef Loan new_loan(Mapping mapping, Py_ssize_t block, Py_ssize_t way, Py_ssize_t start, Py_ssize_t size, bytearray used):
+    cdef Loan loan = Loan.__new__(Loan)
+    loan.mapping = mapping
+    loan.block = block
+    loan.way = way
+    loan.start = start
+    loan.size = size
+    loan.used = used
+    return loan
+
+
+cdef class Arena:
+    """The arena of an acceptor. OSError if there is no memory for it."""
+
+    cdef readonly Py_ssize_t blocks
+    cdef Py_ssize_t shards
+    cdef Py_ssize_t acceptors
+    cdef Mapping mapping
+    cdef bytearray used
+
+    def __init__(self, octets, shards, acceptors):
+        self.blocks = max(octets // BLOCK_OCTETS, 1)
+        self.shards = shards
+        self.acceptors = acceptors
+        self.begin()
+
+    def begin(self):
+        """Begin anew in other memory; what is on loan of the old stays as it is."""
+        words = HEADER_WORDS + 2 * self.blocks * (self.shards + self.shards * self.acceptors)
+        size = -(-words * 8 // mmap.PAGESIZE) * mmap.PAGESIZE + self.blocks * BLOCK_OCTETS
+        serial = time.monotonic_ns()
+        fd = os.memfd_create("penstock-arena", os.MFD_CLOEXEC)
+        try:
+            os.posix_fallocate(fd, 0, size)  # or a write would be a bus error once memory runs out
+            os.pwrite(fd, b"".join(n.to_bytes(8, "little") for n in (serial, self.blocks, self.shards, self.acceptors)), 0)
+            self.mapping = Mapping(fd, serial)
+        except BaseException:
+            os.close(fd)
+            raise
+        self.used = bytearray(self.blocks)
+
+    def take(self):
+        """A free block as a `Loan` of its owner, None if there is none. Low ones first: they are in the caches."""
+        cdef Py_ssize_t block
+        for block in range(self.blocks):
+            if not self.used[block] and self.mapping.is_back(block):
+                self.used[block] = 1
+                return new_loan(
+                    self.mapping, block, -1, self.mapping.start + block * BLOCK_OCTETS, BLOCK_OCTETS, self.used)
+        return None
+
+
+cdef class Borrower:
+    """The arenas that a process has borrowed from; the latest `most` stay mapped."""
+
+    cdef Py_ssize_t most
+    cdef object mappings
+
+    def __init__(self, most):
+        self.most = most
+        self.mappings = OrderedDict()
+
+    def borrow(self, reference):
+        """The octets of a reference. OSError if the lender is gone and this process had not mapped the arena before."""
+        pid, fd, serial, way, block, start, size = reference
+        mapping = self.mappings.get(serial)
+        if mapping is None:
+            mapping = self.mappings[serial] = self.open(pid, fd, serial)
+            if len(self.mappings) > self.most:
+                self.mappings.popitem(last=False)
+        return memoryview(new_loan(mapping, block, way, start, size, None))
+
+    def open(self, pid, fd, serial):
+        mine = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return Mapping(mine, serial)
+        except BaseException:
+            os.close(mine)
+            raise

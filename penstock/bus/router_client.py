@@ -1,0 +1,143 @@
+"""The router as acceptors and shards see it: ask it, follow its changes, outlive its restarts.
+
+`Follower` knows what is asked, answered and published; `RouterClient` gives it sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+
+from penstock import bus
+from penstock.bus.endpoint import Endpoint, open_socket, subscribe
+from penstock.node import collector
+from penstock.node.logs import get_logger
+from penstock.node.node import Node
+
+log = get_logger()
+
+Done = Callable[[Any, list[Any] | None], None]
+
+
+class Follower:
+    """Requests to the router and the stream of topology changes. `send` takes a request, as one frame.
+
+    `load(version, changes)` gets a snapshot, first of all, and where more was missed than the router knows separately;
+    `apply(version, changes)` gets every change published after it, in order.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[int, list[Any]], None],
+        apply: Callable[[int, list[Any]], None],
+        send: Callable[[bytes], None],
+    ) -> None:
+        self.load = load
+        self.apply = apply
+        self.send = send
+        self.version = -1
+        self.early: list[tuple[int, list[Any] | None]] = []
+        self.last_request = 0
+        self.last_snapshot = 0
+        self.pending: dict[int, tuple[bytes, Done]] = {}
+
+    def request(self, name: str, arguments: dict[str, Any], done: Done) -> None:
+        """Ask; `done(result, error)` is called with the answer, after a restart of the router if need be."""
+        self.last_request += 1
+        frame = bus.pack([self.last_request, name, arguments])
+        self.pending[self.last_request] = (frame, done)
+        self.send(frame)
+
+    @property
+    def loading(self) -> bool:
+        """Whether a snapshot is awaited."""
+        return self.last_snapshot in self.pending
+
+    def router_started(self) -> None:
+        """A new router has no memory of what the old one was asked, and the old one may have published unheard.
+
+        A snapshot of the old one may still arrive; it lacks what was published after it.
+        """
+        self.pending.pop(self.last_snapshot, None)
+        for frame, _ in list(self.pending.values()):
+            self.send(frame)
+        self.ask_for_snapshot()
+
+    def ask_for_snapshot(self) -> None:
+        if not self.loading:
+            self.request("snapshot", {"have": self.version}, lambda result, _: self.on_snapshot(result))
+            self.last_snapshot = self.last_request
+
+    def on_reply(self, frame: bytes) -> None:
+        with collector.paused():  # a snapshot may be all there is
+            self._on_reply(frame)
+
+    def _on_reply(self, frame: bytes) -> None:
+        request, version, result, error = bus.unpack(frame)
+        _, done = self.pending.pop(request, (b"", None))
+        if done is None:
+            return
+        if isinstance(result, dict) and "changes" in result:
+            result["version"] = version
+        done(result, error)
+
+    def on_snapshot(self, snapshot: dict[str, Any]) -> None:
+        early, self.early = self.early, []
+        for frame in snapshot.get("turns", ()):
+            self.on_change(frame)
+        if "changes" in snapshot and snapshot["version"] >= self.version:
+            self.version = snapshot["version"]
+            self.load(self.version, snapshot["changes"])
+        for version, changes in early:
+            self.follow(version, changes)
+
+    def on_change(self, frame: bytes) -> None:
+        with collector.paused():
+            version, changes = bus.unpack(frame)
+            self.follow(version, changes)
+
+    def follow(self, version: int, changes: list[Any] | None) -> None:
+        """Take in what leads to a version. None: the router is at that version, what led there was said before."""
+        if self.loading:
+            self.early.append((version, changes))
+        elif version == self.version + 1 and changes is not None:
+            self.version = version
+            self.apply(version, changes)
+        elif version > self.version:
+            log.warning("topology changes missed", have=self.version, got=version)
+            self.early.append((version, changes))
+            self.ask_for_snapshot()
+
+
+class RouterClient(Follower):
+    """One that is connected."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        context: zmq.Context[Any],
+        node: Node,
+        identity: str,
+        load: Callable[[int, list[Any]], None],
+        apply: Callable[[int, list[Any]], None],
+    ) -> None:
+        requests = open_socket(context, zmq.DEALER)
+        requests.setsockopt(zmq.IDENTITY, identity.encode())
+        requests.connect(node.router_requests)
+        super().__init__(load, apply, lambda frame: self.requests.send([frame]))
+        self.changes = subscribe(loop, context, node.router_changes, lambda frames: self.on_change(frames[0]))
+        self.requests = Endpoint(loop, requests, lambda frames: self.on_reply(frames[0]))
+        self.ask_for_snapshot()
+
+    def on_snapshot(self, snapshot: dict[str, Any]) -> None:
+        first = self.version < 0
+        super().on_snapshot(snapshot)
+        if first:
+            collector.keep()
+
+    def close(self) -> None:
+        self.changes.close()
+        self.requests.close()

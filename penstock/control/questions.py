@@ -1,0 +1,35 @@
+"""Questions that one process answers of itself over its control socket: no change, no other process is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.control.control import Refusal
+from penstock.node.logs import get_logger
+
+log = get_logger()
+
+Question = tuple[Callable[..., Any], dict[str, type]]
+"""What answers it, and the arguments that it takes."""
+
+
+def answer(questions: Mapping[str, Question], name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer as it goes over the socket (`penstock.control.control`), a refusal if there is no such question."""
+    try:
+        return {"result": _result(questions, name, arguments)}
+    except Refusal as refusal:
+        return {"error": str(refusal), "kind": refusal.kind}
+
+
+def _result(questions: Mapping[str, Question], name: str, arguments: dict[str, Any]) -> Any:
+    if name not in questions:
+        raise Refusal("invalid", f"unknown command {name!r}")
+    ask, wanted = questions[name]
+    if arguments.keys() != wanted.keys() or not all(isinstance(arguments[each], wanted[each]) for each in wanted):
+        raise Refusal("invalid", f"{name} takes {', '.join(wanted) or 'no arguments'}")
+    try:
+        return ask(**arguments)
+    except Exception:
+        log.exception("question failed", question=name)
+        raise Refusal("failed", f"{name} failed, the log has more") from None

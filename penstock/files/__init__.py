@@ -1,0 +1,1 @@
+"""Files that outlive a process: made so that a crash leaves them whole or says so."""

@@ -1,0 +1,147 @@
+"""The node's clock goes on where it was: a file of the data directory says how it stood to others when it was noted.
+
+Within one boot of the machine nothing has to be assumed: the time since it was started says all, whatever the wall
+clock does. After another one only the wall clock can say how long the machine was off: as much as it went on since it
+was noted last, and never less than nothing. Without a file, as for a new node, the clock begins as the wall clock.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from penstock.node import clock
+from penstock.node.boot import boot_id
+from penstock.node.logs import get_logger
+
+FILE_NAME = "clock.json"
+NOTE_SECONDS = 60.0
+"""So old may be what is noted; a wall clock that is set is noted at once."""
+SET_US = 1_000_000
+"""A wall clock that has moved so much against the node's clock was set; a daemon that corrects it is slower."""
+
+log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Of one moment: the boot of the machine, and what the three clocks said (microseconds)."""
+
+    boot: str
+    boot_us: int
+    node_us: int
+    wall_us: int
+
+    @classmethod
+    def now(cls) -> Self:
+        return cls(boot_id(), clock.boot_us(), clock.now_us(), clock.wall_us())
+
+    @classmethod
+    def of(cls, facts: Any) -> Self:
+        """What `asdict` made of it. ValueError if those are no such facts."""
+        try:
+            return cls(str(facts["boot"]), *(int(facts[name]) for name in ("boot_us", "node_us", "wall_us")))
+        except (LookupError, TypeError) as error:
+            raise ValueError(f"it says no times: {error}") from None
+
+    @property
+    def wall_ahead_us(self) -> int:
+        """How far the wall clock was ahead of the node's."""
+        return self.wall_us - self.node_us
+
+    def goes_on(self, boot: str, boot_us: int) -> bool:
+        """Whether a moment of a boot is a later one of the same boot."""
+        return boot == self.boot and boot_us >= self.boot_us
+
+
+def ahead(noted: Noted | None, boot: str, boot_us: int, wall_us: int) -> int:
+    """How far the node's clock is ahead of the time since this boot of the machine, in microseconds."""
+    if noted is None:
+        return wall_us - boot_us
+    if noted.goes_on(boot, boot_us):
+        return noted.node_us - noted.boot_us
+    return noted.node_us + max(wall_us - noted.wall_us, 0) - boot_us
+
+
+def read(data: Path) -> Noted | None:
+    """What was noted last in a data directory; None if nothing ever was. OSError or ValueError if it cannot be read."""
+    try:
+        return Noted.of(orjson.loads((data / FILE_NAME).read_bytes()))
+    except FileNotFoundError:
+        return None
+
+
+def write(data: Path, noted: Noted) -> None:
+    """Note it in a data directory, on the disk. OSError if that cannot be."""
+    path = data / FILE_NAME
+    new = path.with_suffix(".new")
+    with new.open("wb") as file:
+        file.write(orjson.dumps(asdict(noted)))
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+class KeptClock:
+    """That of the node of a data directory."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._noted: Noted | None = None
+
+    def begin(self) -> None:
+        """Follow the clock of the node from now on, and say what was assumed."""
+        noted = self._read()
+        boot, boot_us, wall_us = boot_id(), clock.boot_us(), clock.wall_us()
+        clock.follow(ahead(noted, boot, boot_us, wall_us))
+        if noted is not None:
+            _tell(noted, noted.goes_on(boot, boot_us), wall_us)
+        self.note()
+
+    def keep(self) -> None:
+        """Note how the clocks stand, if it is time to, and say if the wall clock was set."""
+        noted, now = self._noted or self._read(), Noted.now()
+        moved = 0 if noted is None else now.wall_ahead_us - noted.wall_ahead_us
+        if abs(moved) >= SET_US:
+            log.warning("the machine's clock was set: deadlines stay", by_seconds=_seconds(moved))
+        elif noted is not None and now.boot_us < noted.boot_us + NOTE_SECONDS * 1e6:
+            return
+        self.note()
+
+    def _read(self) -> Noted | None:
+        try:
+            return read(self._data)
+        except (OSError, ValueError) as error:
+            log.warning("how the clocks stood is not known", path=str(self._data / FILE_NAME), problem=str(error))
+            return None
+
+    def note(self) -> None:
+        """Note how the clocks stand."""
+        self._noted = Noted.now()
+        try:
+            write(self._data, self._noted)
+        except OSError as error:
+            log.warning("the node's clock cannot be noted", path=error.filename, problem=error.strerror)
+
+
+def _tell(noted: Noted, same_boot: bool, wall_us: int) -> None:
+    passed = wall_us - noted.wall_us
+    if same_boot:
+        moved = clock.wall_ahead_us() - noted.wall_ahead_us
+        if abs(moved) >= SET_US:
+            event = "the machine's clock was set while the node was down: deadlines stay"
+            log.warning(event, by_seconds=_seconds(moved))
+    elif passed < 0:
+        event = "the machine was started again, and its clock is behind: no time is assumed to have passed"
+        log.warning(event, behind_seconds=_seconds(-passed))
+    else:
+        event = "the machine was started again: its clock says how much time has passed"
+        log.info(event, assumed_seconds=_seconds(passed))
+
+
+def _seconds(microseconds: int) -> float:
+    return round(microseconds / 1e6, 3)

@@ -1,0 +1,74 @@
+"""Records of one process in a file of lines of JSON, of bounded size: the newest are kept, over restarts too.
+
+At `limit` octets the file is renamed to the same name with `.1` and a new one is begun, so between one and two limits
+are there. What a full disk does not take is lost, as log lines are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from penstock.node.logs import get_logger
+from penstock.text.utf8 import readable
+
+log = get_logger()
+
+LIMIT = 1024 * 1024
+
+
+class RecordFile:
+    def __init__(self, path: Path, limit: int = LIMIT) -> None:
+        self.path = path
+        self.limit = limit
+
+    def append(self, records: Iterable[dict[str, Any]]) -> bool:
+        """Write records at the end; whether they are there. They are not flushed to the disk: a power cut may cost the
+        last ones.
+        """
+        lines = b"".join(orjson.dumps(readable(record), option=orjson.OPT_APPEND_NEWLINE) for record in records)
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.touch(mode=0o600)
+            with self.path.open("ab", buffering=0) as file:
+                end = file.tell()
+                if file.write(lines) < len(lines):
+                    file.truncate(end)  # a part of a line would spoil the next one
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                full = file.tell() >= self.limit
+            if full:
+                self.path.replace(_older(self.path))
+        except OSError as error:
+            log.warning("records are lost", path=str(self.path), octets=len(lines), problem=error.strerror)
+            return False
+        return True
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """All records of a file, the oldest first; a line that was cut off by a crash is left out."""
+    for each in (_older(path), path):
+        try:
+            lines = each.read_bytes().splitlines()
+        except FileNotFoundError:
+            continue
+        for line in lines:
+            try:
+                yield orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+
+
+def records_path(
+    data: Path, what: Literal["audit", "incidents", "short_stops", "events"], role: str, index: int
+) -> Path:
+    """Where a process writes them."""
+    return data / what / f"{role}.{index}.jsonl"
+
+
+def _older(path: Path) -> Path:
+    return path.with_name(f"{path.name}.1")

@@ -1,0 +1,145 @@
+"""What is known of a store outside of it: that there is one, of which node, and how far it had come.
+
+The process that writes the store notes it in DATA/witness/NAME after each commit, without waiting for the disk. So a
+store that is behind its witness is from another time, and one that has a witness and is not there is missing. After a
+start of the system the witness itself may be behind.
+
+A file has two places for a record, at 0 and at 64, which are written in turns; one that was written in part, on a full
+disk, is written again before the other one. So one of the two is whole at all times, and the newer whole one counts.
+
+A record: identity of the node (8), commits of the store (8), those of them that were on the disk (8), boot id (36), a
+CRC-32 of all that (4); little-endian.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from penstock.files.directories import sync_directories
+from penstock.node.boot import boot_id
+from penstock.node.logs import get_logger
+
+log = get_logger()
+
+FOLDER = "witness"
+TOPOLOGY = "topology"
+_RECORD = Struct("<QQQ36s")
+_CRC = Struct("<I")
+_PLACES = 0, 64
+
+
+class Seen(NamedTuple):
+    """What was noted last."""
+
+    node: int
+    commits: int
+    flushed: int
+    boot: bytes
+
+
+class Witness:
+    """The witness of one store of a node. OSError where it cannot be read or written."""
+
+    def __init__(self, data: Path, name: str, node: int) -> None:
+        self.path = data / FOLDER / name
+        self.node = node
+        self._boot = boot_id().encode()
+        self._lock = threading.Lock()
+        self._file = -1
+        self._place = 0
+        self._noted = 0, 0
+        self._fails = False
+
+    def seen(self) -> Seen | None:
+        """What was noted last; None if nothing ever was. ValueError if that is damaged."""
+        try:
+            octets = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        whole = [seen for at in _PLACES if (seen := _record(octets[at:])) is not None]
+        if not whole:
+            raise ValueError(f"{self.path} is damaged")
+        return max(whole, key=lambda seen: (seen.commits, seen.flushed))
+
+    def complaint(self, node: int | None, commits: int) -> str | None:
+        """What is wrong with a store that has so many commits and says that it is of that node (None: of none yet).
+
+        ValueError if the witness is damaged.
+        """
+        seen = self.seen()
+        if (node or self.node) != self.node or (seen is not None and seen.node != self.node):
+            return "it is of another node"
+        if seen is None:
+            return None
+        self._noted = 0, seen.flushed
+        least = seen.commits if seen.boot == self._boot else seen.flushed
+        if node is None or commits < least:
+            return f"it is from another time: it has {commits} commits, {least} were made"
+        return None
+
+    def note(self, commits: int, flushed: int = 0) -> None:
+        """The store has so many commits; so many of them are on the disk. OSError only at the first note: what is noted
+        less is no reason not to write the store.
+        """
+        with self._lock:
+            self._noted = max(self._noted[0], commits), max(self._noted[1], flushed)
+            record = _RECORD.pack(self.node, *self._noted, self._boot)
+            octets = record + _CRC.pack(crc32(record))
+            if self._file < 0:
+                self._begin(octets)
+                return
+            try:
+                _write(self._file, octets, _PLACES[self._place])
+                self._place = 1 - self._place
+                self._fails = False
+            except OSError as error:
+                if not self._fails:
+                    log.warning("the witness of a store cannot be written", path=str(self.path), problem=error.strerror)
+                self._fails = True
+
+    def _begin(self, octets: bytes) -> None:
+        """The first note of this life is on the disk when it is done."""
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        unfinished = self.path.with_suffix(self.path.suffix + ".new")
+        self._file = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        _write(self._file, octets, _PLACES[0])
+        self._place = 1
+        os.fsync(self._file)
+        unfinished.replace(self.path)
+        sync_directories(self.path.parent, self.path.parent.parent)
+
+    def forget(self) -> None:
+        """The store is to be gone, or to begin anew."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+        if self.path.parent.exists():
+            sync_directories(self.path.parent)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
+
+
+def _record(octets: bytes) -> Seen | None:
+    """The record that they begin with, if it is whole."""
+    record, crc = octets[: _RECORD.size], octets[_RECORD.size : _RECORD.size + _CRC.size]
+    return Seen(*_RECORD.unpack(record)) if len(crc) == _CRC.size and _CRC.pack(crc32(record)) == crc else None
+
+
+def _write(file: int, octets: bytes, at: int) -> None:
+    """OSError also where the disk takes a part only."""
+    if os.pwrite(file, octets, at) < len(octets):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def shard_name(index: int) -> str:
+    """The witness of a shard's store."""
+    return f"shard.{index}"

@@ -1,0 +1,159 @@
+"""What a queue does beside holding messages, as its declaration (and a policy, merged into it) asks.
+
+Limits and marks are `penstock.limits.watermarks`' to know; everything else that a shard or an acceptor must know of a
+queue is here. Names and meanings of the arguments are RabbitMQ's, but for those of last-value queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, Self
+
+from penstock.limits.ladder import FOREVER
+from penstock.limits.means import AUTO
+from penstock.text.amounts import size
+from penstock.text.durations import seconds_of
+
+ESSENTIAL = "x-essential"
+UNCONSUMED = "never consumed from"
+"""What makes a queue a stranger (router/authority/strangers.py) only until somebody consumes from it."""
+LAST_VALUE_KEYS = ("x-last-value-key", "qpid.last_value_queue_key")
+LAST_VALUE_KEY = "qpid.LVQ_key"
+"""The header by which messages of a last-value queue are told apart if its declaration names none."""
+
+LANE_RESERVE = 100
+"""Messages, where a priority lane says no reserve."""
+
+PACES = ("x-pace-depth", "x-pace-wait")
+"""The arguments that pace a queue."""
+
+DEADLOCK_ACTIONS = REPORT, CREDIT, SPILL, NACK = ("report", "credit", "spill", "nack")
+"""What a queue may do about a deadlock: tell of it; have its shard admit more, or spill; have an acceptor refuse the
+producer that has been held for the shortest time."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFeatures:
+    """Times are milliseconds; None: not asked for. `from_arguments` takes what `router.authority.queue_arguments` let
+    pass.
+
+    `throttle` and `hold` may be inherited as limits are: `penstock.limits.queue_limits` decides on them.
+    `essential`, `stranger`, `granted` (by policy, whatever its bindings grant) and `chosen` (that it holds producers,
+    by its declaration or a policy of the queue) are `router.authority.strangers`' to say.
+    """
+
+    type: str = "classic"
+    message_ttl: int | None = None
+    expires: int | None = None
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    max_priority: int | None = None
+    single_active_consumer: bool = False
+    delivery_limit: int | None = None
+    consumer_timeout: int | None = None
+    last_value_key: str | None = None
+    tx_when_full: str | None = None
+    max_rate: int | None = None
+    max_rate_bytes: int | None = None
+    rate_burst: int | None = None
+    throttle: str = AUTO
+    hold: str = FOREVER
+    fair_by: str | None = None
+    deadlock: str | None = None
+    essential: bool = False
+    stranger: str | None = None
+    pace_depth: int | None = None
+    pace_wait: int | None = None
+    lane_priority: int | None = None
+    lane_key: str | None = None
+    lane_reserve: int | None = None
+    granted: bool = False
+    chosen: bool = False
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
+        """The features that arguments of a declaration ask for. A priority or delivery limit that limits nothing
+        (0, or negative) is none.
+        """
+        delivery_limit = arguments.get("x-delivery-limit")
+        return cls(
+            type=arguments.get("x-queue-type", "classic"),
+            message_ttl=arguments.get("x-message-ttl"),
+            expires=arguments.get("x-expires"),
+            dead_letter_exchange=arguments.get("x-dead-letter-exchange"),
+            dead_letter_routing_key=arguments.get("x-dead-letter-routing-key"),
+            max_priority=arguments.get("x-max-priority") or None,
+            single_active_consumer=bool(arguments.get("x-single-active-consumer", False)),
+            delivery_limit=None if delivery_limit is None or delivery_limit < 0 else delivery_limit,
+            consumer_timeout=arguments.get("x-consumer-timeout"),
+            last_value_key=_last_value_key(arguments),
+            tx_when_full=arguments.get("x-tx-when-full"),
+            deadlock=arguments.get("x-deadlock"),
+            max_rate=arguments.get("x-max-rate"),
+            max_rate_bytes=octets(arguments.get("x-max-rate-bytes")),
+            rate_burst=milliseconds(arguments.get("x-rate-burst")),
+            fair_by=arguments.get("x-fair-by"),
+            pace_depth=arguments.get("x-pace-depth"),
+            pace_wait=milliseconds(arguments.get("x-pace-wait")),
+            lane_priority=arguments.get("x-lane-priority"),
+            lane_key=arguments.get("x-lane-key"),
+            lane_reserve=arguments.get("x-lane-reserve"),
+        )
+
+    @property
+    def paced(self) -> bool:
+        """Whether it lets in one message for each that leaves."""
+        return bool(self.pace_depth or self.pace_wait)
+
+    @property
+    def reserve(self) -> int:
+        """How many messages its priority lane lets in beyond the stop mark; 0 without a lane."""
+        if self.lane_priority is None and not self.lane_key:
+            return 0
+        return self.lane_reserve or LANE_RESERVE
+
+    def to_wire(self) -> list[Any]:
+        """For the bus and the store: the fields in their order."""
+        return list(_values(self))
+
+    @classmethod
+    def from_wire(cls, values: Sequence[Any]) -> Self:
+        """The features of a `to_wire` list, be it an older one that lacks the last fields."""
+        return cls(*values[: len(fields(cls))])
+
+
+_values = attrgetter(*(field.name for field in fields(QueueFeatures)))
+_STRANGER, _GRANTED = ([field.name for field in fields(QueueFeatures)].index(name) for name in ("stranger", "granted"))
+
+
+def stranger_on_wire(values: Sequence[Any]) -> str | None:
+    """`stranger` of a `QueueFeatures.to_wire` list."""
+    return values[_STRANGER] if len(values) > _STRANGER else None
+
+
+def granted_on_wire(values: Sequence[Any]) -> bool:
+    """`granted` of a `QueueFeatures.to_wire` list, be it an older one that lacks it."""
+    return len(values) > _GRANTED and bool(values[_GRANTED])
+
+
+def message_ttl_on_wire(values: Sequence[Any]) -> int | None:
+    """`message_ttl` of a `QueueFeatures.to_wire` list."""
+    ttl: int | None = values[1]
+    return ttl
+
+
+def octets(value: int | str | None) -> int | None:
+    """A size that was given as a number or as a text with a unit."""
+    return size(value) if isinstance(value, str) else value
+
+
+def milliseconds(text: str | None) -> int | None:
+    """A length of time that was given as a text with a unit."""
+    return None if text is None else round(seconds_of(text) * 1000)
+
+
+def _last_value_key(arguments: Mapping[str, Any]) -> str | None:
+    named = next((str(arguments[name]) for name in LAST_VALUE_KEYS if name in arguments), None)
+    return named or (LAST_VALUE_KEY if arguments.get("x-overflow") == "last-value" else None)

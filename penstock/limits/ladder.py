@@ -1,0 +1,76 @@
+"""How long a producer is held, and what comes then: `x-hold`, policy key `hold`.
+
+`forever`, or rungs in their order with how long each lasts, the last one without:
+
+    withhold 5 s, park 30 s, pause 5 min, reject 10 min, close-channel 1 min, close-connection, hold-off 5 s
+
+    withhold          confirms are withheld; what comes is parked up to a multiple of the parking budget
+    park              parked within its budget
+    pause             the socket is read by the drip from the first message that is parked
+    reject            what finds no room is refused, and what was parked is
+    close-channel     311; a channel of the same connection that is held again within this time, and gets so far, goes
+                      on to the next rung
+    close-connection  506; it takes no time
+    hold-off          the user is refused at the next connect from that address for so long, twice as long each time
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from penstock.limits.means import nearest
+from penstock.text.durations import seconds_of
+
+FOREVER = "forever"
+WITHHOLD, PARK, PAUSE, REJECT = "withhold", "park", "pause", "reject"
+CLOSE_CHANNEL, CLOSE_CONNECTION, HOLD_OFF = "close-channel", "close-connection", "hold-off"
+RUNGS = (WITHHOLD, PARK, PAUSE, REJECT, CLOSE_CHANNEL, CLOSE_CONNECTION, HOLD_OFF)
+
+
+class Rung(NamedTuple):
+    """`seconds` until the next rung, None for the last one; of a hold-off, how long the first one lasts."""
+
+    name: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The rungs in their order; none at all: for ever."""
+
+    rungs: tuple[Rung, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rungs)
+
+
+@lru_cache(1024)
+def ladder_of(text: str) -> Ladder:
+    """The ladder that a text describes. ValueError says what is wrong with it."""
+    if text.strip() == FOREVER:
+        return Ladder()
+    rungs = tuple(_rung(part) for part in text.split(","))
+    for before, after in pairwise(rungs):
+        if RUNGS.index(before.name) >= RUNGS.index(after.name):
+            raise ValueError(f"'{after.name}' does not come after '{before.name}': the order is {', '.join(RUNGS)}")
+        if before.seconds is None and before.name != CLOSE_CONNECTION:
+            raise ValueError(f"'{before.name}' needs a time, there is a rung after it")
+        if after.name == HOLD_OFF and before.name != CLOSE_CONNECTION:
+            raise ValueError(f"'{HOLD_OFF}' comes right after '{CLOSE_CONNECTION}'")
+    if rungs[0].name == HOLD_OFF:
+        raise ValueError(f"'{HOLD_OFF}' comes right after '{CLOSE_CONNECTION}'")
+    if rungs[-1].seconds is not None and rungs[-1].name != HOLD_OFF:
+        raise ValueError(f"'{rungs[-1].name}' is the last rung, it lasts as long as the queue is full: it has no time")
+    return Ladder(rungs)
+
+
+def _rung(part: str) -> Rung:
+    name, _, time = part.strip().partition(" ")
+    if name not in RUNGS:
+        raise ValueError(f"'{name}' is no rung{nearest(name, (FOREVER, *RUNGS))}")
+    if name == CLOSE_CONNECTION and time:
+        raise ValueError(f"'{CLOSE_CONNECTION}' has no time: it ends what is held")
+    return Rung(name, seconds_of(time) if time.strip() else None)

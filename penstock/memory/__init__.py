@@ -1,0 +1,1 @@
+"""What the processes of a node share in memory: gauges, counts, rates."""

@@ -1,0 +1,1 @@
+"""Who a process is, what its clock says, and how it logs."""

@@ -1,0 +1,206 @@
+"""Structured logs on standard error: readable lines on a terminal, one JSON object a line otherwise.
+
+Every line carries `role` and `index` of its process; what the standard library's loggers say (asyncio's above all)
+takes the same form. A peer's mistake is one line without a traceback; a bug of ours brings its whole traceback. How
+many lines of a kind are written in a second is limited (`penstock.node.log_limit`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import orjson
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from penstock.node.log_limit import OTHERS, SECOND, LeftOut, LogLimit
+from penstock.node.node import Node, Role
+from penstock.settings import Settings
+from penstock.settings.values import LogLevel
+from penstock.text.utf8 import readable
+
+_limiter: Limiter | None = None
+
+
+def configure(settings: Settings, role: Role, index: int) -> None:
+    """Set up logging of this process; once, before its first line."""
+    global _limiter
+    terminal = sys.stderr.isatty()
+    lines = cast(TextIO, Lines(sys.stderr))
+    chain, renderer = _chain(role, index, terminal), _renderer(terminal)
+    _limiter = Limiter(lambda method, event: lines.write(_rendered(method, event, [*chain, renderer]) + "\n"))
+    structlog.configure(
+        processors=[_limiter.process, *chain, renderer],
+        logger_factory=structlog.WriteLoggerFactory(lines),
+        cache_logger_on_first_use=False,  # a cached one would keep its level
+    )
+    _adopt_standard_library(chain, renderer, _limiter)
+    set_level(settings.log_level)
+    atexit.register(tell_left_out)
+
+
+def set_level(name: LogLevel) -> None:
+    """From now on the least severe line that is written is of that level."""
+    level = logging.getLevelNamesMapping()[name.upper()]
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
+    logging.getLogger().setLevel(level)
+
+
+def read_level(runtime: Path) -> None:
+    """Take the level from the node file."""
+    set_level(Node.load(runtime).settings.log_level)
+
+
+def tell_left_out() -> None:
+    """Say how many lines were left out, now: the process ends."""
+    if _limiter is not None:
+        _limiter.tell_rest()
+
+
+class Limiter:
+    """Keeps log lines of a process within their limit. `write` takes a method's name and an event."""
+
+    def __init__(
+        self, write: Callable[[str, dict[str, Any]], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write = write
+        self._clock = clock
+        self._limit = LogLimit()
+        self._lock = threading.RLock()  # a finalizer may log in the midst of it
+        self._timer: threading.Timer | None = None
+
+    def process(self, _logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """A processor of structlog."""
+        if not self._is_written(str(event.get("event")), _peer(event), method):
+            raise structlog.DropEvent
+        return event
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """A filter of the standard library. What its loggers say differs each time, so their kind is their name."""
+        return self._is_written(record.name, OTHERS, record.levelname.lower())
+
+    def tell_over(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._tell(self._limit.over(self._clock()))
+            if self._limit.has_left_out:  # in a second that has begun since
+                self._tell_later()
+
+    def tell_rest(self) -> None:
+        with self._lock:
+            self._tell(self._limit.rest(self._clock()))
+
+    def _is_written(self, kind: str, peer: str, level: str) -> bool:
+        with self._lock:
+            self._tell(self._limit.over(self._clock()))
+            written = self._limit.is_written(kind, peer, level)
+            if not written and self._timer is None:
+                self._tell_later()
+        return written
+
+    def _tell_later(self) -> None:
+        self._timer = threading.Timer(SECOND, self.tell_over)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _tell(self, left_out: Iterable[LeftOut]) -> None:
+        for each in left_out:
+            of: dict[str, Any] = {"of": each.kind} | ({"peer": each.peer} if each.peer else {})
+            self._write(each.level, {"event": f"and {each.lines} more", **of, "lines": each.lines})
+
+
+class Lines:
+    """A stream for log lines. What it does not take is lost: a full disk below the log must not stop a process."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
+def get_logger(**context: object) -> FilteringBoundLogger:
+    """A logger whose lines all carry `context`; may be made before `configure`, used only after it."""
+    return cast(FilteringBoundLogger, structlog.get_logger(**context))
+
+
+def _chain(role: Role, index: int, terminal: bool) -> list[Processor]:
+    def name_process(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return {"role": role, "index": index, **event}
+
+    stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if terminal else "iso", utc=not terminal)
+    chain: list[Processor] = [structlog.processors.add_log_level, stamp, name_process]
+    if not terminal:  # the console's renderer writes tracebacks itself
+        chain.append(structlog.processors.format_exc_info)
+    return chain
+
+
+def _renderer(terminal: bool) -> Processor:
+    if terminal:
+        return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    return structlog.processors.JSONRenderer(serializer=_json)
+
+
+def _json(event: EventDict, **_ignored: object) -> str:
+    """A line is never refused: values that JSON cannot say, as octets that are not UTF-8, are said as they can be."""
+    try:
+        return _dumped(event)
+    except TypeError:
+        return _dumped({readable(name): _sayable(value) for name, value in event.items()})
+
+
+def _sayable(value: object) -> object:
+    try:
+        _dumped(value)
+    except TypeError:
+        return readable(value) if isinstance(value, str) else repr(value)
+    return value
+
+
+def _dumped(value: object) -> str:
+    """As JSON. TypeError for what it cannot say."""
+    return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _peer(event: Mapping[str, Any]) -> str:
+    """Who caused a line: a host and the user who has logged in from there, or else whose vhost or user it is about.
+
+    Not its port, nor a user who has not logged in: these are others each time.
+    """
+    peer = event.get("peer")
+    if isinstance(peer, str):
+        host = peer.rpartition(":")[0] or peer
+        return f"{host} {event['user']}" if "user" in event and "connection" in event else host
+    return str(event.get("vhost", event.get("user", OTHERS)))
+
+
+def _rendered(method: str, event: EventDict, processors: Iterable[Processor]) -> str:
+    line: Any = event
+    for process in processors:
+        line = process(None, method, line)
+    return str(line)
+
+
+def _adopt_standard_library(chain: list[Processor], renderer: Processor, limiter: Limiter) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(limiter.filter)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=chain,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.getLogger().handlers[:] = [handler]

@@ -1,0 +1,186 @@
+"""What a process of the node asks of the kernel: its name, the end that follows its parent's, its signals (Linux).
+
+A child calls `enter` first of all. It needs the supervisor's pid from outside: that may have died before the call, and
+then its death signal never comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import setproctitle
+import zmq
+
+from penstock import bus
+from penstock.node.node import Node, Role
+
+PARENT_FILE = "supervisor.pid"
+NAME_MAX = 15
+"""Bytes of a process name the kernel keeps (prctl(2), PR_SET_NAME)."""
+
+OWN_FILES = 128
+"""Files that a process may have open for itself, and those of connections that are about to be refused."""
+
+REFUSED_STATUS = 78
+"""Exit status of a process that cannot start with what it finds (EX_CONFIG of sysexits.h)."""
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def record_parent(runtime: Path) -> None:
+    """Written by the supervisor into the runtime directory before it starts a child."""
+    (runtime / PARENT_FILE).write_text(str(os.getpid()))
+
+
+def enter(runtime: Path, role: Role, index: int) -> None:
+    """First call of a child: take a name for `ps`, and end when the supervisor does. SystemExit if that is gone.
+
+    At SIGUSR1 it writes down where its threads are (`stack_file`), whatever it is at.
+    """
+    set_name(process_name(role, index))
+    end_with_parent(runtime)
+    faulthandler.register(signal.SIGUSR1, stack_file(runtime, role, index).open("w"), all_threads=True)
+
+
+def stack_file(runtime: Path, role: Role, index: int) -> Path:
+    """Where a child says where its threads are, once it is asked."""
+    return runtime / f"{role}-{index}.stack"
+
+
+def end_with_parent(runtime: Path) -> None:
+    """End when the supervisor ends. SystemExit if it is gone already."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    parent = int((runtime / PARENT_FILE).read_text())
+    if os.getppid() != parent:
+        sys.exit(f"the supervisor (pid {parent}) is gone")
+
+
+def adopt_orphans() -> None:
+    """Be the parent of those below whose parents end (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def process_name(role: Role, index: int) -> str:
+    """`pstk-acceptor-0`; where that is too long for the kernel the role is cut, never the index."""
+    tail = f"-{index}"
+    return f"pstk-{role}"[: NAME_MAX - len(tail)] + tail
+
+
+def set_name(name: str) -> None:
+    """Name this process, as `ps` shows it with its arguments and without; there it is cut to `NAME_MAX` octets."""
+    setproctitle.setproctitle(name)
+
+
+def refuse(runtime: Path, role: Role, index: int, reason: str) -> NoReturn:
+    """End a process that cannot start with what it finds. The supervisor tells why."""
+    leave_reason(runtime, role, index, reason)
+    sys.exit(REFUSED_STATUS)
+
+
+def leave_reason(runtime: Path, role: str, index: int, reason: str) -> None:
+    """Have the supervisor know, in one line, why a process ends. Where that cannot be written, its log knows more."""
+    with suppress(OSError):
+        _reason(runtime, role, index).write_text(" ".join(reason.split()), errors="replace")
+
+
+def take_reason(runtime: Path, role: str, index: int) -> str:
+    """Why the last process of a place ended, once; "" if it has not said."""
+    path = _reason(runtime, role, index)
+    try:
+        reason = path.read_text()
+        path.unlink()
+    except OSError:
+        return ""
+    return reason
+
+
+def _reason(runtime: Path, role: str, index: int) -> Path:
+    return runtime / f"{role}-{index}.reason"
+
+
+def on_terminate(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
+    """Call `stop` in the loop when the supervisor asks this child to end, or when someone does by hand."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+
+
+def on_reload(loop: asyncio.AbstractEventLoop, reread: Callable[[], object]) -> None:
+    """Call `reread` in the loop when the supervisor has written another node file. To be called before that is read."""
+    loop.add_signal_handler(signal.SIGHUP, reread)
+
+
+def keep_buffers() -> None:
+    """Before any thread: freed buffers of up to 32 MiB stay with the process (mallopt(3)).
+
+    Given back to the kernel they cost a page fault every 4 KiB when they come again.
+    """
+    _libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+    _libc.mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+
+
+def give_back_buffers() -> None:
+    """What was freed and kept goes back to the kernel (malloc_trim(3)): some 50 ms a GiB, in which nothing is freed."""
+    _libc.malloc_trim(0)
+
+
+def report_ready(context: zmq.Context[Any], node: Node, role: Role, index: int, incarnation: int) -> None:
+    """Tell the supervisor that this child serves."""
+    _report(context, node, "ready", role, index, incarnation)
+
+
+def ask_for_restart(context: zmq.Context[Any], node: Node, role: Role) -> None:
+    """Have the supervisor replace the processes of a role, one after the other."""
+    _report(context, node, "restart", role, 0, 0)
+
+
+def ask_for_shard(context: zmq.Context[Any], node: Node, index: int, *, there: bool) -> None:
+    """Have the supervisor start a shard that is not there, or end one for good. Again it does nothing."""
+    _report(context, node, "begin" if there else "end", "shard", index, 0)
+
+
+def _report(
+    context: zmq.Context[Any],
+    node: Node,
+    event: Literal["ready", "restart", "begin", "end"],
+    role: Role,
+    index: int,
+    incarnation: int,
+) -> None:
+    socket: zmq.Socket[bytes] = context.socket(zmq.PUSH)
+    socket.connect(node.process_reports)
+    socket.send(bus.pack([event, role, index, incarnation, os.getpid()]))
+    socket.close(linger=1000)
+
+
+def raise_open_files() -> int:
+    """Lift the limit of open files as far as it may be lifted, for this process and its children; the new limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def connections_most() -> int:
+    """How many connections of clients the limit of open files leaves this process beside what it opens itself."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(limit - OWN_FILES, limit // 2)
+
+
+def _prctl(option: int, argument: object) -> None:
+    if _libc.prctl(option, argument, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))

@@ -1,0 +1,43 @@
+"""What shows that a process comes on with something that takes long: a sign of life and a log line for each second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from penstock.node.logs import get_logger
+from penstock.process.pulse import Pulse
+
+TELL_SECONDS = 1.0
+LOOK_EVERY = 1000
+"""Rows."""
+
+T = TypeVar("T")
+
+log = get_logger()
+
+
+class Progress:
+    """Of one thing; `event` is its log line, `counted` what there are so many of."""
+
+    def __init__(self, pulse: Pulse, event: str, counted: str) -> None:
+        self._pulse = pulse
+        self._event = event
+        self._counted = counted
+        self._began = self._told = time.monotonic()
+
+    def come_to(self, count: int) -> None:
+        """So many are done."""
+        now = time.monotonic()
+        if now - self._told >= TELL_SECONDS:
+            self._told = now
+            self._pulse.beat()
+            log.info(self._event, **{self._counted: count}, seconds=round(now - self._began, 1))
+
+    def through(self, rows: Iterable[T]) -> Iterator[T]:
+        """The same, counted as they go by."""
+        for number, row in enumerate(rows):
+            if number % LOOK_EVERY == 0:
+                self.come_to(number)
+            yield row

@@ -1,0 +1,1 @@
+"""What people write and read: amounts, durations, patterns, names that are no UTF-8."""

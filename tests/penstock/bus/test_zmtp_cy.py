@@ -1,0 +1,145 @@
+"""ZMTP without I/O, compiled and plain: however the octets are cut, and whatever they are."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.twins import load_compiled, load_plain
+
+NAME = "penstock.bus.zmtp_cy"
+COMPILED = load_compiled(NAME)
+PLAIN = load_plain(NAME)
+FRAME_MAX, GREETING, LARGE, SCRATCH_OCTETS = (
+    COMPILED.FRAME_MAX,
+    COMPILED.GREETING,
+    COMPILED.LARGE,
+    COMPILED.SCRATCH_OCTETS,
+)
+ready = COMPILED.ready
+
+Messages = list[list[bytes]]
+
+FRAMES = st.one_of(
+    st.binary(max_size=300),
+    st.integers(LARGE - 2, LARGE + 2).map(lambda size: b"l" * size),
+    st.just(b"x" * (SCRATCH_OCTETS + LARGE)),
+)
+
+
+def message(frames: list[Any]) -> list[Any]:
+    """The buffers of it, as both make them."""
+    buffers: list[Any] = COMPILED.message(frames)
+    assert buffers == PLAIN.message(frames)
+    return buffers
+
+
+def receiver(module: ModuleType = COMPILED) -> Any:
+    return module.Receiver(bytearray(SCRATCH_OCTETS + LARGE + module.HEAD_MAX))
+
+
+def feed(receiver: Any, octets: bytes, most: int = SCRATCH_OCTETS) -> Messages:
+    """All that comes out when at most so much is read at once."""
+    messages: Messages = []
+    at = 0
+    while at < len(octets):
+        room = receiver.room()
+        count = min(most, len(room), len(octets) - at)
+        room[:count] = octets[at : at + count]
+        at += count
+        messages += [[bytes(frame) for frame in frames] for frames in receiver.received(count)]
+        receiver.room()[: 1 << 10] = bytes(min(1 << 10, len(receiver.room())))  # the scratch is everybody's
+    return messages
+
+
+def test_the_greeting_is_that_of_version_3() -> None:
+    assert len(GREETING) == 64
+    assert GREETING[:12] == b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0"
+    assert GREETING[12:32].rstrip(b"\0") == b"NULL"
+
+
+@given(st.lists(st.lists(FRAMES, min_size=1, max_size=4), max_size=4), st.sampled_from((1, 7, 9999, SCRATCH_OCTETS)))
+def test_messages_come_whole_however_they_are_cut(messages: Messages, most: int) -> None:
+    octets = GREETING + ready("DEALER", b"acceptor.0.1") + b"".join(b"".join(message(list(m))) for m in messages)
+    if most < 1000:
+        octets = octets[:3000]  # so many reads take long
+        messages = whole_in(octets, messages)
+    for module in COMPILED, PLAIN:
+        taken = receiver(module)
+        assert feed(taken, octets, most) == messages
+        assert taken.peer == b"acceptor.0.1"
+
+
+def whole_in(octets: bytes, messages: Messages) -> Messages:
+    """Those messages that have not been cut off."""
+    left = len(octets) - len(GREETING + ready("DEALER", b"acceptor.0.1"))
+    whole = []
+    for frames in messages:
+        left -= sum(len(buffer) for buffer in message(list(frames)))
+        if left < 0:
+            break
+        whole.append(frames)
+    return whole
+
+
+def test_the_frames_of_a_message_are_not_copied() -> None:
+    part = bytearray(b"part")
+    assert message([b"head", part])[3] is part
+
+
+def test_a_peer_without_an_identity() -> None:
+    taken = receiver()
+    assert taken.peer is None
+    feed(taken, GREETING + ready("ROUTER"))
+    assert taken.peer == b""
+
+
+@pytest.mark.parametrize(
+    ("octets", "problem"),
+    [
+        (b"GET / HTTP/1.1\r\n".ljust(64), "does not speak ZMTP"),
+        (GREETING[:10] + b"\x01" + GREETING[11:], "version 1"),
+        (GREETING[:12] + b"PLAIN".ljust(20, b"\0") + GREETING[32:], "PLAIN"),
+        (GREETING + b"\0\4turn", "before the handshake"),
+        (GREETING + b"\x04\x0f\x05ERROR\x08too many", "too many"),
+        (GREETING + b"\x04\x0a\x05READY\x0bSock", "cut off"),
+        (GREETING + b"\x02" + (FRAME_MAX + 1).to_bytes(8, "big"), "a frame of"),
+        (GREETING + b"\x06" + LARGE.to_bytes(8, "big"), "a command of"),
+    ],
+)
+def test_what_is_wrong_is_said(octets: bytes, problem: str) -> None:
+    for module in COMPILED, PLAIN:
+        with pytest.raises(module.ZmtpError, match=problem):
+            feed(receiver(module), octets)
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_any_octets_end_in_messages_or_an_error(octets: bytes, greeted: bool) -> None:
+    said = []
+    for module in COMPILED, PLAIN:
+        taken = receiver(module)
+        try:
+            said.append((feed(taken, (GREETING + ready("DEALER", b"x") if greeted else b"") + octets, 3), None))
+        except module.ZmtpError as error:
+            said.append(([], str(error)))
+        else:
+            assert taken.peer == (b"x" if greeted else None)
+    assert said[0] == said[1]
+
+
+def test_more_octets_than_there_was_room_for() -> None:
+    for module in COMPILED, PLAIN:
+        for count in -1, SCRATCH_OCTETS + LARGE + module.HEAD_MAX + 1:
+            with pytest.raises(ValueError, match="than there was room for"):
+                receiver(module).received(count)
+
+
+def test_commands_of_later_versions_are_passed_over() -> None:
+    taken = receiver()
+    ping = b"\x04\x07\x04PING\0\0"
+    assert feed(taken, GREETING + ready("DEALER") + ping + b"".join(message([b"turn"]))) == [[b"turn"]]
+    assert ready("DEALER")[2:8] == b"\x05READY"

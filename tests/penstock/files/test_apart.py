@@ -1,0 +1,35 @@
+"""Work in a process apart: its result, its errors, its death."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from penstock.files.apart import EndedError, apart
+
+
+def test_the_result() -> None:
+    assert apart(os.getpid) != os.getpid()
+
+
+def test_errors_that_are_told() -> None:
+    def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(FileNotFoundError):
+        apart(lambda: fail(FileNotFoundError(2, "none")))
+    with pytest.raises(KeyError):
+        apart(lambda: fail(KeyError("x")), (KeyError,))
+
+
+def test_other_errors_end_it(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(EndedError, match="the work on it failed, as said above"):
+        apart(lambda: {}["x"])
+    assert "KeyError: 'x'" in capfd.readouterr().err
+
+
+def test_its_death() -> None:
+    with pytest.raises(EndedError, match="reading it ended in SIGBUS"):
+        apart(lambda: os.kill(os.getpid(), signal.SIGBUS))

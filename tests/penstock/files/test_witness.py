@@ -1,0 +1,87 @@
+"""What a witness says of the store that it knows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock.files.witness import Witness
+
+
+def test_a_store_that_nobody_has_seen(tmp_path: Path) -> None:
+    witness = Witness(tmp_path, "shard.0", 7)
+    assert witness.seen() is None
+    assert witness.complaint(None, 0) is None
+    assert witness.complaint(7, 3) is None
+    assert witness.complaint(8, 3) == "it is of another node"
+
+
+def test_a_store_is_not_behind_its_witness(tmp_path: Path) -> None:
+    witness = Witness(tmp_path, "shard.0", 7)
+    for commits in (1, 2, 3):
+        witness.note(commits, 1)
+    witness.close()
+    later = Witness(tmp_path, "shard.0", 7)
+    assert later.complaint(7, 3) is None
+    assert later.complaint(7, 4) is None
+    assert later.complaint(7, 2) == "it is from another time: it has 2 commits, 3 were made"
+    assert later.complaint(None, 0) == "it is from another time: it has 0 commits, 3 were made"
+    assert Witness(tmp_path, "shard.0", 8).complaint(8, 3) == "it is of another node"
+
+
+def test_after_a_start_of_the_system_what_was_flushed_counts(tmp_path: Path) -> None:
+    witness = Witness(tmp_path, "shard.0", 7)
+    witness._boot = b"another".ljust(36)
+    witness.note(3, 2)
+    witness.close()
+    later = Witness(tmp_path, "shard.0", 7)
+    assert later.complaint(7, 2) is None
+    assert later.complaint(7, 1) == "it is from another time: it has 1 commits, 2 were made"
+
+
+@pytest.mark.parametrize("place", [0, 20, 59, -1])
+def test_a_witness_that_is_damaged(tmp_path: Path, place: int) -> None:
+    witness = Witness(tmp_path, "shard.0", 7)
+    witness.note(1)
+    witness.close()
+    octets = bytearray(witness.path.read_bytes())
+    octets[place] ^= 1
+    for damaged in (octets, octets[:-1], b""):
+        witness.path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="is damaged"):
+            witness.seen()
+
+
+def test_a_disk_that_takes_a_part_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a record, or nothing at all: what was noted before is still known, and what is noted later is again."""
+    whole = os.pwrite
+    witness = Witness(tmp_path, "shard.0", 7)
+    for commits in range(1, 20):
+        with monkeypatch.context() as patch:
+            if commits % 5 not in {0, 1}:
+                patch.setattr(os, "pwrite", lambda file, octets, at: whole(file, octets[: len(octets) // 2], at))
+            witness.note(commits)
+        seen = witness.seen()
+        assert seen is not None
+        assert seen.commits == commits - max(commits % 5 - 1, 0)
+
+
+def test_a_disk_that_takes_a_part_of_the_first_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Witness(tmp_path, "shard.0", 7).note(3)
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, octets, at: whole(file, octets[:30], at))
+    with pytest.raises(OSError, match="No space left"):
+        Witness(tmp_path, "shard.0", 7).note(4)
+    seen = Witness(tmp_path, "shard.0", 7).seen()
+    assert seen is not None
+    assert seen.commits == 3
+
+
+def test_a_store_that_is_to_be_gone(tmp_path: Path) -> None:
+    witness = Witness(tmp_path, "shard.0", 7)
+    witness.forget()
+    witness.note(1)
+    witness.forget()
+    assert witness.seen() is None

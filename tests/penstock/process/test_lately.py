@@ -1,0 +1,39 @@
+"""Percentiles of the last measurements, and the lag of a loop that is kept busy."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.process.lately import LOOK_SECONDS, MOST, Lately, LoopLag
+
+
+@given(numbers=st.lists(st.integers(0, 10**9), max_size=2 * MOST), percent=st.integers(1, 100))
+def test_a_percentile_has_so_many_percent_not_above_it(numbers: list[int], percent: int) -> None:
+    lately = Lately()
+    for number in numbers:
+        lately.add(number)
+    last = numbers[-MOST:]
+    found = lately.percentile(percent)
+    if not last:
+        assert found == 0
+        return
+    assert found in last
+    assert 100 * sum(number <= found for number in last) >= percent * len(last)
+    smaller = [number for number in last if number < found]
+    assert 100 * len(smaller) < percent * len(last)
+
+
+def test_a_loop_that_is_kept_busy_lags() -> None:
+    busy = 0.5
+
+    async def run() -> int:
+        lag = LoopLag(asyncio.get_running_loop())
+        asyncio.get_running_loop().call_soon(time.sleep, busy)
+        await asyncio.sleep(2 * LOOK_SECONDS)  # due after the look
+        return lag.lately.percentile(99)
+
+    assert asyncio.run(run()) >= (busy - 0.1) * 1e6
