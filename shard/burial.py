@@ -18,25 +18,24 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 from penstock.amqp.tables_cy import decode_table
 from penstock.batch.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
 from penstock.node.logs import get_logger
+from router.model.grants import Grants
 from router.model.placement import by_shard
 from router.model.records import Queue
 from router.model.topics_cy import Work
 from router.model.working import at_once
 from shard.dead_letters import REASONS, DeadLetter, Death, dead_letter
+from shard.intake import Intake
 from shard.letter_room import LetterRoom
 from shard.peers import Peers
 from shard.queue_cy import REJECTED
 from shard.queue_cy import Queue as Contents
 from shard.queues import QueueState
 from shard.segment_cy import Range
-
-if TYPE_CHECKING:
-    from shard.core import ShardCore
+from shard.state import ShardState
 
 # Messages in one turn: some milliseconds.
 SLICE = 256
@@ -101,10 +100,12 @@ class Burial:
     `open` lanes are worked on in turn.
     """
 
-    def __init__(self, core: ShardCore, peers: Peers) -> None:
-        self.core = core
+    def __init__(self, state: ShardState, peers: Peers, intake: Intake, grants: Grants) -> None:
+        self.state = state
         self.peers = peers
-        self.room = LetterRoom(core)
+        self.intake = intake
+        self.grants = grants
+        self.room = LetterRoom(state)
         self.lanes: dict[int, Lane] = {}
         self.open: OrderedDict[Lane, None] = OrderedDict()
         self.blocked: dict[Lane, None] = {}
@@ -159,8 +160,8 @@ class Burial:
 
     def block(self, lane: Lane) -> None:
         self.blocked[lane] = None
-        lane.since = self.core.now
-        lane.version = self.core.version
+        lane.since = self.state.now
+        lane.version = self.state.version
         self.count_blocked(lane)
         log.info("dead letters wait for room", queue=lane.queue.name, vhost=lane.queue.vhost, messages=lane.count,
                  full=str(lane.behind))  # fmt: skip
@@ -172,25 +173,25 @@ class Burial:
         queue.unburied, queue.unburied_bytes = (lane.count, lane.octets) if waits else (0, 0)
         queue.unburied_whole = lane.whole if waits else 0
         queue.keeps_back = queue.unburied_whole > KEPT_BACK
-        if queue.id in self.core.queues:
-            self.core.touch(queue)
+        if queue.id in self.state.queues:
+            self.state.touch(queue)
 
     def look(self) -> None:
         """Go on with letters for which there is room by now."""
         for lane in list(self.blocked):
             behind = lane.behind
-            there = None if behind is None else self.core.topology.queue_by_id(behind.queue_id)
+            there = None if behind is None else self.state.topology.queue_by_id(behind.queue_id)
             if there is None or self.room.is_for(there, lane.size) or self.may_be_powerless(lane, there):
                 lane.behind = None
                 del self.blocked[lane]
                 self.open[lane] = None
                 self.count_blocked(lane)
                 log.info("dead letters go on", queue=lane.queue.name, vhost=lane.queue.vhost, messages=lane.count,
-                         seconds=(self.core.now - lane.since) / 1e6)  # fmt: skip
+                         seconds=(self.state.now - lane.since) / 1e6)  # fmt: skip
 
     def may_be_powerless(self, lane: Lane, behind: Queue) -> bool:
         """Whether letters perhaps need not wait for a queue any more, because of what has changed since they do."""
-        return lane.version != self.core.version and self.core.grants.feeder(behind.queue_id) is not None
+        return lane.version != self.state.version and self.grants.feeder(behind.queue_id) is not None
 
     # Letters
 
@@ -198,10 +199,10 @@ class Burial:
         """Publish what is in a grave, up to a letter without room; messages for the same queues leave as one batch."""
         queue = lane.queue
         exchange, key = queue.features.dead_letter_exchange, queue.features.dead_letter_routing_key
-        if exchange is None or self.core.topology.exchange(queue.vhost, exchange) is None:
+        if exchange is None or self.state.topology.exchange(queue.vhost, exchange) is None:
             return
         death = Death(
-            _octets(queue.name), REASONS[reason], self.core.wall_seconds(), _octets(exchange),
+            _octets(queue.name), REASONS[reason], self.state.wall_seconds(), _octets(exchange),
             None if key is None else _octets(key),
         )  # fmt: skip
         builder, last, item = BatchBuilder(), Targets(), grave.item
@@ -238,9 +239,9 @@ class Burial:
         keys = tuple(key.decode("utf-8", "surrogateescape") for key in letter.keys)
         headers = lru_cache(maxsize=1)(lambda: _decoded(letter.headers))
         for key in keys:
-            for queue in self.core.topology.route(vhost, exchange, key, headers, passed=passed):
+            for queue in self.state.topology.route(vhost, exchange, key, headers, passed=passed):
                 found[queue.queue_id] = queue
-        powerless = at_once(self.core.grants.powerless(Work(), vhost, exchange, keys, headers, passed, found.values()))
+        powerless = at_once(self.grants.powerless(Work(), vhost, exchange, keys, headers, passed, found.values()))
         targets = (queue for queue in found.values() if not cut or not letter.would_cycle(_octets(queue.name)))
         return tuple(targets), powerless
 
@@ -250,13 +251,12 @@ class Burial:
         batch = builder.finish()
         for shard, ids in by_shard(targets).items():
             arrived = partial(self.room.arrived, ids, len(batch), octets)
-            if shard != self.core.index:
+            if shard != self.state.index:
                 grave.awaited += 1
                 self.peers[shard].publish(ids, batch, partial(_safe, grave, arrived))
                 continue
             for id in ids:
-                self.core.excuse(id, len(batch), batch.whole(0, len(batch)))
-                self.core.enqueue(id, batch, 0, len(batch))
+                self.intake.come_unasked(id, batch)
             arrived()
 
 

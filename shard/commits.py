@@ -10,7 +10,8 @@ from shard.link import Link
 from shard.room import UNWRITTEN
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
+    from shard.gate import Gate
+    from shard.state import ShardState
 
 
 class Commits:
@@ -21,8 +22,9 @@ class Commits:
     there, and must not be lost with the power because one store is flushed before the other.
     """
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
+    def __init__(self, state: ShardState, gate: Gate) -> None:
+        self.state = state
+        self.gate = gate
         self.flushed_later = False
         self._making_safe: list[tuple[Link, int]] | None = None
         self._unflushed: dict[Link, int] = {}
@@ -42,10 +44,10 @@ class Commits:
 
     def make_safe(self) -> None:
         """Where nothing is to be written what was taken in is safe, and is reported."""
-        if not self.under_way and not self.core.journal:
+        if not self.under_way and not self.state.journal:
             self.are_kept(self._keeping)
             self._keeping = []
-            for link in self.core.links.values():
+            for link in self.state.links.values():
                 if link.safe != link.taken:
                     self.are_written(link, link.taken)
 
@@ -67,17 +69,17 @@ class Commits:
     def note_safe(self, link: Link, turn: int) -> None:
         """Turns of a link are safe up to that one. A later life must know it though it may find nothing of them."""
         if link.receiver is not None and not link.verdicts:
-            self.core.gauges.pair_write_safe(link.receiver, self.core.index, link.incarnation, turn)
+            self.state.gauges.pair_write_safe(link.receiver, self.state.index, link.incarnation, turn)
         link.make_safe(turn)
 
     def hand_over(self) -> Commit | None:
         """What is to be written now, if anything; nothing while the commit before is under way."""
-        journal = self.core.journal
+        journal = self.state.journal
         if self.under_way or not journal:
             return None
         self._making_safe = []
         self._being_kept, self._keeping = self._keeping, []
-        for identity, link in self.core.links.items():
+        for identity, link in self.state.links.items():
             if link.safe != link.taken:
                 journal.link(identity, link.record())
                 self._making_safe.append((link, link.taken))
@@ -85,9 +87,9 @@ class Commits:
 
     def written(self) -> None:
         """What was handed over is in the store."""
-        assert self.core.journal is not None
-        self.core.journal.written()
-        self.core.gate.store_works(UNWRITTEN, self.core.now)
+        assert self.state.journal is not None
+        self.state.journal.written()
+        self.gate.store_works(UNWRITTEN, self.state.now)
         making_safe, self._making_safe = self._making_safe or [], None
         being_kept, self._being_kept = self._being_kept, []
         self.are_kept(being_kept)
@@ -123,17 +125,17 @@ class Commits:
     def failed(self, commit: Commit, reason: str) -> None:
         """What was handed over could not be written, for that reason: publishers wait until it can be."""
         self.take_back(commit)
-        self.core.gate.store_fails(UNWRITTEN, reason, self.core.now)
+        self.gate.store_fails(UNWRITTEN, reason, self.state.now)
 
     def take_back(self, commit: Commit) -> None:
         """What was handed over is not in the store: it gathers with the rest."""
-        assert self.core.journal is not None
+        assert self.state.journal is not None
         self._making_safe = None
         self._keeping = self._being_kept + self._keeping
         self._being_kept = []
-        self.core.journal.take_back(commit)
+        self.state.journal.take_back(commit)
 
     def note_positions(self) -> None:
         """The shard ends in order: the next life is to know exactly what was delivered."""
-        for queue in self.core.queues.values():
+        for queue in self.state.queues.values():
             queue.contents.note_position()

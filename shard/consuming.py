@@ -8,25 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from penstock import bus
 from penstock.settings import Settings
 from shard.consumer_cy import Consumer, Group, hand_over_rows, hold_rows, settle_rows
+from shard.deleting import Deletions
 from shard.dispatch import Ring
 from shard.hands import Hands
-from shard.leases import Lease, Leases
+from shard.homing import Homings
+from shard.lease import Lease
+from shard.leases import Leases
 from shard.lending import lending_of
 from shard.link import Link
 from shard.looking import Looking, looks_first
 from shard.outlet_cy import Outlet
 from shard.queue_cy import Queue
 from shard.queues import QueueState
+from shard.reserved import release
 from shard.segment_cy import Range
-from shard.transactions import release
-
-if TYPE_CHECKING:
-    from shard.core import ShardCore
+from shard.serving import Serving
+from shard.stalls import Stalls
+from shard.state import ShardState
 
 
 class Consuming:
@@ -35,15 +38,22 @@ class Consuming:
     `window` is what a new consumer may be sent, `connection_window` what those of a connection may together, octets.
     """
 
-    def __init__(self, core: ShardCore, settings: Settings) -> None:
-        self.core = core
+    def __init__(
+        self, state: ShardState, serving: Serving, stalls: Stalls, leases: Leases, homings: Homings,
+        deletions: Deletions, settings: Settings,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.serving = serving
+        self.stalls = stalls
+        self.leases = leases
+        self.homings = homings
+        self.deletions = deletions
         self.settings = settings
         self.window = settings.flow.consumer_window_bytes
         self.connection_window = settings.flow.connection_window_bytes
         self.last_age = 0
         self.weighs = settings.amqp.unacked_bytes > 0 or settings.limits.user_unacked_bytes >= 0
         self.hands = Hands(settings.limits, settings.shards)
-        self.leases = Leases(core)
         self.grants: list[tuple[Link, Group, int]] = []
         self.operations: dict[int, Callable[..., None]] = {
             bus.WINDOW: self.open_window,
@@ -64,7 +74,7 @@ class Consuming:
         group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
         user: str, octets: int, lease: tuple[str, int, str] | None = None,
     ) -> Looking:  # fmt: skip
-        queue = self.core.queues.get(queue_id)
+        queue = self.state.queues.get(queue_id)
         if queue is None or queue.fenced:
             link.refuse(request, 404, "no such queue")
             return
@@ -77,25 +87,25 @@ class Consuming:
         consumer.again = again = age > 0
         consumer.elected = elected
         yield
-        if not again and self.core.moving.waits(queue, link, partial(
+        if not again and self.homings.waits(queue, link, partial(
             self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
             elected, user, octets, lease,
         ), group):  # fmt: skip
             return
         known = None
         if lease is not None:
-            self.core.settle_now(queue)
+            self.serving.settle_now(queue)
             if lease[2]:
-                self.leases.end(link, request, queue, lease[0], lease[2])
+                self.leases.end(link, request, queue, lease[0], lease[2], self.remove_consumer)
                 return
-            known = self.leases.take_over(queue, lease[0])
+            known = self.leases.take_over(queue, lease[0], self.remove_consumer)
             if again and known is None:
                 known = Lease(lease[0], lease[1])
         rivals = self.rivals(queue, exclusive)
         if (exclusive and queue.ring.single) or (rivals and not (again and all(not rival.again for rival in rivals))):
             link.refuse(request, 403, f"{queue} in exclusive use")
             return
-        self.core.settle_now(queue)
+        self.serving.settle_now(queue)
         link.groups[group] = channel
         channel.limit = limit
         channel.octets_limit = octets
@@ -112,7 +122,7 @@ class Consuming:
         link.remember(consumer, consumer.group)
         consumer.outlet = self.outlet(link, group, user)
         queue.ring.add(consumer)
-        self.elect(queue)
+        self.serving.elect(queue)
         queue.had_consumers = queue.consumed = True
         if exclusive:
             queue.exclusive_consumer = consumer
@@ -120,7 +130,7 @@ class Consuming:
             self.remove_consumer(rival.link, rival, requeue=False)
             rival.link.turn.operations.append([bus.CANCELLED, rival.id])
         link.reply(request, consumer.age)
-        self.core.touch(queue)
+        self.state.touch(queue)
 
     def group(self, link: Link, id: int) -> Group:
         """The group of a channel, made on first use."""
@@ -143,13 +153,6 @@ class Consuming:
             outlet = link.outlets[connection] = Outlet(share, self.connection_window, self.window)
         return outlet
 
-    def elect(self, queue: QueueState) -> None:
-        """Tell who is the single active consumer of a queue. While the shard recovers, who was may still come."""
-        active = queue.ring.active
-        if active is not None and not active.elected and self.core.recovery is None and not queue.frozen:
-            active.elected = True
-            active.link.turn.operations.append([bus.ELECTED, active.id])
-
     def rivals(self, queue: QueueState, exclusive: bool) -> list[Consumer]:
         """The consumers beside which another one may not be.
 
@@ -164,14 +167,14 @@ class Consuming:
         """Answered when a queue that goes with its last consumer is gone."""
         consumer = link.consumers.get(id)
         yield
-        if consumer is not None and self.core.moving.waits(
+        if consumer is not None and self.homings.waits(
             consumer.queue.owner, link, partial(self.cancel, link, request, id)
         ):
             return
         queue: QueueState | None = None
         leased = consumer is not None and consumer.lease is not None
         if consumer is not None and (leased or not consumer.cancelled):
-            self.core.settle_now(consumer.queue.owner)  # what was published before is still its own
+            self.serving.settle_now(consumer.queue.owner)  # what was published before is still its own
             if leased:
                 self.leases.cancelled(consumer)
             queue = self.remove_consumer(link, consumer, requeue=False)
@@ -180,19 +183,19 @@ class Consuming:
         elif queue is None:
             link.reply(request, None)
         else:
-            self.core.requests.ask_to_delete(queue, lambda error: link.reply(request, None))
+            self.deletions.ask(queue, lambda error: link.reply(request, None))
 
     @looks_first
     def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> Looking:
-        queue = self.core.queues.get(queue_id)
+        queue = self.state.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
             return
         yield
-        if self.core.moving.waits(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
+        if self.homings.waits(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
             return
-        self.core.settle_now(queue)
-        queue.used = self.core.now
+        self.serving.settle_now(queue)
+        queue.used = self.state.now
         queue.consumed = True
         getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
         taken = self.take_one(queue, no_ack)
@@ -214,7 +217,7 @@ class Consuming:
                 queue.contents.batch_of(queue.contents.first_ready())
             taken.extend(queue.contents.take(1, 0, settled))
 
-        self.core.stalls.attempt(queue, self.core.now, take)
+        self.stalls.attempt(queue, self.state.now, take)
         return taken
 
     def holder(self, link: Link, id: int, queue: QueueState, group: int, *, gets: bool) -> Consumer:
@@ -230,16 +233,16 @@ class Consuming:
         _, holders, part = operation
         absent = []
         for id, queue_id, group, gets in holders:
-            queue = self.core.queues.get(queue_id)
+            queue = self.state.queues.get(queue_id)
             if queue is not None and id not in link.consumers:
                 absent.append(self.holder(link, id, queue, group, gets=gets))
         for consumer in hold_rows(parts[part], link.consumers):
-            self.core.touch(consumer.queue.owner)
+            self.state.touch(consumer.queue.owner)
         for holder in absent:
             if not holder.outstanding:
                 link.forget(holder)
-        if self.core.recovery is not None:
-            self.core.recovery.heard_of(link)
+        if self.state.recovery is not None:
+            self.state.recovery.heard_of(link)
 
     def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
         self.were_settled(link, settle_rows(parts[operation[1]], link.consumers))
@@ -255,7 +258,7 @@ class Consuming:
         for consumer in settled:  # of those who share a limit they are the last to have had something
             consumer.group.sleepers.pop(consumer, None)
         for consumer in settled:
-            consumer.note_settled(self.core.now)
+            consumer.note_settled(self.state.now)
             if consumer.group.is_limited():
                 self.wake_group(consumer.group)
             self.wake(consumer)
@@ -266,7 +269,7 @@ class Consuming:
         """It may have credit again, or its queue has something back."""
         queue: QueueState = consumer.queue.owner
         queue.ring.wake(consumer)
-        self.core.touch(queue)
+        self.state.touch(queue)
 
     def wake_group(self, group: Group) -> None:
         """A shared limit may leave room again: who fell asleep first is the first to wake."""
@@ -282,7 +285,7 @@ class Consuming:
                 ring: Ring = consumer.queue.owner.ring
                 ring.wake(consumer)
                 if consumer.queue.ready:
-                    self.core.touch(consumer.queue.owner)
+                    self.state.touch(consumer.queue.owner)
                 outlet = consumer.outlet
                 if outlet is not None:
                     outlet.returns(octets)
@@ -333,14 +336,6 @@ class Consuming:
             self.grants.append((link, group, count))
             self.wake_group(group)
 
-    def tell_hungry(self, queue: QueueState) -> None:
-        """Messages are left that consumers could be sent if their acceptors granted it."""
-        for consumer in queue.ring.starved:
-            if not consumer.group.hungry:
-                consumer.group.hungry = True
-                consumer.link.turn.operations.append([bus.HUNGRY, consumer.group.id])
-        queue.ring.starved.clear()
-
     def end_grants(self) -> None:
         """The turn ends: what was not used of its grants is void."""
         grants, self.grants = self.grants, []
@@ -359,7 +354,7 @@ class Consuming:
         yield
         self.set(what, link, ids, value)
         if missing:
-            self.core.moving.behind(link, partial(self.set, what, link, missing, value))
+            self.homings.behind(link, partial(self.set, what, link, missing, value))
         link.reply(request, None)
 
     def set(self, what: str, link: Link, ids: list[int], value: int) -> None:
@@ -371,7 +366,7 @@ class Consuming:
 
     def gone(self, link: Link, id: int) -> None:
         release(link, id)
-        self.core.moving.gone(link, id)
+        self.homings.gone(link, id)
         group = link.groups.pop(id, None)
         if group is not None:
             for consumer in list(group.members):
@@ -391,17 +386,11 @@ class Consuming:
         for group in groups:
             self.wake_group(group)
 
-    def tell_cancelled(self, queue: QueueState) -> None:
-        """The acceptors of those who consumed from a queue hear that it is gone."""
-        bereft, queue.bereft = queue.bereft, []
-        for consumer in bereft:
-            consumer.link.turn.operations.append([bus.CANCELLED, consumer.id])
-
     def end_consumer(self, link: Link, consumer: Consumer) -> None:
         """Its channel is gone: what it has in hand goes back."""
         queue = self.remove_consumer(link, consumer, requeue=True)
         if queue is not None:
-            self.core.requests.ask_to_delete(queue, lambda error: None)
+            self.deletions.ask(queue, lambda error: None)
 
     def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> QueueState | None:
         """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back.
@@ -413,15 +402,15 @@ class Consuming:
             self.leases.leave(queue, consumer)
         elif requeue:
             consumer.requeue_all()
-        self.core.touch(queue)
+        self.state.touch(queue)
         if requeue or not consumer.outstanding:
             link.forget(consumer)
         if consumer.cancelled:
             return None
         consumer.cancelled = True
         self.leave_ring(queue, consumer)
-        self.elect(queue)
-        queue.used = self.core.now
+        self.serving.elect(queue)
+        queue.used = self.state.now
         if queue.exclusive_consumer is consumer:
             queue.exclusive_consumer = None
         return queue if queue.is_left() and not queue.fenced else None

@@ -12,7 +12,8 @@ from shard.environment import StoreError
 from shard.room import DISK
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
+    from shard.gate import Gate
+    from shard.state import ShardState
     from shard.store import Store
 
 LOOK_SECONDS = 1.0
@@ -22,11 +23,17 @@ class DiskRoom:
     """`look_soon` has `look` done in the thread that writes, and calls `tell` then, in the loop."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, store: Store, core: ShardCore, look_soon: Callable[[], object]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        store: Store,
+        state: ShardState,
+        gate: Gate,
+        look_soon: Callable[[], object],
     ) -> None:
         self._loop = loop
         self._store = store
-        self._core = core
+        self._state = state
+        self._gate = gate
         self._look_soon = look_soon
         self._timer: asyncio.TimerHandle | None = None
         self._is_there = True
@@ -43,9 +50,9 @@ class DiskRoom:
     def tell(self) -> None:
         """Producers, if that has changed."""
         if self._is_there:
-            self._core.gate.store_works(DISK, self._core.now)
+            self._gate.store_works(DISK, self._state.now)
             return
-        self._core.gate.store_fails(DISK, "", self._core.now)
+        self._gate.store_fails(DISK, "", self._state.now)
         if self._timer is None:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look_again)
 

@@ -13,7 +13,7 @@ from shard.link import Link
 from shard.queue_cy import NEVER
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
+    from shard.state import ShardState
 
 
 NOTED = 60_000_000
@@ -25,9 +25,9 @@ class Doing:
     finished, by acceptor and its life.
     """
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
-        self.gauges = core.gauges
+    def __init__(self, state: ShardState) -> None:
+        self.state = state
+        self.gauges = state.gauges
         self.notes = False
         self.taken: dict[tuple[int, int], int] = {}
         self._until = NEVER
@@ -38,23 +38,23 @@ class Doing:
     def takes_in(self, link: Link, turn: int, index: int) -> None:
         """It begins with that operation of a turn."""
         if link.receiver is not None:
-            self.gauges.pair_write_doing(link.receiver, self.core.index, link.incarnation, turn, index + 1)
+            self.gauges.pair_write_doing(link.receiver, self.state.index, link.incarnation, turn, index + 1)
 
     def has_taken_in(self, link: Link, turn: int) -> None:
         if link.receiver is not None:
             self.taken[link.receiver, link.incarnation] = turn
-            life = self.core.moving.life
-            self.gauges.pair_write_finishing(link.receiver, self.core.index, link.incarnation, turn, life)
+            life = self.state.incarnation
+            self.gauges.pair_write_finishing(link.receiver, self.state.index, link.incarnation, turn, life)
 
     def finishes(self, queue: int) -> None:
         """It begins with the consequences for a queue; 0 for none."""
-        self.gauges.finishing_write(self.core.index, self.core.moving.life, queue)
+        self.gauges.finishing_write(self.state.index, self.state.incarnation, queue)
 
     def has_finished(self) -> None:
         """All that was taken in has had its consequences."""
         if self._until == NEVER:
-            self._until = self.core.now + NOTED
-        self.notes = self.core.now < self._until
+            self._until = self.state.now + NOTED
+        self.notes = self.state.now < self._until
         for (acceptor, incarnation), turn in self.taken.items():
-            self.gauges.pair_write_doing(acceptor, self.core.index, incarnation, turn, 0)
+            self.gauges.pair_write_doing(acceptor, self.state.index, incarnation, turn, 0)
         self.taken.clear()

@@ -20,16 +20,16 @@ Events are told at most once and hold nobody: a saturated queue gets none, nor d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.flow.flow_events import EXCHANGE, event_batch
 from router.model.event_targets import event_targets
 from router.model.placement import by_shard
 from router.model.topology import Queue
-
-if TYPE_CHECKING:
-    from shard.core import ShardCore
-    from shard.queues import QueueState
+from shard.intake import Intake
+from shard.peers import Peers
+from shard.queues import QueueState
+from shard.state import ShardState
 
 # In one turn; what is beyond is dropped, and counted in the next one that is told.
 EVENTS_MAX = 1024
@@ -40,8 +40,10 @@ RECORDS_MAX = 20
 class Events:
     """The events of one shard that are still to be told."""
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
+    def __init__(self, state: ShardState, peers: Peers, intake: Intake) -> None:
+        self.state = state
+        self.peers = peers
+        self.intake = intake
         self.waiting: list[dict[str, Any]] = []
         self.dropped = 0
         self.records: list[dict[str, Any]] = []
@@ -61,7 +63,7 @@ class Events:
         }  # fmt: skip
         if recorded:
             left_out, self._left_out = self._left_out, 0
-            self.records.append({"at": self.core.now / 1e6, **facts, **({"left_out": left_out} if left_out else {})})
+            self.records.append({"at": self.state.now / 1e6, **facts, **({"left_out": left_out} if left_out else {})})
         if told and len(self.waiting) >= EVENTS_MAX:
             self.dropped += 1
         elif told:
@@ -70,7 +72,7 @@ class Events:
     def has_space(self) -> bool:
         """Whether another event is to be recorded within this second."""
         second, count = self._recorded
-        now = self.core.now // 1_000_000
+        now = self.state.now // 1_000_000
         if now == second and count >= RECORDS_MAX:
             self._left_out += 1
             return False
@@ -78,7 +80,7 @@ class Events:
         return True
 
     def has_listeners(self, vhost: str) -> bool:
-        topology = self.core.topology
+        topology = self.state.topology
         return topology.exchange(vhost, EXCHANGE) is not None and bool(topology.bindings_from(vhost, EXCHANGE))
 
     def tell(self) -> None:
@@ -87,18 +89,17 @@ class Events:
         for facts in waiting:
             if self.dropped:
                 facts["dropped"], self.dropped = self.dropped, 0
-            targets = event_targets(self.core.topology, self.core.gauges, facts)
+            targets = event_targets(self.state.topology, self.state.gauges, facts)
             if targets:
                 self.publish(targets, facts)
 
     def publish(self, targets: list[Queue], facts: dict[str, Any]) -> None:
-        batch = event_batch(facts, self.core.wall_seconds())
+        batch = event_batch(facts, self.state.wall_seconds())
         for shard, ids in by_shard(targets).items():
-            if shard == self.core.index:
+            if shard == self.state.index:
                 for id in ids:
-                    self.core.excuse(id, 1, batch.whole(0, 1))
-                    self.core.enqueue(id, batch, 0, 1)
-            elif not self.core.peers.full():
-                self.core.peers[shard].publish(ids, batch, lambda: None)
+                    self.intake.come_unasked(id, batch)
+            elif not self.peers.full():
+                self.peers[shard].publish(ids, batch, lambda: None)
             else:
                 self.dropped += 1

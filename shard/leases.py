@@ -12,53 +12,36 @@ shard's next life; a consumer that was there in the last one is filled no furthe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from penstock import bus
-from penstock.batch.ranges_cy import RangeSet
 from shard.consumer_cy import Consumer
 from shard.environment import StoreError
+from shard.lease import Lease
 from shard.link import Link
 from shard.queue_cy import NEVER
-from shard.stored import Held, pack_held
+from shard.queues import QueueState
+from shard.stalls import Stalls
+from shard.state import ShardState
+from shard.stored import Held
 
-if TYPE_CHECKING:
-    from shard.core import ShardCore
-    from shard.queues import QueueState
-
-
-class Lease:
-    """`held` is what it holds while nobody has it in hand, until `until`; `consumer` is who has. `lasts` is how long it
-    outlives a consumer. Both in microseconds. An `empty` one holds nothing from the start, and is one all the same.
-    """
-
-    __slots__ = ("consumer", "empty", "held", "id", "lasts", "until")
-
-    def __init__(self, id: str, lasts: int) -> None:
-        self.id = id
-        self.lasts = lasts
-        self.until = NEVER
-        self.held = RangeSet()
-        self.empty = False
-        self.consumer: Consumer | None = None
-
-    def record(self) -> bytes:
-        """How the store has it."""
-        return pack_held(self.lasts, self.until, self.held.ranges())
+RemoveConsumer = Callable[[Link, Consumer, bool], object]
+"""Takes a consumer out of its ring; whether what it has in hand goes back."""
 
 
 class Leases:
     """The leases of the queues of one shard."""
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
+    def __init__(self, state: ShardState, stalls: Stalls) -> None:
+        self.state = state
+        self.stalls = stalls
 
-    def take_over(self, queue: QueueState, id: str) -> Lease | None:
+    def take_over(self, queue: QueueState, id: str, remove: RemoveConsumer) -> Lease | None:
         """The lease of that id, in nobody's hands; None if there is none, or it holds nothing."""
         lease = queue.leases.get(id)
         if lease is not None and lease.consumer is not None:
             consumer = lease.consumer
-            self.core.consuming.remove_consumer(consumer.link, consumer, requeue=False)
+            remove(consumer.link, consumer, False)
             consumer.link.turn.operations.append([bus.CANCELLED, consumer.id])
         return queue.leases.get(id)
 
@@ -75,7 +58,7 @@ class Leases:
             for low, high in lease.held.ranges() if not consumer.again else ():
                 items += queue.contents.again(low, high - low)
         except StoreError as error:
-            self.core.stalls.failed(queue, self.core.now, error)
+            self.stalls.failed(queue, self.state.now, error)
             link.refuse(request, 406, f"{queue} cannot be read")
             return
         self.begin(queue, consumer, lease.id, lease.lasts)
@@ -85,7 +68,7 @@ class Leases:
         link.reply(request, consumer.age)
         for item in items:
             link.deliver(consumer, queue.as_sent(item))
-        self.core.touch(queue)
+        self.state.touch(queue)
 
     def cancelled(self, consumer: Consumer) -> None:
         """Its client cancels a consumer: nothing comes to it any more, and if nothing has come, that is what it had."""
@@ -100,12 +83,14 @@ class Leases:
         if not lease.held and not lease.empty:
             self.drop(queue, lease)
             return
-        lease.until = self.core.now + lease.lasts
+        lease.until = self.state.now + lease.lasts
         self.note(queue, lease, lease.record())
 
-    def end(self, link: Link, request: int, queue: QueueState, id: str, how: str) -> None:
+    def end(
+        self, link: Link, request: int, queue: QueueState, id: str, how: str, remove: RemoveConsumer
+    ) -> None:  # fmt: skip
         """All that a lease holds is acked, or goes back to the queue; answered when a later life would know it."""
-        lease = self.take_over(queue, id)
+        lease = self.take_over(queue, id, remove)
         if lease is not None:
             for low, high in lease.held.ranges():
                 if how == "ack":
@@ -113,12 +98,12 @@ class Leases:
                 else:
                     queue.contents.requeue(low, high - low)
             self.drop(queue, lease)
-            self.core.touch(queue)
+            self.state.touch(queue)
         link.reply_when_safe(request, 0)
 
     def expire(self, queue: QueueState) -> None:
         """Whom nobody came back for in time."""
-        for lease in [lease for lease in queue.leases.values() if lease.until <= self.core.now]:
+        for lease in [lease for lease in queue.leases.values() if lease.until <= self.state.now]:
             for low, high in lease.held.ranges():
                 queue.contents.requeue(low, high - low)
             self.drop(queue, lease)
@@ -146,15 +131,5 @@ class Leases:
             self.drop(queue, lease)
 
     def note(self, queue: QueueState, lease: Lease, record: bytes | None) -> None:
-        if self.core.journal is not None and queue.contents.durable:
-            self.core.journal.hold(queue.id, lease.id, record)
-
-
-def next_expiry(leases: dict[str, Lease]) -> int:
-    """When the first of them expires; NEVER if none does."""
-    return min((lease.until for lease in leases.values()), default=NEVER)
-
-
-def first_held(leases: dict[str, Lease]) -> list[int]:
-    """The lowest sequence number that each of them holds."""
-    return [lease.held.first() for lease in leases.values() if lease.held]
+        if self.state.journal is not None and queue.contents.durable:
+            self.state.journal.hold(queue.id, lease.id, record)

@@ -12,25 +12,25 @@ from penstock.limits.watermarks import Marks, QueueLimits
 from router.model.records import Queue
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
+    from shard.state import ShardState
 
 
 class LetterRoom:
     """What is under way to queues, messages and octets by id, beside what their depth says."""
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
+    def __init__(self, state: ShardState) -> None:
+        self.state = state
         self.under_way: dict[int, list[int]] = {}
 
     def is_for(self, target: Queue, octets: int, heeded: bool = True) -> bool:
         """Whether a queue has room for a letter that counts so many octets; an empty one has for any, and so has one
         whose marks are not `heeded`.
         """
-        if target.queue_id in self.core.topology.moves:
+        if target.queue_id in self.state.topology.moves:
             return False  # it is on its way to another shard
         if not heeded:
             return True
-        marks, count, held = self.state(target)
+        marks, count, held = self.marks_and_depth(target)
         if not marks:
             return True
         more_count, more_octets = self.under_way.get(target.queue_id, (0, 0))
@@ -39,9 +39,9 @@ class LetterRoom:
             return False
         return not marks.stop_bytes or held == 0 or held + octets <= marks.stop_bytes + marks.overshoot_bytes
 
-    def state(self, target: Queue) -> tuple[Marks, int, int]:
+    def marks_and_depth(self, target: Queue) -> tuple[Marks, int, int]:
         """Marks (none, if it holds nobody) and what is in it; not what died there and waits itself for room."""
-        queue, gauges, slot = self.core.queues.get(target.queue_id), self.core.gauges, target.slot
+        queue, gauges, slot = self.state.queues.get(target.queue_id), self.state.gauges, target.slot
         if queue is not None:
             contents = queue.contents
             marks = Marks.NONE if queue.stands_aside else queue.limits.marks

@@ -6,43 +6,39 @@ settlement comes any more.
 What its consumers have in hand is put back then: they say themselves what that is. Then all is written to a file, which
 the new home reads into a queue that nobody sees yet.
 
-The home, new or old, attaches the consumers again, as the next life of a shard does, and takes what they have in hand
-off what is ready (HOLD). Nothing is delivered before each acceptor has said so (HOMED), or died.
+How the home, new or old, takes the queue up is in shard/homing.py.
 
 What is to be done outside of the core waits in `writes`, `reads` and `removals` for whoever drives it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import bus
-from penstock.memory.gauges import READY, STARTING
 from penstock.node.logs import get_logger
 from router.model.records import COPYING, HOMING, STOPPING, Move
 from router.model.records import Queue as Record
+from shard.burial import Burial
+from shard.commits import Commits
+from shard.consuming import Consuming
 from shard.copying import Facts, Piece
+from shard.homing import Homings, Life, living, report, still_awaited
 from shard.link import Link, life_of
+from shard.paging import Paging
+from shard.peers import Peers
 from shard.priority_cy import PriorityQueue
-from shard.queue_cy import NEVER, UNLIMITED
+from shard.queue_cy import UNLIMITED
 from shard.queues import QueueState
 from shard.saturation import Stop
-
-if TYPE_CHECKING:
-    from shard.core import ShardCore
+from shard.state import ShardState
 
 log = get_logger()
 
-PATIENCE_US = 30_000_000
-"""For acceptors that do not say what they have in hand, though they live."""
-
 LINE_BITS = 48
 """Above them the number of a message has its priority (shard/priority_cy.py)."""
-
-Life = tuple[str, int, int]
-"""Role, index and incarnation."""
 
 
 class Leaving:
@@ -71,28 +67,22 @@ class Arriving:
         self.ended = False
 
 
-class Homing:
-    """A queue whose home this is: `awaited` have not said what they have in hand. Requests that wait are carried out
-    when it is `over`; each is `waiting` with its link and the group of its channel, 0 for none.
-    """
-
-    def __init__(self, move: Move, awaited: set[Life], deadline: int) -> None:
-        self.move = move
-        self.awaited = awaited
-        self.deadline = deadline
-        self.waiting: list[tuple[Link, int, Callable[[], None]]] = []
-        self.over = False
-
-
 class Moving:
-    """The queues of one shard that move, by id. `life` is the incarnation of the shard."""
+    """The queues of one shard that move, by id."""
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
-        self.life = 1
+    def __init__(
+        self, state: ShardState, peers: Peers, burial: Burial, commits: Commits, paging: Paging, consuming: Consuming,
+        homings: Homings,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.peers = peers
+        self.burial = burial
+        self.commits = commits
+        self.paging = paging
+        self.consuming = consuming
+        self.homings = homings
         self.leaving: dict[int, Leaving] = {}
         self.arriving: dict[int, Arriving] = {}
-        self.homing: dict[int, Homing] = {}
         self.parted: dict[int, int] = {}
         self.writes: list[Leaving] = []
         self.reads: list[Arriving] = []
@@ -105,29 +95,27 @@ class Moving:
 
         That may not have seen the end of an earlier one.
         """
-        known = (part.get(move.queue_id) for part in (self.leaving, self.arriving, self.homing))
+        known = (part.get(move.queue_id) for part in (self.leaving, self.arriving, self.homings.by_id))
         if any(part is not None and part.move.epoch != move.epoch for part in known):
             self.over(move.queue_id)
         if move.phase == HOMING:
             self.come_home(move)
             return
         self.part(move)
-        if move.source == self.core.index:
+        if move.source == self.state.index:
             self.leave(move)
-        elif move.target == self.core.index and move.phase == COPYING:
+        elif move.target == self.state.index and move.phase == COPYING:
             self.arrive(move)
 
     def over(self, id: int) -> None:
         """A move is over."""
         self.forget_copies(id)
         self.parted.pop(id, None)
-        homing = self.homing.pop(id, None)
-        if homing is not None and not homing.over:
-            self.end_homing(homing)
+        self.homings.over(id)
 
     def keep_only(self, moves: dict[int, Move]) -> None:
         """After a snapshot: the end of a move may have gone unseen."""
-        parts: list[dict[int, Any]] = [self.leaving, self.arriving, self.homing, self.parted]
+        parts: list[dict[int, Any]] = [self.leaving, self.arriving, self.homings.by_id, self.parted]
         for id in set().union(*parts) - moves.keys():
             self.over(id)
 
@@ -135,12 +123,12 @@ class Moving:
 
     def part(self, move: Move) -> None:
         """Dead letters of this shard for the queue wait from now on; the old home hears that none comes any more."""
-        if move.source != self.core.index and self.parted.get(move.queue_id) != move.epoch:
+        if move.source != self.state.index and self.parted.get(move.queue_id) != move.epoch:
             self.parted[move.queue_id] = move.epoch
-            self.core.peers[move.source].tell(bus.PARTED, move.queue_id, move.epoch)
+            self.peers[move.source].tell(bus.PARTED, move.queue_id, move.epoch)
 
     def leave(self, move: Move) -> None:
-        known, queue = self.leaving.get(move.queue_id), self.core.queues.get(move.queue_id)
+        known, queue = self.leaving.get(move.queue_id), self.state.queues.get(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
             known.move = move
             if known.written is not None and move.phase == STOPPING:
@@ -149,14 +137,9 @@ class Moving:
         if queue is None or move.phase != STOPPING:
             return
         queue.frozen = True
-        awaited = self.living("acceptor") | (self.living("shard") - {("shard", self.core.index, self.life)})
+        itself = "shard", self.state.index, self.state.incarnation
+        awaited = living(self.state, "acceptor") | (living(self.state, "shard") - {itself})
         self.leaving[queue.id] = Leaving(move, queue, awaited)
-
-    def living(self, role: Any) -> set[Life]:
-        gauges = self.core.gauges
-        count = gauges.acceptors if role == "acceptor" else gauges.shards
-        lives = ((index, gauges.process_read(role, index)) for index in range(count))
-        return {(role, index, life.incarnation) for index, life in lives if life.state in (STARTING, READY)}
 
     def fence(self, link: Link, id: int, epoch: int) -> None:
         """Nothing more comes from an acceptor; the queue is frozen, so nothing more goes to it.
@@ -171,7 +154,7 @@ class Moving:
 
         It is put back when nobody can get it here any more.
         """
-        queue, leaving = self.core.queues.get(id), self.leaving.get(id)
+        queue, leaving = self.state.queues.get(id), self.leaving.get(id)
         if leaving is not None and leaving.move.epoch == epoch:
             leaving.parted.append(link)
             leaving.awaited.discard(life_of(link.identity))
@@ -181,41 +164,39 @@ class Moving:
     def put_back(self, leaving: Leaving) -> None:
         """What consumers have in hand who will say so to the home."""
         parted, leaving.parted = leaving.parted, []
-        if self.core.queues.get(leaving.queue.id) is leaving.queue:
+        if self.state.queues.get(leaving.queue.id) is leaving.queue:
             for link in parted:
                 self.drop_consumers(link, leaving.queue)
 
     def drop_consumers(self, link: Link, queue: QueueState) -> None:
         for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
             if consumer.lease is not None:
-                self.core.consuming.leases.leave(queue, consumer)
+                self.consuming.leases.leave(queue, consumer)
             else:
                 consumer.give_back_all()
             link.forget(consumer)
             if consumer.cancelled:
                 consumer.rest()
             else:
-                self.core.consuming.leave_ring(queue, consumer)
+                self.consuming.leave_ring(queue, consumer)
             if queue.exclusive_consumer is consumer:
                 queue.exclusive_consumer = None
-            self.core.consuming.wake_group(consumer.group)
-        self.core.touch(queue)
+            self.consuming.wake_group(consumer.group)
+        self.state.touch(queue)
 
     def look(self) -> None:
         """At the end of a turn: go on with what nothing is awaited for any more."""
         for leaving in list(self.leaving.values()):
             busy = leaving.writing or leaving.awaited or leaving.queue.undecided
-            if not busy and self.core.recovery is None:
+            if not busy and self.state.recovery is None:
                 self.put_back(leaving)
                 self.write(leaving)
-        for homing in list(self.homing.values()):
-            if not homing.over and self.core.recovery is None and self.core.version >= 0:
-                self.look_at_homing(homing)
+        self.homings.look()
 
     def write(self, leaving: Leaving) -> None:
         """All is here: have it written, once what died of it is buried."""
-        queue, burial = leaving.queue, self.core.burial
-        lane = burial.lanes.get(queue.id)
+        queue = leaving.queue
+        lane = self.burial.lanes.get(queue.id)
         if lane is not None and lane.behind is not None:
             self.failed(leaving, f"its dead letters wait for room in {lane.behind}")
         elif queue.leases:
@@ -239,19 +220,19 @@ class Moving:
         """The router keeps the stop as well: if the new home dies as it takes the queue up its next life asks there."""
         if leaving.written is not None:
             stop = leaving.queue.saturation.stop()
-            self.report(leaving.move, "written", *leaving.written, stop=[] if stop is None else [*stop])
+            report(self.state, leaving.move, "written", *leaving.written, stop=[] if stop is None else [*stop])
 
     # The new home
 
     def arrive(self, move: Move) -> None:
-        known, record = self.arriving.get(move.queue_id), self.core.topology.queue_by_id(move.queue_id)
+        known, record = self.arriving.get(move.queue_id), self.state.topology.queue_by_id(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
             if known.kept is not None:
-                self.report(move, "kept", *known.kept)
+                report(self.state, move, "kept", *known.kept)
             return
         if record is None:
             return
-        queue = QueueState(record, self.core.now, self.core.base, self.core.journal)
+        queue = self.state.make_queue(record)
         queue.frozen = True
         self.arriving[queue.id] = Arriving(move, queue)
         self.reads.append(self.arriving[queue.id])
@@ -267,25 +248,25 @@ class Moving:
             queue.contents.adopt(sequence, batch, again, expiry, expiries)
             if queue.last_values is not None and batch.count == 1:
                 queue.last_values.recall(queue.contents, sequence)
-        self.core.weigh(queue, queue.weight)
-        if self.core.weight <= self.core.paging.above:
+        self.state.weigh(queue, queue.weight)
+        if self.state.weight <= self.paging.above:
             go_on()
             return
 
         def kept() -> None:
-            if not arriving.ended and self.core.journal is not None:
+            if not arriving.ended and self.state.journal is not None:
                 queue.contents.page_out_front(UNLIMITED, 0, spills=True)
-                self.core.weigh(queue, queue.weight)
-            if self.core.weight > self.core.paging.resume:
+                self.state.weigh(queue, queue.weight)
+            if self.state.weight > self.paging.resume:
                 self.failed(arriving, "there is no room in memory")
             go_on()
 
-        self.core.commits.when_kept(kept)
+        self.commits.when_kept(kept)
 
     def has_all(self, arriving: Arriving, facts: Facts, checksum: int) -> None:
         """All is taken in; it is to be in the store before that counts."""
         queue, contents = arriving.queue, arriving.queue.contents
-        if self.core.gauges.saturated(self.core.index):
+        if self.state.gauges.saturated(self.state.index):
             self.failed(arriving, "there is no room")
             return
         for position in facts.positions:
@@ -293,17 +274,17 @@ class Moving:
         if contents.delivery_limit >= 0:
             for sequence, deliveries in facts.deliveries:
                 contents.came_back(sequence, deliveries)
-                if queue.contents.durable and self.core.journal is not None:
-                    self.core.journal.count(queue.id, sequence, deliveries)
+                if queue.contents.durable and self.state.journal is not None:
+                    self.state.journal.count(queue.id, sequence, deliveries)
         (
             contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
             contents.published_bytes, contents.delivered_bytes,
         ) = facts.totals  # fmt: skip
         queue.counted_since = facts.counted_since
         queue.had_consumers, queue.consumed, queue.left = facts.had_consumers, facts.consumed, facts.left
-        queue.saturation.govern(queue.limits.marks, self.core.now)
+        queue.saturation.govern(queue.limits.marks, self.state.now)
         if any(facts.lent):
-            queue.saturation.keep_lent(*facts.lent, self.core.now)
+            queue.saturation.keep_lent(*facts.lent, self.state.now)
         if facts.stop is not None:
             queue.saturation.go_on(Stop(*facts.stop))
         found = contents.ready, contents.ready_whole, checksum
@@ -311,9 +292,9 @@ class Moving:
         def kept() -> None:
             if not arriving.ended:
                 arriving.kept = found
-                self.report(arriving.move, "kept", *found)
+                report(self.state, arriving.move, "kept", *found)
 
-        self.core.commits.when_kept(kept)
+        self.commits.when_kept(kept)
 
     def arrived(self, record: Record) -> QueueState | None:
         """The queue that has come to live here; None if it has not."""
@@ -328,7 +309,7 @@ class Moving:
     def failed(self, part: Leaving | Arriving, reason: str) -> None:
         """This shard cannot do its part."""
         if not part.ended:
-            self.report(part.move, "failed", 0, 0, 0, reason)
+            report(self.state, part.move, "failed", 0, 0, 0, reason)
         if isinstance(part, Leaving):
             part.writing = True
         else:
@@ -346,113 +327,21 @@ class Moving:
         if arriving is not None:
             arriving.ended = True
             arriving.queue.contents.close()
-            self.core.weigh(arriving.queue, 0)
+            self.state.weigh(arriving.queue, 0)
 
     # The home
 
     def come_home(self, move: Move) -> None:
         """It is decided where the queue lives."""
-        if move.home != self.core.index:
+        if move.home != self.state.index or move.outcome != "moved":
             self.forget_copies(move.queue_id)
-            return
-        if move.outcome != "moved":
-            self.forget_copies(move.queue_id)
-        known = self.homing.get(move.queue_id)
-        if known is not None and known.move.epoch == move.epoch:
-            if known.over:
-                self.report(move, "homed")
-            return
-        homing = Homing(move, self.living("acceptor"), self.core.now + PATIENCE_US)
-        self.homing[move.queue_id] = homing
-        self.freeze(move.queue_id)
-
-    def freeze(self, id: int) -> None:
-        """A queue that comes home, or is there already, is frozen until that is over."""
-        queue, homing = self.core.queues.get(id), self.homing.get(id)
-        if queue is not None and homing is not None and not homing.over:
-            queue.frozen = True
-
-    def is_homed(self, link: Link, id: int, epoch: int) -> None:
-        """An acceptor has said what it has in hand."""
-        homing = self.homing.get(id)
-        if homing is not None and homing.move.epoch == epoch:
-            homing.awaited.discard(life_of(link.identity))
-
-    def look_at_homing(self, homing: Homing) -> None:
-        if homing.awaited and self.core.now < homing.deadline:
-            return
-        if homing.awaited:
-            silent = sorted(index for _, index, _ in homing.awaited)
-            log.warning("acceptors do not say what they have in hand of a queue: it may be delivered twice",
-                        queue_id=homing.move.queue_id, acceptors=silent)  # fmt: skip
-        self.end_homing(homing)
-        self.report(homing.move, "homed")
-
-    def end_homing(self, homing: Homing) -> None:
-        """All is known: the queue delivers, and requests are carried out."""
-        homing.over = True
-        for link in self.core.links.values():
-            if link.is_acceptor:
-                link.turn.operations.append([bus.OPENED, homing.move.queue_id, homing.move.epoch])
-        queue = self.core.queues.get(homing.move.queue_id)
-        if queue is not None:
-            queue.frozen = False
-            queue.used = self.core.now
-            self.core.paces.forget_queue(queue.id)
-            if queue.ring.consumers:
-                queue.ring.order()
-                self.core.consuming.elect(queue)
-            self.core.touch(queue)
-        waiting, homing.waiting = homing.waiting, []
-        for link, _, request in waiting:
-            if self.core.links.get(link.identity) is link:
-                request()
-
-    def waits(self, queue: QueueState | None, link: Link, request: Callable[[], None], group: int = 0) -> bool:
-        """Whether a request about a queue is carried out later, because its home does not know yet what is in hand."""
-        homing = self.homing.get(queue.id) if queue is not None else None
-        if homing is None or homing.over:
-            return False
-        homing.waiting.append((link, group, request))
-        return True
-
-    def behind(self, link: Link, action: Callable[[], None]) -> None:
-        """Have something carried out again behind each request of an acceptor that waits."""
-        for homing in self.homing.values():
-            if any(waiting is link for waiting, *_ in homing.waiting):
-                homing.waiting.append((link, 0, action))
-
-    def gone(self, link: Link, group: int) -> None:
-        """A channel has ended: nothing that it asked for is done."""
-        for homing in self.homing.values():
-            homing.waiting = [request for request in homing.waiting if request[:2] != (link, group)]
+        if move.home == self.state.index:
+            self.homings.begin(move)
 
     # Others
 
     def died(self, role: str, index: int, incarnation: int) -> None:
         """A process died: nothing is awaited from it."""
-        parts: list[Leaving | Homing] = [*self.leaving.values(), *self.homing.values()]
-        for part in parts:
-            part.awaited = {life for life in part.awaited if life[:2] != (role, index) or life[2] > incarnation}
-
-    def next_wake(self) -> int:
-        """When somebody's patience ends, microseconds since 1970; NEVER if nobody waits."""
-        if not self.homing:
-            return NEVER
-        return min((homing.deadline for homing in self.homing.values() if not homing.over), default=NEVER)
-
-    def report(
-        self, move: Move, state: str, count: int = 0, octets: int = 0, checksum: int = 0, reason: str = "",
-        stop: Sequence[int] = (),
-    ) -> None:  # fmt: skip
-        """Tell the router."""
-        arguments = {
-            "queue_id": move.queue_id, "epoch": move.epoch, "shard": self.core.index, "life": self.life, "state": state,
-            "count": count, "octets": octets, "checksum": checksum, "stop": [*stop], "reason": reason,
-        }  # fmt: skip
-        self.core.router_requests.append(("move_report", arguments, _noted))
-
-
-def _noted(result: Any, error: Any) -> None:
-    if error is not None:
-        log.error("report of a move refused", error=error)
+        for leaving in self.leaving.values():
+            leaving.awaited = still_awaited(leaving.awaited, role, index, incarnation)
+        self.homings.died(role, index, incarnation)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from penstock import bus
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
     from shard.link import Link
     from shard.queues import QueueState
+    from shard.state import ShardState
+    from shard.waiters import Waiters
 
 
 class Ask:
@@ -35,8 +36,9 @@ class Ask:
 class Paces:
     """`asked` is what acceptors have said of the paced queues of one shard, by queue id."""
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
+    def __init__(self, state: ShardState, waiters: Waiters) -> None:
+        self.state = state
+        self.waiters = waiters
         self.asked: dict[int, dict[Link, Ask]] = {}
 
     def hear(self, link: Link, id: int, weight: int, target: int, used: int) -> None:
@@ -44,7 +46,7 @@ class Paces:
 
         With `used` below 0 what it was given is void, but for ~used messages that it still sends.
         """
-        queue = self.core.queues.get(id)
+        queue = self.state.queues.get(id)
         if queue is None or not link.is_acceptor:
             return
         asks = self.asked.setdefault(id, {})
@@ -53,14 +55,14 @@ class Paces:
             ask = asks[link] = Ask()
         ask.given = ~used if used < 0 else max(ask.given - used, 0)
         ask.weight, ask.target = weight, target
-        if self.core.waiters.weight(link, id) != weight:
-            self.core.waiters.hear(link, id, weight)
-        self.core.touch(queue)
+        if self.waiters.weight(link, id) != weight:
+            self.waiters.hear(link, id, weight)
+        self.state.touch(queue)
 
     def hand_out(self, queue: QueueState) -> None:
         """At the end of a turn that touched the queue: what its depth leaves room for."""
         asks = self.asked.get(queue.id)
-        if asks is None or queue.frozen or queue.saturation.saturated or self.core.recovery is not None:
+        if asks is None or queue.frozen or queue.saturation.saturated or self.state.recovery is not None:
             return
         if not queue.features.paced:
             del self.asked[queue.id]
@@ -85,7 +87,7 @@ class Paces:
         """An acceptor has died: what it was given is for the others."""
         for id, asks in list(self.asked.items()):
             if asks.pop(link, None) is not None:
-                self.core.touch(self.core.queues[id])
+                self.state.touch(self.state.queues[id])
             if not asks:
                 del self.asked[id]
 

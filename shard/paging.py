@@ -18,7 +18,9 @@ from shard.room import PROCESSES
 from shard.segment_cy import Segment
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
+    from shard.commits import Commits
+    from shard.gate import Gate
+    from shard.state import ShardState
 
 # Percent of the shard's memory above which contents go, and how many are to be left.
 ABOVE, LEFT = 50, 40
@@ -45,8 +47,10 @@ class Paging:
     what was there when it was last looked for what may go while a commit is under way.
     """
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
+    def __init__(self, state: ShardState, commits: Commits, gate: Gate) -> None:
+        self.state = state
+        self.commits = commits
+        self.gate = gate
         self.head = HEAD
         self.begun = False
         self.seen = 0
@@ -63,24 +67,24 @@ class Paging:
 
     def page_out(self) -> None:
         """Let contents go if there are too many. What is being written can only go once it is."""
-        core = self.core
-        if self.beyond and core.journal is not None and not core.commits.under_way:
+        state = self.state
+        if self.beyond and state.journal is not None and not self.commits.under_way:
             self.page_out_beyond()
-        if core.weight <= self.left // SCARCE:
+        if state.weight <= self.left // SCARCE:
             self.begun = False
             self.wake = NEVER
             return
-        part = SCARCE if core.gate.room.is_scarce(PROCESSES) else 1
+        part = SCARCE if self.gate.room.is_scarce(PROCESSES) else 1
         left = self.left // part
-        if core.weight <= (left if self.begun else self.above // part):
+        if state.weight <= (left if self.begun else self.above // part):
             self.begun = False
             self.wake = NEVER
             return
         self.begun = True
-        if core.journal is None or (self.wake != NEVER and core.now < self.wake):
+        if state.journal is None or (self.wake != NEVER and state.now < self.wake):
             return
-        before = min(core.weight - left, SLICE)
-        if core.commits.under_way:
+        before = min(state.weight - left, SLICE)
+        if self.commits.under_way:
             self.page_out_read(before)
             return
         self.share_heads()
@@ -90,19 +94,19 @@ class Paging:
         for front, head in (False, self.head), (True, self.head), (False, 0), (True, 0):
             if head or left + excess > self.resume:
                 excess = self.page_out_of(queues, front, excess, head)
-        self.wake = core.now + REST if excess == before and not core.journal else NEVER
+        self.wake = state.now + REST if excess == before and not state.journal else NEVER
 
     def page_out_read(self, excess: int) -> None:
         """While a commit is under way so much goes of what is in the store already: what consumers have in hand, which
         was read for them. They take more in the time of a commit than there may be.
         """
-        if self.core.weight >= self.seen + self.again:
+        if self.state.weight >= self.seen + self.again:
             self.page_out_of(self.heaviest(), True, excess, self.head, spills=False)
-            self.seen = self.core.weight
+            self.seen = self.state.weight
 
     def heaviest(self) -> list[QueueState]:
         """The heaviest queues first."""
-        return sorted(self.core.queues.values(), key=lambda queue: queue.weighed, reverse=True)
+        return sorted(self.state.queues.values(), key=lambda queue: queue.weighed, reverse=True)
 
     def page_out_of(self, queues: list[QueueState], front: bool, excess: int, head: int, spills: bool = True) -> int:
         """Let so much go of the ends of queues, or their front, but heads of those that have consumers; if it `spills`,
@@ -113,12 +117,12 @@ class Paging:
                 break
             contents, keep = queue.contents, head if queue.ring.consumers else 0
             excess -= contents.page_out_front(excess, keep, spills) if front else contents.page_out(excess, keep)
-            self.core.weigh(queue, queue.weight)
+            self.state.weigh(queue, queue.weight)
         return excess
 
     def share_heads(self) -> None:
         """All heads together take no more than half of what is to be left."""
-        heads = sum(1 for queue in self.core.queues.values() if queue.ring.consumers)
+        heads = sum(1 for queue in self.state.queues.values() if queue.ring.consumers)
         self.head = min(HEAD, self.left // (2 * max(heads, 1)))
 
     def watch(self, queue: QueueState) -> None:
@@ -138,9 +142,9 @@ class Paging:
         self.share_heads()
         for queue in list(self.beyond.values()):
             gone, window = 0, queue.window
-            if window is not None and queue.id in self.core.queues:
+            if window is not None and queue.id in self.state.queues:
                 gone = queue.contents.page_out_beyond(*window, 2 * self.head if queue.ring.consumers else 0)
-                self.core.weigh(queue, queue.weight)
+                self.state.weigh(queue, queue.weight)
             if not gone:
                 queue.kept_weight = queue.weight
                 del self.beyond[queue.id]
@@ -150,7 +154,7 @@ class Paging:
         contents = queue.contents
         if not contents.paged or contents.reading or not contents.ready or not queue.ring.consumers:
             return
-        if self.core.weight > self.resume:
+        if self.state.weight > self.resume:
             return  # it would have to go again
         if queue.last_values is not None:
             return  # what is read may be replaced meanwhile
@@ -164,5 +168,5 @@ class Paging:
         queue.contents.reading = False
         for segment, batch in zip(segments, batches, strict=False):
             queue.contents.install(segment, batch)
-        if queue.id in self.core.queues:
-            self.core.touch(queue)
+        if queue.id in self.state.queues:
+            self.state.touch(queue)

@@ -27,7 +27,8 @@ from shard.replies import pass_on
 from shard.stored import unpack_contents
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
+    from shard.intake import Intake
+    from shard.state import ShardState
 
 _SIZE = Struct("<I")
 
@@ -118,46 +119,46 @@ class Part:
 
     # Decided
 
-    def commit(self, core: ShardCore) -> None:
+    def commit(self, state: ShardState, intake: Intake) -> None:
         """Do all of it, in queues that are still there."""
-        self._leave(core)
+        self._leave(state)
         for id, sequence, count, kind in self.settlements:
-            if (queue := core.queues.get(id)) is not None:
+            if (queue := state.queues.get(id)) is not None:
                 settle(queue, sequence, count, kind)
         for publish in self.publishes:
-            self._publish(core, publish)
+            self._publish(state, intake, publish)
 
-    def _publish(self, core: ShardCore, publish: Publish) -> None:
+    def _publish(self, state: ShardState, intake: Intake, publish: Publish) -> None:
         batch = publish.batch.flagged(SENT_AGAIN) if self.recovered else publish.batch
         for id in publish.queues:
             if isinstance(id, str):
-                pass_on(core, id, batch, 0, batch.count)
+                pass_on(state, id, batch, 0, batch.count)
             else:
-                core.enqueue(id, batch, 0, batch.count, firm=id not in publish.powerless)
+                intake.enqueue(id, batch, 0, batch.count, firm=id not in publish.powerless)
 
-    def abort(self, core: ShardCore) -> None:
+    def abort(self, state: ShardState) -> None:
         """Nothing of it is done: what it was to settle comes again."""
-        self._leave(core)
+        self._leave(state)
         for id, sequence, count, _ in self.settlements:
-            if (queue := core.queues.get(id)) is not None:
+            if (queue := state.queues.get(id)) is not None:
                 queue.contents.requeue(sequence, count)
 
-    def _leave(self, core: ShardCore) -> None:
+    def _leave(self, state: ShardState) -> None:
         for reserving, count, octets in self.reserved:
             reserving.reserved -= count
             reserving.reserved_bytes -= octets
         for id, (count, whole) in self._depths.items():
-            if (queue := core.queues.get(id)) is not None:
+            if (queue := state.queues.get(id)) is not None:
                 queue.undecided -= 1
                 queue.prepared -= count
                 queue.prepared_whole -= whole
-                core.touch(queue)
+                state.touch(queue)
 
     # The store
 
-    def record(self, core: ShardCore) -> Pieces | None:
+    def record(self, state: ShardState) -> Pieces | None:
         """What a later life is to know of it; None for nothing."""
-        durable = {id for id, queue in core.queues.items() if queue.contents.durable} & self._depths.keys()
+        durable = {id for id, queue in state.queues.items() if queue.contents.durable} & self._depths.keys()
         settlements = [each for each in self.settlements if each[0] in durable and each[3] != REQUEUE]
         publishes: list[list[Any]] = []
         contents: list[memoryview] = []

@@ -90,12 +90,13 @@ class Shard:
         self.journal = Journal(self.store.read)
         recovered = Recovered(self.store, self.journal, Progress(self.pulse, "store is being read", "messages").come_to)
         self.core = ShardCore(index, self.gauges, node.settings, now_us(), self.store.life, self.journal, recovered)
-        self.core.wall_ahead = clock.wall_ahead_us()
+        self.state = self.core.state
+        self.state.incarnation = incarnation
+        self.state.wall_ahead = clock.wall_ahead_us()
         self.core.commits.flushed_later = flush_ms > 0
-        self.disk_room = DiskRoom(loop, self.store, self.core, self.look_for_room)
+        self.disk_room = DiskRoom(loop, self.store, self.state, self.core.gate, self.look_for_room)
         self.core.stalls.set_aside = self.store.set_aside
         self.core.recover_links(self.store.links())
-        self.core.moving.life = incarnation
         self.core.doing.begins(incarnation)
         self.carrier = Carrier(self.core.moving, path.parent, self.carry)
         remove_all(path)
@@ -133,7 +134,7 @@ class Shard:
         self.open_stops = OpenStops(node.settings.data, index)
         self.core.flow.earlier = self.open_stops.read()
         loop.call_later(WEIGH_SECONDS, self.weigh_processes)
-        self.questions = told.questions(self.core)
+        self.questions = told.questions(self.state, self.core.flow)
         self.control = ControlServer(node.control_of("shard", index, incarnation), self.on_question)
 
     def connect_peer(self, peer: int, incarnation: int) -> None:
@@ -155,7 +156,7 @@ class Shard:
 
     def look_again(self) -> None:
         """Take in what the gauges say of other processes, in case it was not heard."""
-        self.core.now = now_us()
+        self.state.now = now_us()
         for peer, life in started(self.gauges, self.node):
             self.connect_peer(peer, life)
         for index in range(self.node.acceptors):
@@ -167,14 +168,14 @@ class Shard:
         self.core.peers[peer].end()
 
     def load(self, version: int, changes: list[Any]) -> None:
-        self.core.now = now_us()
+        self.state.now = now_us()
         with self.pulse.during(Work.LOADING):
             self.core.load(version, changes)
             self.share_limits()
             self.finish_turn()
 
     def apply(self, version: int, changes: list[Any]) -> None:
-        self.core.now = now_us()
+        self.state.now = now_us()
         self.core.apply(version, changes)
         if any(change[0] in ("shard", "shard_gone") for change in changes):
             self.share_limits()
@@ -182,7 +183,7 @@ class Shard:
 
     def share_limits(self) -> None:
         """The node's limits are shared by the shards that there are."""
-        shards = len(self.core.topology.shards)
+        shards = len(self.state.topology.shards)
         self.core.share_limits(self.node.settings, shards)
         self.store.limit(self.node.settings.store.limit // shards)
 
@@ -190,7 +191,7 @@ class Shard:
         self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: list[Any],
         octets: int,
     ) -> None:  # fmt: skip
-        self.core.now = now_us()
+        self.state.now = now_us()
         self.core.receive(identity, turn, version, heard, operations, parts)
         role, index, _ = life_of(identity)
         if role == "acceptor":
@@ -200,9 +201,9 @@ class Shard:
         self.loop.call_later(WEIGH_SECONDS, self.weigh_processes)
         self.look_again()
         with suppress(OSError, psutil.Error):  # no more files can be opened
-            self.idle_memory.look(self.core.weight, self.core.gate.room.is_scarce(PROCESSES))
+            self.idle_memory.look(self.state.weight, self.core.gate.room.is_scarce(PROCESSES))
         self.shown_hands.look()
-        self.core.wall_ahead = clock.wall_ahead_us()
+        self.state.wall_ahead = clock.wall_ahead_us()
         self.core.gate.processes_hold(self.node_memory.look(), now_us())
         self.gauges.measures_write(
             "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
@@ -214,7 +215,7 @@ class Shard:
 
     def on_process_event(self, frames: list[bytes]) -> None:
         event, role, index, incarnation, _ = bus.unpack(frames[0])
-        self.core.now = now_us()
+        self.state.now = now_us()
         if event == "died" and role in ("acceptor", "shard"):
             self.core.died(role, index, incarnation)
             if role == "shard":
@@ -230,7 +231,7 @@ class Shard:
             self.router.router_started()
 
     def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
-        self.core.now = now_us()
+        self.state.now = now_us()
         answered(answer(self.questions, name, arguments))
         self.finish_turn()  # what was asked for may have consequences
 
@@ -244,14 +245,14 @@ class Shard:
         for identity, frames in turns:
             if not self.acceptors.send(identity, frames):
                 log.info("peer cannot be reached", peer=identity.decode())
-        for index, frames in self.core.peers.close_turns(self.core.version):
+        for index, frames in self.core.peers.close_turns(self.state.version):
             dialer = self.peers[index]
             if dialer is not None:
                 dialer.send(frames)
         if self.core.flow.incidents or self.core.events.records:
             self.write_records([])
         self.carrier.begin()
-        requests, self.core.router_requests = self.core.router_requests, []
+        requests, self.state.router_requests = self.state.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
         commit = None if self.resting else self.core.commits.hand_over()
@@ -291,7 +292,7 @@ class Shard:
             error = job.error
             if error is not None and not isinstance(error, StoreError):
                 raise error
-            self.core.now = now_us()
+            self.state.now = now_us()
             done(error)
 
         return thread.begin(do, finish)
@@ -312,7 +313,7 @@ class Shard:
             self.core.commits.failed(commit, error.reason)
         else:
             if self.store.overflowed():
-                self.core.gate.store_overflows(self.core.now)
+                self.core.gate.store_overflows(self.state.now)
             self.core.commits.written()
             self.flushes.want()
             self.disk_room.tell()
@@ -331,7 +332,7 @@ class Shard:
 
     def commit_again(self) -> None:
         self.resting = False
-        self.core.now = now_us()
+        self.state.now = now_us()
         self.finish_turn()
 
     def read_ahead(self, queue: QueueState, segments: list[Segment]) -> None:
@@ -365,11 +366,11 @@ class Shard:
 
     def synced(self, error: StoreError | None) -> None:
         if error is None:
-            self.core.gate.store_works(UNFLUSHED, self.core.now)
+            self.core.gate.store_works(UNFLUSHED, self.state.now)
             self.core.commits.flushed()
         else:
             self.core.commits.not_flushed()
-            self.core.gate.store_fails(UNFLUSHED, error.reason, self.core.now)
+            self.core.gate.store_fails(UNFLUSHED, error.reason, self.state.now)
         self.flushes.ended(error is not None)
         self.finish_turn()
 
@@ -398,7 +399,7 @@ class Shard:
         last = self.core.commits.hand_over()
         if last is not None:
             self.store.write(last)
-        if self.core.topology.shards.get(self.index) == LEAVING and self.store.is_empty():
+        if self.state.topology.shards.get(self.index) == LEAVING and self.store.is_empty():
             self.store.discard()
         else:
             self.store.end()
@@ -419,7 +420,7 @@ class Shard:
 
     def answered(self, done: Any) -> Any:
         def finish(result: Any, error: Any) -> None:
-            self.core.now = now_us()
+            self.state.now = now_us()
             done(result, error)
             self.finish_turn()
 
@@ -444,7 +445,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
     await shard.control.start()
     log.info("shard started", pid=os.getpid(), incarnation=incarnation)
     await stop.wait()
-    log.info("shard stops", messages=sum(q.depth for q in shard.core.queues.values()))
+    log.info("shard stops", messages=sum(q.depth for q in shard.state.queues.values()))
     try:
         await shard.close()
     except StoreError as error:

@@ -16,7 +16,7 @@ from shard.dispatch import Ring
 from shard.environment import StoreError
 from shard.journal import Journal
 from shard.last_value import LastValues
-from shard.leases import Lease, next_expiry
+from shard.lease import Lease, next_expiry
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import NEVER, UNLIMITED, Queue
 from shard.saturation import Saturation

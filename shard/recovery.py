@@ -8,13 +8,9 @@ requests among it, waits until all have. An acceptor that dies is not waited for
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from penstock.node.logs import get_logger
 from shard.link import Link, life_of
-
-if TYPE_CHECKING:
-    from shard.core import ShardCore
 
 log = get_logger()
 
@@ -47,15 +43,3 @@ class Recovery:
             log.warning("acceptors do not say what they have in hand: it may be delivered twice",
                         acceptors=sorted(index for index, _ in self.awaited))  # fmt: skip
         return not self.awaited or now >= self.deadline
-
-    def end(self, core: ShardCore) -> None:
-        """All is known: what waited for it goes on, and the shard delivers."""
-        core.recovery = None
-        for queue in core.queues.values():
-            if self.awaited and not queue.ring.consumers:
-                queue.had_consumers = False  # it may have some yet: it must not go for lack of them
-            if queue.ring.consumers:
-                queue.ring.order()
-                core.consuming.elect(queue)
-            core.touch(queue)
-        core.receive_waiting()

@@ -12,18 +12,18 @@ from penstock.batch.batch_cy import Batch
 from shard.link import Link
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
+    from shard.state import ShardState
 
 
-def home(core: ShardCore, name: str) -> Link | None:
+def home(state: ShardState, name: str) -> Link | None:
     """The link to the acceptor of a reply consumer, None if that life of it is not here."""
     found = home_of(name)
-    return core.links.get(b"acceptor.%d.%d" % found) if found else None
+    return state.links.get(b"acceptor.%d.%d" % found) if found else None
 
 
-def pass_on(core: ShardCore, name: str, batch: Batch, first: int, count: int) -> None:
+def pass_on(state: ShardState, name: str, batch: Batch, first: int, count: int) -> None:
     """Nothing is kept: where the acceptor is gone, so is who asked."""
-    link = home(core, name)
+    link = home(state, name)
     if link is not None:
         part = link.turn.place_batch(batch, first, count)
         link.turn.operations.append([bus.ANSWERS, name, part, count])
@@ -37,6 +37,6 @@ def reply_consumer(link: Link, name: str, there: bool) -> None:
         link.replies.discard(name)
 
 
-def has_reply_consumer(core: ShardCore, name: str) -> bool:
-    link = home(core, name)
+def has_reply_consumer(state: ShardState, name: str) -> bool:
+    link = home(state, name)
     return link is not None and name in link.replies

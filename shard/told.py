@@ -28,48 +28,49 @@ from penstock.limits.features import CREDIT, REPORT, SPILL
 
 if TYPE_CHECKING:
     from shard.consumer_cy import Consumer
-    from shard.core import ShardCore
+    from shard.flow import Flow
+    from shard.state import ShardState
 
 
-def questions(core: ShardCore) -> dict[str, Question]:
+def questions(state: ShardState, flow: Flow) -> dict[str, Question]:
     return {
-        "consumers": (lambda id: consumers(core, id), {"id": int}),
-        "queues": (lambda: list(core.queues), {}),
-        "deadlock": (partial(deadlock, core), {"id": int, "circle": str, "told": bool, "early": bool}),
+        "consumers": (lambda id: consumers(state, id), {"id": int}),
+        "queues": (lambda: list(state.queues), {}),
+        "deadlock": (partial(deadlock, state, flow), {"id": int, "circle": str, "told": bool, "early": bool}),
     }
 
 
-def consumers(core: ShardCore, id: int) -> list[dict[str, Any]]:
-    queue = core.queues.get(id)
+def consumers(state: ShardState, id: int) -> list[dict[str, Any]]:
+    queue = state.queues.get(id)
     return [
-        _told(core, consumer)
-        for link in core.links.values()
+        _told(state, consumer)
+        for link in state.links.values()
         for consumer in link.consumers.values()
         if queue is not None and consumer.queue is queue.contents
     ]
 
 
-def deadlock(core: ShardCore, id: int, circle: str, told: bool, early: bool) -> str | None:
-    queue = core.queues.get(id)
+def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, early: bool) -> str | None:
+    queue = state.queues.get(id)
     if queue is None:
         return REPORT
     if queue.yields or (queue.saturation.lent is not None and not queue.saturation.over):
         return None
-    action = queue.features.deadlock or core.flow.deadlock
+    action = queue.features.deadlock or flow.deadlock
     if early and (action != CREDIT or queue.saturation.lent is not None):
         return REPORT
     if action == CREDIT:
-        action = CREDIT if core.flow.lend(queue, core.now) else REPORT
+        action = CREDIT if flow.lend(queue, state.now) else REPORT
     elif action == SPILL:
         queue.yields = True
     if action != REPORT or not told:
-        core.flow.deadlocked(queue, circle, action, core.now)
-    core.touch(queue)
+        flow.deadlocked(queue, circle, action, state.now)
+    state.touch(queue)
     return action
 
 
-def _told(core: ShardCore, consumer: Consumer) -> dict[str, Any]:
-    seconds = (core.now - consumer.settled_at) / 1e6 if consumer.settled_at else None
+def _told(state: ShardState, consumer: Consumer) -> dict[str, Any]:
+    seconds = (state.now - consumer.settled_at) / 1e6 if consumer.settled_at else None
     return {
         "id": consumer.id,
         "acceptor": consumer.link.receiver,

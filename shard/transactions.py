@@ -8,97 +8,97 @@ it is given back. Thus no shard finds its part too large when others have taken 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import bus
 from shard.admission import admits
+from shard.consuming import Consuming
+from shard.intake import Intake
 from shard.link import Link
 from shard.looking import Looking, looks_first
 from shard.prepared import Part, published
 from shard.queues import QueueState
-
-if TYPE_CHECKING:
-    from shard.core import ShardCore
+from shard.reserved import release
+from shard.serving import Serving
+from shard.state import ShardState
+from shard.two_phase import TwoPhase
 
 Need = tuple[QueueState, int, int]
 """A queue that may refuse, and the messages and octets that are to go into it."""
 
 
-def take_in(
-    core: ShardCore, link: Link, parts: Sequence[Any], turn: int, index: int, operations: list[list[Any]]
-) -> int:
-    """Take in a transaction unless a queue refuses it; how many of the operations that follow belong to it."""
-    size: int
-    _, size, settlements, powerless = operations[index]
-    publishes = operations[index + 1 : index + 1 + size]
-    if (full := full_one(core, needs(core, parts, publishes, powerless))) is not None:
-        link.verdicts.append([bus.REFUSED, turn, index, full.id])
+class Transactions:
+    """Takes parts of transactions in."""
+
+    def __init__(
+        self, state: ShardState, serving: Serving, intake: Intake, consuming: Consuming, two_phase: TwoPhase
+    ) -> None:
+        self.state = state
+        self.serving = serving
+        self.intake = intake
+        self.consuming = consuming
+        self.two_phase = two_phase
+
+    def take_in(self, link: Link, parts: Sequence[Any], turn: int, index: int, operations: list[list[Any]]) -> int:
+        """Take in a transaction unless a queue refuses it; how many of the operations that follow belong to it."""
+        size: int
+        _, size, settlements, powerless = operations[index]
+        publishes = operations[index + 1 : index + 1 + size]
+        if (full := self.full_one(self.needs(parts, publishes, powerless))) is not None:
+            link.verdicts.append([bus.REFUSED, turn, index, full.id])
+            return size
+        if settlements is not None:
+            self.consuming.settle(link, parts, [bus.SETTLE, settlements])
+        for at, publish in enumerate(publishes, index + 1):
+            self.intake.publish(link, parts, turn, at, publish, firm=True, powerless=powerless)
         return size
-    if settlements is not None:
-        core.consuming.settle(link, parts, [bus.SETTLE, settlements])
-    for at, publish in enumerate(publishes, index + 1):
-        core.publish(link, parts, turn, at, publish, firm=True, powerless=powerless)
-    return size
 
+    def prepare(self, link: Link, parts: Sequence[Any], index: int, operations: list[list[Any]]) -> int:
+        """Keep a part of a transaction until that is decided; how many of the operations that follow belong to it."""
+        size: int
+        _, size, settlements, powerless, number, group, decider = operations[index]
+        part = Part(decider, published(parts, operations[index + 1 : index + 1 + size], powerless))
+        for queue in (self.state.queues[id] for id in part.queues() if id in self.state.queues):
+            part.enter(queue)
+            self.state.touch(queue)
+        if settlements is not None:
+            for queue, sequence, count, kind in self.consuming.hand_over(link, parts[settlements]):
+                part.hold(queue, sequence, count, kind)
+        part.reserved = link.reserved.pop(group, ())
+        self.two_phase.prepare(link, number, part)
+        return size
 
-def prepare(core: ShardCore, link: Link, parts: Sequence[Any], index: int, operations: list[list[Any]]) -> int:
-    """Keep a part of a transaction until that is decided; how many of the operations that follow belong to it."""
-    size: int
-    _, size, settlements, powerless, number, group, decider = operations[index]
-    part = Part(decider, published(parts, operations[index + 1 : index + 1 + size], powerless))
-    for queue in (core.queues[id] for id in part.queues() if id in core.queues):
-        part.enter(queue)
-        core.touch(queue)
-    if settlements is not None:
-        for queue, sequence, count, kind in core.consuming.hand_over(link, parts[settlements]):
-            part.hold(queue, sequence, count, kind)
-    part.reserved = link.reserved.pop(group, ())
-    core.two_phase.prepare(link, number, part)
-    return size
+    @looks_first
+    def reserve(self, link: Link, request: int, group: int, asked: list[list[int]]) -> Looking:
+        """Keep room for the transaction of a channel, and what was kept for it before no longer (bus.RESERVE)."""
+        kept = [(self.state.queues[id], count, octets) for id, count, octets in asked if id in self.state.queues]
+        yield
+        release(link, group)
+        full = self.full_one(kept)
+        if full is None and kept:
+            for queue, count, octets in kept:
+                queue.reserved += count
+                queue.reserved_bytes += octets
+            link.reserved[group] = kept
+        link.reply(request, None if full is None else full.id)
 
+    def needs(self, parts: Sequence[Any], publishes: list[list[Any]], powerless: Sequence[int] = ()) -> list[Need]:
+        """What publishes need of queues that may refuse."""
+        found: dict[QueueState, list[int]] = {}
+        for _, ids, part, first, count, *_ in publishes:
+            octets = bus.batch_at(parts, part).body_bytes(first, count)
+            for queue in (self.state.queues[id] for id in ids if id in self.state.queues):
+                if queue.rejects and queue.id not in powerless:
+                    need = found.setdefault(queue, [0, 0])
+                    need[0] += count
+                    need[1] += octets
+        return [(queue, count, octets) for queue, (count, octets) in found.items()]
 
-@looks_first
-def reserve(core: ShardCore, link: Link, request: int, group: int, asked: list[list[int]]) -> Looking:
-    """Keep room for the transaction of a channel, and what was kept for it before no longer (bus.RESERVE)."""
-    kept = [(core.queues[id], count, octets) for id, count, octets in asked if id in core.queues]
-    yield
-    release(link, group)
-    full = full_one(core, kept)
-    if full is None and kept:
-        for queue, count, octets in kept:
-            queue.reserved += count
-            queue.reserved_bytes += octets
-        link.reserved[group] = kept
-    link.reply(request, None if full is None else full.id)
-
-
-def release(link: Link, group: int) -> None:
-    """Give back what is kept for a channel, if anything is."""
-    for queue, count, octets in link.reserved.pop(group, ()):
-        queue.reserved -= count
-        queue.reserved_bytes -= octets
-
-
-def needs(
-    core: ShardCore, parts: Sequence[Any], publishes: list[list[Any]], powerless: Sequence[int] = ()
-) -> list[Need]:
-    """What publishes need of queues that may refuse."""
-    found: dict[QueueState, list[int]] = {}
-    for _, ids, part, first, count, *_ in publishes:
-        octets = bus.batch_at(parts, part).body_bytes(first, count)
-        for queue in (core.queues[id] for id in ids if id in core.queues):
-            if queue.rejects and queue.id not in powerless:
-                need = found.setdefault(queue, [0, 0])
-                need[0] += count
-                need[1] += octets
-    return [(queue, count, octets) for queue, (count, octets) in found.items()]
-
-
-def full_one(core: ShardCore, asked: Iterable[Need]) -> QueueState | None:
-    """The first queue that has no room; what came before has taken effect by then."""
-    for queue, count, octets in asked:
-        if queue.rejects:
-            core.settle_now(queue)
-            if not admits(queue, count, octets, core.oldest_unacked):
-                return queue
-    return None
+    def full_one(self, asked: Iterable[Need]) -> QueueState | None:
+        """The first queue that has no room; what came before has taken effect by then."""
+        for queue, count, octets in asked:
+            if queue.rejects:
+                self.serving.settle_now(queue)
+                if not admits(queue, count, octets, self.intake.oldest_unacked):
+                    return queue
+        return None

@@ -53,19 +53,19 @@ when what follows from it is on another disk.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from penstock import bus
+from shard.commits import Commits
+from shard.intake import Intake
 from shard.link import Link, life_of
+from shard.peers import Peers
 from shard.prepared import Part
 from shard.queue_cy import NEVER
 from shard.queues import QueueState
+from shard.state import ShardState
 from shard.stored import TRANSACTION
-
-if TYPE_CHECKING:
-    from shard.core import ShardCore
 
 PATIENCE_US = 5_000_000
 """A shard that starts serves when it knows what became of transactions of earlier runs, or after so long."""
@@ -86,11 +86,17 @@ class Decision:
 
 class TwoPhase:
     """The transactions of one shard that are not over, by id: its `parts`, those of them that are in `doubt`, and the
-    `decisions` that it has made for others.
+    `decisions` that it has made for others. `look_for_deaths` takes in what is known of earlier lives of an acceptor.
     """
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
+    def __init__(
+        self, state: ShardState, peers: Peers, commits: Commits, intake: Intake, look_for_deaths: Callable[[int], None]
+    ) -> None:
+        self.state = state
+        self.peers = peers
+        self.commits = commits
+        self.intake = intake
+        self.look_for_deaths = look_for_deaths
         self.parts: dict[bytes, Part] = {}
         self.doubts: dict[bytes, Part] = {}
         self.decisions: dict[bytes, Decision] = {}
@@ -98,7 +104,7 @@ class TwoPhase:
         self._owed: set[bytes] = set()
         self._wake = 0
         self._met = 0
-        self._deadline = core.now + PATIENCE_US
+        self._deadline = state.now + PATIENCE_US
 
     def recover(self, parts: dict[bytes, Part], decisions: Mapping[bytes, Collection[int]]) -> None:
         """What an earlier life had."""
@@ -110,20 +116,20 @@ class TwoPhase:
 
     def is_undecided(self) -> bool:
         """Whether an answer may come soon that clients would miss."""
-        return self.core.now < self._deadline and any(self.has_ended(id) for id in self.doubts)
+        return self.state.now < self._deadline and any(self.has_ended(id) for id in self.doubts)
 
     def id_of(self, link: Link, number: int) -> bytes:
         """The id of a transaction of an acceptor, through all lives of all shards."""
         _, index, incarnation = life_of(link.identity)
-        return TRANSACTION.pack(self.core.gauges.epoch, index, incarnation, number)
+        return TRANSACTION.pack(self.state.gauges.epoch, index, incarnation, number)
 
     def has_ended(self, id: bytes) -> bool:
         """Whether the life of its acceptor is over, and all is taken in that ever will be of what that said."""
         epoch, index, incarnation, _ = TRANSACTION.unpack(id)
-        if epoch != self.core.gauges.epoch:
+        if epoch != self.state.gauges.epoch:
             return True
-        self.core.look_for_deaths(index)
-        return bool(incarnation <= self.core.dead.get(("acceptor", index), 0))
+        self.look_for_deaths(index)
+        return bool(incarnation <= self.state.dead.get(("acceptor", index), 0))
 
     # What acceptors say
 
@@ -132,16 +138,16 @@ class TwoPhase:
         id = self.id_of(link, number)
         self.parts[id] = part
         self.weight += part.weight
-        record = part.record(self.core) if self.core.journal is not None else None
-        if record is not None and self.core.journal is not None:
+        record = part.record(self.state) if self.state.journal is not None else None
+        if record is not None and self.state.journal is not None:
             part.stored = True
-            self.core.journal.prepare(id, record, part.octets)
+            self.state.journal.prepare(id, record, part.octets)
 
     def prepared(self, link: Link, request: int, number: int) -> None:
         """Answer once a part is kept: whether the store has it."""
         part = self.parts.get(self.id_of(link, number))
         stored = part is not None and part.stored
-        self.core.commits.when_kept(partial(link.reply, request, stored))
+        self.commits.when_kept(partial(link.reply, request, stored))
 
     def decide(self, link: Link, request: int, number: int, others: list[int], stored: bool) -> None:
         """All parts are kept: it is to be done, which is answered once that is kept too."""
@@ -149,10 +155,10 @@ class TwoPhase:
         decision = self.decisions.get(id)
         if decision is None:
             decision = self.decisions[id] = Decision(others, stored, kept=False)
-            if stored and self.core.journal is not None:
-                self.core.journal.decide(id, bus.pack(others))
+            if stored and self.state.journal is not None:
+                self.state.journal.decide(id, bus.pack(others))
         self._do(id)
-        self.core.commits.when_kept(partial(self._is_kept, decision, link, request))
+        self.commits.when_kept(partial(self._is_kept, decision, link, request))
 
     def _is_kept(self, decision: Decision, link: Link, request: int) -> None:
         decision.kept = True
@@ -164,7 +170,7 @@ class TwoPhase:
         part = self._do(id)
         if part is not None:
             self._owe(part.decider, id)
-        self.core.commits.when_kept(partial(link.reply, request, None))
+        self.commits.when_kept(partial(link.reply, request, None))
 
     def died(self, index: int, incarnation: int) -> None:
         """An acceptor died: what it coordinated is in doubt."""
@@ -179,7 +185,7 @@ class TwoPhase:
         """The transactions of lives of an acceptor up to one."""
         for id in known:
             epoch, acceptor, life, _ = TRANSACTION.unpack(id)
-            if (epoch, acceptor) == (self.core.gauges.epoch, index) and life <= incarnation:
+            if (epoch, acceptor) == (self.state.gauges.epoch, index) and life <= incarnation:
                 yield id
 
     # What shards say to each other
@@ -206,7 +212,7 @@ class TwoPhase:
         """The decider is to hear once it is kept that nothing of a transaction is left here."""
         if id not in self._owed:
             self._owed.add(id)
-            self.core.commits.when_kept(partial(self._pay, decider, id))
+            self.commits.when_kept(partial(self._pay, decider, id))
 
     def _pay(self, decider: int, id: bytes) -> None:
         self._owed.discard(id)
@@ -221,7 +227,7 @@ class TwoPhase:
 
     def _tell(self, shard: int, *operation: object) -> None:
         """To a life that is there; else it will be said again."""
-        peer = self.core.peers[shard]
+        peer = self.peers[shard]
         if peer.up:
             peer.tell(*operation)
 
@@ -230,21 +236,21 @@ class TwoPhase:
     def _do(self, id: bytes) -> Part | None:
         part = self._take(id)
         if part is not None:
-            part.commit(self.core)
+            part.commit(self.state, self.intake)
         return part
 
     def _undo(self, id: bytes) -> None:
         part = self._take(id)
         if part is not None:
-            part.abort(self.core)
+            part.abort(self.state)
 
     def _take(self, id: bytes) -> Part | None:
         part = self.parts.pop(id, None)
         self.doubts.pop(id, None)
         if part is not None:
             self.weight -= part.weight
-            if part.stored and self.core.journal is not None:
-                self.core.journal.prepare(id, None, part.octets)
+            if part.stored and self.state.journal is not None:
+                self.state.journal.prepare(id, None, part.octets)
         return part
 
     def _forget(self, id: bytes) -> None:
@@ -252,8 +258,8 @@ class TwoPhase:
         decision = self.decisions[id]
         if not decision.waiting:
             del self.decisions[id]
-            if decision.stored and self.core.journal is not None:
-                self.core.journal.decide(id, None)
+            if decision.stored and self.state.journal is not None:
+                self.state.journal.decide(id, None)
 
     def first_held(self, queue: QueueState) -> list[int]:
         """The lowest sequence number that each part is to settle of a queue."""
@@ -263,13 +269,13 @@ class TwoPhase:
 
     def look(self) -> None:
         """Ask, and say again, what has had no answer."""
-        met = self.core.peers.met
-        if self.core.version < 0 or (met == self._met and self.core.now < self._wake):
+        met = self.peers.met
+        if self.state.version < 0 or (met == self._met and self.state.now < self._wake):
             return
-        self._met, self._wake = met, self.core.now + AGAIN_US
-        shards = self.core.topology.shards
+        self._met, self._wake = met, self.state.now + AGAIN_US
+        shards = self.state.topology.shards
         for id, part in list(self.doubts.items()):
-            if part.decider != self.core.index and part.decider in shards:
+            if part.decider != self.state.index and part.decider in shards:
                 self._tell(part.decider, bus.IN_DOUBT, id)
             elif self.has_ended(id):
                 self._undo(id)
@@ -282,5 +288,5 @@ class TwoPhase:
 
     def next_wake(self) -> int:
         """When to look again, microseconds since 1970; NEVER if nothing waits."""
-        waits = (self.doubts or self.decisions) and self.core.version >= 0
+        waits = (self.doubts or self.decisions) and self.state.version >= 0
         return self._wake if waits else NEVER

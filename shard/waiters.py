@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 from penstock import bus
 
 if TYPE_CHECKING:
-    from shard.core import ShardCore
     from shard.link import Link
+    from shard.state import ShardState
 
 
 class Waiters:
     """`weights` is what acceptors have told of the queues of one shard, by queue id."""
 
-    def __init__(self, core: ShardCore) -> None:
-        self.core = core
+    def __init__(self, state: ShardState) -> None:
+        self.state = state
         self.weights: dict[int, dict[Link, int]] = {}
 
     def hear(self, link: Link, id: int, weight: int) -> None:
         """An acceptor has so much waiting for a queue; 0: nobody any more."""
-        if id not in self.core.queues or not link.is_acceptor:
+        if id not in self.state.queues or not link.is_acceptor:
             return
         before, weights = self.all(id), self.weights.setdefault(id, {})
         weights.pop(link, None)
@@ -53,7 +53,7 @@ class Waiters:
             self.tell(link, id)
 
     def tell_others(self, link: Link, id: int) -> None:
-        for other in self.core.links.values():
+        for other in self.state.links.values():
             if other is not link and other.is_acceptor:
                 self.tell(other, id)
 

@@ -309,6 +309,7 @@ class Acceptor:
         self.core.now = node.now
         self.core.flush = node.flush
         self.core.record = node.record
+        self.requesting = self.core
         if node.spools:
             flow = node.settings.flow
             self.core.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
@@ -350,7 +351,8 @@ class Shard:
         self.writing: tuple[Commit, list[tuple[Book, int]]] | None = None
         self.known: dict[bytes, int] = {}
         self.core = self.make_core(node, index, incarnation)
-        self.core.moving.life = incarnation
+        self.requesting = self.core.state
+        self.core.state.incarnation = incarnation
         self.core.doing.begins(incarnation)
         (node.stored / str(index)).mkdir(parents=True, exist_ok=True)
         remove_all(node.stored / str(index))
@@ -388,8 +390,8 @@ class Shard:
         """Have read what consumers will soon want."""
         reads, self.core.paging.reads = self.core.paging.reads, []
         for queue, segments in reads:
-            assert self.core.journal is not None
-            batches = [self.core.journal.load(queue.id, segment) for segment in segments]
+            assert self.core.state.journal is not None
+            batches = [self.core.state.journal.load(queue.id, segment) for segment in segments]
             self.core.paging.were_read(queue, segments, batches)
 
     def entered(self, id: int) -> list[bytes]:
@@ -432,7 +434,7 @@ class Shard:
     def queue(self, id: int) -> QueueState | None:
         """A queue whose home this is, also while nobody knows that but the router."""
         arriving = self.core.moving.arriving.get(id)
-        return self.core.queues.get(id) if arriving is None else arriving.queue
+        return self.core.state.queues.get(id) if arriving is None else arriving.queue
 
     def unsafe(self) -> set[tuple[int, bytes]]:
         """(queue id, body) of what it took in and the next life does not know."""
@@ -440,7 +442,7 @@ class Shard:
 
     def note_safe(self) -> None:
         """A turn has ended: where there was nothing to write all of it is safe."""
-        if all(link.safe == link.taken for link in self.core.links.values()):
+        if all(link.safe == link.taken for link in self.core.state.links.values()):
             for book, size in self.sizes():
                 book.safe = size
 
@@ -469,7 +471,7 @@ class Shard:
                 prepared = index + operation[0]
             elif kind in (bus.DECIDE, bus.DO):
                 _, acceptor, incarnation = life_of(identity)
-                done.append(TRANSACTION.pack(self.core.gauges.epoch, acceptor, incarnation, operation[1]))
+                done.append(TRANSACTION.pack(self.core.state.gauges.epoch, acceptor, incarnation, operation[1]))
             elif kind == bus.PUBLISH and index > prepared:
                 ids, part, first, count, *_ = operation
                 batch = bus.batch_at(parts, part)
@@ -488,14 +490,14 @@ class Shard:
     def look(self) -> None:
         self.parts |= self.core.two_phase.parts
         for identity, turns in self.read.items():
-            link = self.core.links.get(identity)
+            link = self.core.state.links.get(identity)
             while turns and link is not None and link.taken >= turns[0][0]:
                 turn, bodies, done = turns.popleft()
                 for transaction in done:
                     self.note_done(transaction)
                 refused = {verdict[2] for verdict in link.verdicts if verdict[:2] == [bus.REFUSED, turn]}
                 for commit, id, body in bodies:
-                    if commit not in refused and id in self.core.queues:
+                    if commit not in refused and id in self.core.state.queues:
                         self.books[id].entered.append(body)
 
     def note_done(self, transaction: bytes) -> None:
@@ -503,7 +505,7 @@ class Shard:
         part = self.parts.pop(transaction, None)
         for queues, _, batch in part.publishes if part is not None else ():
             for id in queues:
-                if isinstance(id, int) and id in self.core.queues:
+                if isinstance(id, int) and id in self.core.state.queues:
                     self.books[id].entered += [batch.record(row)[2] for row in range(batch.count)]
 
 
@@ -648,7 +650,7 @@ class Node:
     def state(self, name: str) -> QueueState:
         """A queue as its shard has it."""
         record = self.queue(name)
-        return self.shard(record.shard).queues[record.queue_id]
+        return self.shard(record.shard).state.queues[record.queue_id]
 
     # The router
 
@@ -818,7 +820,7 @@ class Node:
 
     def carry_out(self, life: Acceptor | Shard) -> None:
         """The requests that a core has for the router: done at once if it lives, answered when `reply` takes it on."""
-        requests, life.core.router_requests = life.core.router_requests, []
+        requests, life.requesting.router_requests = life.requesting.router_requests, []
         for name, arguments, done in requests:
             life.router.request(name, arguments, done)
         if self.router_lives:
@@ -890,11 +892,13 @@ class Node:
             for peer, shard in self.running_shards():
                 if identity == b"shard.%d.%d" % (peer, shard.incarnation):
                     shard.core.peers[index].made_safe(unpacked(frames)[0])
-        crossing = life.core.peers.close_turns(life.core.version)
+        crossing = life.core.peers.close_turns(life.core.state.version)
         for peer, frames in crossing:
             whole = [bytes(frame) for frame in frames]
             self.across[index, peer].append((b"shard.%d.%d" % (index, life.incarnation), whole))
-        said = bool(turns or crossing or life.core.router_requests or life.core.next_wake() <= self.microseconds())
+        said = bool(
+            turns or crossing or life.core.state.router_requests or life.core.next_wake() <= self.microseconds()
+        )
         self.carry_out(life)
         return said
 
@@ -910,7 +914,7 @@ class Node:
             return False
         identity, frames = line.popleft()
         turn, version, heard, operations, parts = unpacked(frames)
-        life.core.now = self.microseconds()
+        life.core.state.now = self.microseconds()
         life.core.receive(identity, turn, version, heard, operations, parts)
         life.note(identity, turn, operations, parts)
         self.gauges.pair_add_taken(acceptor, shard, sum(map(len, frames)))
@@ -922,7 +926,7 @@ class Node:
         if life is None or not line:
             return False
         identity, frames = line.popleft()
-        life.core.now = self.microseconds()
+        life.core.state.now = self.microseconds()
         turn, version, heard, operations, parts = unpacked(frames)
         life.core.receive(identity, turn, version, heard, operations, parts)
         if turn != bus.HELLO:
@@ -964,7 +968,7 @@ class Node:
         if not line:
             return False
         if isinstance(life, Shard):
-            life.core.now = self.microseconds()
+            life.core.state.now = self.microseconds()
         hear(line.popleft())
         if isinstance(life, Shard):
             life.look()
@@ -989,7 +993,7 @@ class Node:
         life = self.shards[shard]
         if life is None or not life.events:
             return False
-        life.core.now = self.microseconds()
+        life.core.state.now = self.microseconds()
         role, index, incarnation = life.events.popleft()
         life.core.died(role, index, incarnation)
         return True
@@ -1072,7 +1076,7 @@ class Node:
         life = Shard(self, index, incarnation)
         life.core.flow.earlier.update(earlier or {})
         self.load(life)
-        for id, queue in life.core.queues.items():
+        for id, queue in life.core.state.queues.items():
             life.books[id].recovered = queue.contents.ready
         self.shards[index] = life
         if self.shown:

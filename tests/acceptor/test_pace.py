@@ -262,7 +262,7 @@ def test_what_one_acceptor_sends_again_is_not_given_to_another(late: int) -> Non
         start_without(node, late)
         for _ in range(50):
             node.step(slow=late)
-        assert node.shard(0).recovery is None
+        assert node.shard(0).state.recovery is None
         node.settle(rechecks=2)
         assert node.state("q").depth <= 51
 

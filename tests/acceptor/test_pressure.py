@@ -52,7 +52,7 @@ def held(client: Client) -> str:
 def depth(node: Node, vhost: str) -> int:
     queue = node.router.topology.queue(vhost, "q")
     assert queue
-    return node.shard(0).queues[queue.queue_id].depth
+    return node.shard(0).state.queues[queue.queue_id].depth
 
 
 def test_the_vhost_most_over_its_guarantee_is_stopped_first_and_everybody_last(

@@ -118,7 +118,7 @@ def test_what_ends_with_its_channel(node: Node) -> None:
     client.lose()
     node.settle()
     assert not node.core(0).replies.consumers
-    assert not any(link.replies for _, shard in node.running_shards() for link in shard.core.links.values())
+    assert not any(link.replies for _, shard in node.running_shards() for link in shard.core.state.links.values())
 
 
 def test_a_shard_that_comes_back_knows_the_names(node: Node) -> None:

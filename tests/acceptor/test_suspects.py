@@ -9,8 +9,9 @@ import pytest
 
 from acceptor.suspects import LIVES
 from shard.consuming import Consuming
-from shard.core import ShardCore
-from shard.doing import NOTED
+from shard.doing import NOTED, Doing
+from shard.intake import Intake
+from shard.serving import Serving
 from tests.joined import Client, Node, open_channel
 
 pytestmark = pytest.mark.usefixtures("bugs_are_contained")
@@ -35,37 +36,38 @@ class Poison:
 
     def publishes(self) -> None:
         """Batches with a message that says so."""
-        publish = ShardCore.publish
+        publish = Intake.publish
 
-        def fails(core: ShardCore, link: Any, parts: Any, turn: int, index: int, operation: list[Any], *more: Any,
+        def fails(intake: Intake, link: Any, parts: Any, turn: int, index: int, operation: list[Any], *more: Any,
                   **named: Any) -> None:  # fmt: skip
             if b"poison" in bytes(parts[operation[2] + 1]):
                 self.bite()
-            publish(core, link, parts, turn, index, operation, *more, **named)
+            publish(intake, link, parts, turn, index, operation, *more, **named)
 
-        self.monkeypatch.setattr(ShardCore, "publish", fails)
+        self.monkeypatch.setattr(Intake, "publish", fails)
 
     def queue(self, name: str) -> None:
         """What is asked about a queue."""
-        settle_now = ShardCore.settle_now
+        settle_now = Serving.settle_now
 
-        def fails(core: ShardCore, queue: Any) -> None:
+        def fails(serving: Serving, queue: Any) -> None:
             if queue.name == name:
                 self.bite()
-            settle_now(core, queue)
+            settle_now(serving, queue)
 
-        self.monkeypatch.setattr(ShardCore, "settle_now", fails)
+        self.monkeypatch.setattr(Serving, "settle_now", fails)
 
     def end_of_turn(self, name: str) -> None:
         """What follows for a queue that has something, once all is known of who consumes from it."""
-        settle_down = ShardCore.settle_down
+        finishes = Doing.finishes
 
-        def fails(core: ShardCore, queue: Any) -> None:
-            if queue.name == name and queue.contents.ready and core.recovery is None and core.doing.taken:
+        def fails(doing: Doing, id: int) -> None:
+            finishes(doing, id)
+            queue = doing.state.queues.get(id)
+            if queue is not None and queue.name == name and queue.contents.ready and doing.state.recovery is None:
                 self.bite()
-            settle_down(core, queue)
 
-        self.monkeypatch.setattr(ShardCore, "settle_down", fails)
+        self.monkeypatch.setattr(Doing, "finishes", fails)
 
     def settlements(self) -> None:
         settle = Consuming.settle

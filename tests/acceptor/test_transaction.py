@@ -267,8 +267,8 @@ def test_a_commit_that_waits_for_its_own_acks_goes_once_the_queue_is_lent_room(n
     assert "tx.commit-ok" not in client.names(1)
 
     shard, queue = node.shard(0), node.state("bytes")
-    assert shard.flow.lend(queue, shard.now)
-    shard.touch(queue)
+    assert shard.flow.lend(queue, shard.state.now)
+    shard.state.touch(queue)
     node.settle(1)
     client.take("tx.commit-ok", 1)
 

@@ -226,7 +226,7 @@ def test_whatever_happens_it_is_kept_and_nobody_waits_for_nothing(random: Random
 def look(joined: Node, channel: Channel) -> None:
     """Shards count what is in hand, and stop only where it is their part of the limit."""
     for index in range(2):
-        (link,) = [link for link in joined.shard(index).links.values() if link.is_acceptor]
+        (link,) = [link for link in joined.shard(index).state.links.values() if link.is_acceptor]
         group = link.groups[channel.client.connection.channels[1].group]
         assert group.octets_limit == LIMIT // 2
         assert group.octets == sum(consumer.octets for consumer in link.consumers.values())

@@ -203,11 +203,11 @@ def test_nobody_waits_while_there_is_room(limits: dict[str, int], random: Random
 def look(node: Node, index: int, messages: int = 1 << 40, bytes: int = 1 << 40) -> None:
     """A shard knows what the user has in hand, and keeps nobody waiting but by its part of the limits."""
     core = node.shard(index)
-    consumers = [each for link in core.links.values() for each in link.consumers.values()]
+    consumers = [each for link in core.state.links.values() for each in link.consumers.values()]
     hand = core.consuming.hands.of("guest")
     assert hand is not None
     assert hand.count == sum(each.outstanding.total for each in consumers)
-    there = [core.queues[node.queue(name).queue_id].contents for name, shard in QUEUES.items() if shard == index]
+    there = [core.state.queues[node.queue(name).queue_id].contents for name, shard in QUEUES.items() if shard == index]
     if bytes < 1 << 40:
         assert hand.octets == sum(contents.unacked_whole for contents in there)
     full = hand.count >= messages // 2 or hand.octets >= bytes // 2

@@ -234,10 +234,10 @@ def test_a_dead_acceptor_is_told_nothing() -> None:
         fill(client, "q")
         node.kill_acceptor(0)
         node.settle(1)
-        link = next(iter(node.shard(0).links.values()))
+        link = next(iter(node.shard(0).state.links.values()))
         consumer.send("basic.get", 1, queue="q", no_ack=True)
         node.settle(1)
-        assert node.state("q").saturation.saturated and len(node.shard(0).links) == 1 and link.source.left == []
+        assert node.state("q").saturation.saturated and len(node.shard(0).state.links) == 1 and link.source.left == []
 
 
 def test_nothing_is_kept_once_it_has_resumed(node: Node) -> None:
@@ -249,7 +249,7 @@ def test_nothing_is_kept_once_it_has_resumed(node: Node) -> None:
     consumer.call("queue.purge", 1, queue="q")
     node.settle(2)
     assert not link.withheld and not link.dequeued
-    assert all(not each.source.left for each in node.shard(0).links.values())
+    assert all(not each.source.left for each in node.shard(0).state.links.values())
 
 
 def test_a_report_about_a_queue_that_is_gone_is_no_matter(node: Node) -> None:

@@ -34,8 +34,8 @@ def ends(how):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def poison(core):
-    publish = core.publish
+def poison(intake, serving):
+    publish = intake.publish
 
     def fails(self, link, parts, turn, index, operation, *more, **named):
         contents = bytes(parts[operation[2] + 1])
@@ -43,16 +43,16 @@ def poison(core):
             ends(contents.partition(b"poison ")[2][:6])
         publish(self, link, parts, turn, index, operation, *more, **named)
 
-    core.publish = fails
-    settle_down = core.settle_down
+    intake.publish = fails
+    settle_down = serving.settle_down
 
     def fails_at_end(self, queue):
-        fresh = any(link.taken != link.safe for link in self.links.values())
+        fresh = any(link.taken != link.safe for link in self.state.links.values())
         if queue.name == "unfinished" and queue.contents.ready and fresh:
             ends(b"raises")
         settle_down(self, queue)
 
-    core.settle_down = fails_at_end
+    serving.settle_down = fails_at_end
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -65,7 +65,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module):
             run(module)
-            poison(module.ShardCore)
+            poison(module.Intake, module.Serving)
 
         spec.loader.exec_module = exec_module
         return spec

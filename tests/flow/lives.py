@@ -94,7 +94,7 @@ class FlowAndLives(FlowAndRouter):
     def note_again(self, shard: int) -> None:
         """What had left and was not written to have is there again, and so is all that is sent again."""
         acceptors = len(self.node.acceptors)
-        for id, queue in self.node.shard(shard).queues.items():
+        for id, queue in self.node.shard(shard).state.queues.items():
             inlets = [life.core.gates.inlets.get(id) for _, life in self.node.running_acceptors()]
             count, octets = queue.depth + acceptors, queue.depth_bytes + acceptors * (LARGEST + BESIDE)
             for inlet in inlets:
@@ -152,7 +152,7 @@ def unreported(core: ShardCore, queue_id: int) -> int:
     """How many messages a queue has refused without their publishers knowing yet."""
     return sum(
         verdict[5]
-        for link in core.links.values()
+        for link in core.state.links.values()
         for verdict in link.verdicts
         if verdict[0] == bus.REJECTED and verdict[3] == queue_id and verdict[1] > link.reported
     )

@@ -117,7 +117,7 @@ class Flow(AtRest):
             return
         acceptors = len(self.node.acceptors)
         for _, shard in self.node.running_shards():
-            for queue in shard.core.queues.values():
+            for queue in shard.core.state.queues.values():
                 marks, before = queue.limits.marks, self.as_deep(queue.name)
                 kind = queue.name.split("-")[0]
                 if before is None or self.share != 0 or kind in STRANGERS:
@@ -180,7 +180,7 @@ class Flow(AtRest):
             if kept.kind != "rated" or kept.gone or self.losses:
                 continue
             life = self.node.shards[self.node.queue(kept.name).shard]
-            queue = None if life is None else life.core.queues.get(kept.id)
+            queue = None if life is None else life.core.state.queues.get(kept.id)
             if life is not None and queue is not None:
                 most = most_rated(queue, self.node.now - kept.born_at)
                 at_once = len(self.node.acceptors) * self.largest.get("rated", (0, 0))[0]
@@ -257,7 +257,7 @@ class Flow(AtRest):
             session.open.pop(tag, None)
 
     def depths(self) -> list[int]:
-        return [queue.depth for _, life in self.node.running_shards() for queue in life.core.queues.values()]
+        return [queue.depth for _, life in self.node.running_shards() for queue in life.core.state.queues.values()]
 
     def all_was_seen(self) -> None:
         arrived = set(self.arrived)

@@ -54,7 +54,7 @@ class Moves(Operators):
         for _, shard in self.node.running_shards():
             has_let_go(shard)
         for kept in self.living().values():
-            homes = [index for index, shard in self.node.running_shards() if kept.id in shard.core.queues]
+            homes = [index for index, shard in self.node.running_shards() if kept.id in shard.core.state.queues]
             assert homes == [self.node.queue(kept.name).shard]
 
 
@@ -72,7 +72,7 @@ def has_settled(acceptor: Acceptor) -> None:
 def has_let_go(shard: Shard) -> None:
     """Neither a queue that leaves nor one that arrives, nor a copy of one."""
     moving = shard.core.moving
-    assert not (moving.leaving or moving.arriving or moving.homing or moving.parted)
+    assert not (moving.leaving or moving.arriving or moving.homings.by_id or moving.parted)
     assert not (moving.writes or moving.reads or moving.removals)
-    assert not any(queue.frozen for queue in shard.core.queues.values())
-    assert not list((shard.carrier.stores / str(shard.core.index)).glob("move-*"))
+    assert not any(queue.frozen for queue in shard.core.state.queues.values())
+    assert not list((shard.carrier.stores / str(shard.core.state.index)).glob("move-*"))

@@ -157,7 +157,7 @@ class AtRest(Moves):
     def gauges_are_right(self, index: int) -> None:
         core = self.node.shard(index)
         weight = 0
-        for queue in core.queues.values():
+        for queue in core.state.queues.values():
             contents, marks = queue.contents, queue.limits.marks
             weight += queue.weight
             saturated = queue.saturation.saturated
@@ -170,7 +170,7 @@ class AtRest(Moves):
             assert (gauge.flow_epoch, gauge.saturated) == (queue.saturation.epoch, queue.saturation.saturated)
             published = gauge.published + self.node.recovered(index, queue.id)
             assert published == gauge.ready + gauge.unacked + gauge.acked + gauge.dropped
-        assert core.weight == weight
+        assert core.state.weight == weight
         memory = self.node.gauges.queue_read(index)
         assert memory is not None
         room = core.gate.room

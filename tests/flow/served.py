@@ -16,7 +16,7 @@ def nobody_starves(node: Node) -> None:
 
 
 def sleepers_have_no_credit(shard: ShardCore) -> None:
-    for queue in shard.queues.values():
+    for queue in shard.state.queues.values():
         ring = queue.ring
         for consumer in [ring.active] if ring.single and ring.active else ring.consumers:
             assert consumer in consumer.level.awake or consumer.credit() == 0

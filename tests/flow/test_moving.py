@@ -131,7 +131,7 @@ class World:
         contents = self.node.state(QUEUE).contents
         assert (contents.ready, contents.unacked) == (0, 0)
         id = self.node.queue(QUEUE).queue_id
-        assert [id in self.node.shard(shard).queues for shard in range(2)].count(True) == 1
+        assert [id in self.node.shard(shard).state.queues for shard in range(2)].count(True) == 1
         for which in set(range(2)) - self.gone:
             assert self.confirmed[which] == self.sent[which]
 

@@ -92,7 +92,7 @@ def test_an_acceptor_that_dies_is_not_waited_for(node: Node) -> None:
     node.kill_acceptor(0)
     quick = open_channel(node, 1)
     quick.call("basic.consume", 1, queue="q")
-    assert node.shard(0).recovery is None
+    assert node.shard(0).state.recovery is None
 
 
 def test_the_active_consumer_stays_so_when_its_shard_dies(node: Node) -> None:

@@ -32,7 +32,7 @@ def test_a_queue_that_goes_makes_room_in_memory() -> None:
         node.settle()
         assert not node.gauges.saturated(0)
         gauge = node.gauges.queue_read(0)
-        assert gauge is not None and gauge.ready_bytes == node.shard(0).weight
+        assert gauge is not None and gauge.ready_bytes == node.shard(0).state.weight
         assert node.gauges.depth_count(other.slot) == 1
 
 
@@ -188,7 +188,7 @@ def test_a_cancelled_consumer_keeps_what_it_has_in_hand(node: Node) -> None:
     assert (contents.ready, contents.unacked, contents.acked) == (2, 2, 1)
     client.send("basic.ack", 1, delivery_tag=4, multiple=True)
     node.settle()
-    assert not node.shard(0).links[b"acceptor.0.1"].consumers
+    assert not node.shard(0).state.links[b"acceptor.0.1"].consumers
     assert taken(client, "q") == [b"0", b"later"]
 
 
@@ -233,7 +233,7 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(node: Node, end: str) 
             node.kill_acceptor(0)
     node.settle()
     assert node.router.topology.queue("/", "q") is None
-    assert not node.shard(0).queues
+    assert not node.shard(0).state.queues
 
 
 def test_an_auto_delete_queue_that_was_never_consumed_from_stays(node: Node) -> None:
@@ -306,7 +306,7 @@ def test_two_who_delete_a_queue_at_once_are_both_answered_first(node: Node) -> N
     for client in clients:
         if client is clients[2]:
             assert node.change(life)
-            assert not node.shard(0).queues
+            assert not node.shard(0).state.queues
         client.send("queue.delete", 1, queue="q")
         client.read()
         node.finish(0)
@@ -315,7 +315,7 @@ def test_two_who_delete_a_queue_at_once_are_both_answered_first(node: Node) -> N
     node.settle()
     for client in clients:
         assert names(client)[-2:] == ["queue.delete-ok", "basic.cancel"]
-    assert not node.shard(0).queues
+    assert not node.shard(0).state.queues
 
 
 def test_a_queue_that_the_router_does_not_delete_stays(node: Node) -> None:
@@ -328,7 +328,7 @@ def test_a_queue_that_the_router_does_not_delete_stays(node: Node) -> None:
         client.read()
     node.finish(0)
     node.send_up(0, 0)
-    requests, node.shard(0).router_requests = node.shard(0).router_requests, []
+    requests, node.shard(0).state.router_requests = node.shard(0).state.router_requests, []
     [(_, _, answered)] = requests
     answered(None, [406, "cannot"])
     node.settle()
@@ -337,7 +337,7 @@ def test_a_queue_that_the_router_does_not_delete_stays(node: Node) -> None:
     consumer.call("basic.consume", 1, queue="q")
     assert "basic.cancel" not in names(consumer)
     consumer.call("queue.delete", 1, queue="q")
-    assert not node.shard(0).queues
+    assert not node.shard(0).state.queues
 
 
 def test_consumers_are_told_of_a_queue_that_went_another_way_while_its_deletion_failed(node: Node) -> None:
@@ -348,7 +348,7 @@ def test_consumers_are_told_of_a_queue_that_went_another_way_while_its_deletion_
     client.read()
     node.finish(0)
     node.send_up(0, 0)
-    requests, node.shard(0).router_requests = node.shard(0).router_requests, []
+    requests, node.shard(0).state.router_requests = node.shard(0).state.router_requests, []
     [(_, _, answered)] = requests
     node.ask("queue_delete", queue_id=node.queue("q").queue_id)
     node.settle()
@@ -356,7 +356,7 @@ def test_consumers_are_told_of_a_queue_that_went_another_way_while_its_deletion_
     node.settle()
     assert consumer.take("basic.cancel", 1).consumer_tag == "c"
     assert client.take("channel.close", 1).code == 406
-    assert not node.shard(0).queues
+    assert not node.shard(0).state.queues
 
 
 # Acceptors that die
@@ -391,11 +391,11 @@ def test_a_turn_that_outlives_its_acceptor_leaves_nothing_behind() -> None:
         assert node.send_up(0, 0, last=True)
         publish(other, "q", b"m")
         node.settle()
-        assert [*node.shard(0).links] == [b"acceptor.1.1"]
+        assert [*node.shard(0).state.links] == [b"acceptor.1.1"]
         assert taken(other, "q") == [b"m"]
         node.start_acceptor(0)
         assert taken(open_channel(node, 0), "q") == []
-        assert b"acceptor.0.2" in node.shard(0).links
+        assert b"acceptor.0.2" in node.shard(0).state.links
 
 
 # Lives of a shard
@@ -431,7 +431,7 @@ def test_a_turn_is_held_until_the_shard_knows_what_it_was_routed_by(node: Node) 
         node.finish(0)
     node.send_up(0, 0)
     node.send_up(0, 0)
-    assert node.shard(0).links[acceptor.identity].taken < 2
+    assert node.shard(0).state.links[acceptor.identity].taken < 2
     node.settle()
     assert shard.entered(record.queue_id) == [b"1", b"2"]
 
@@ -447,4 +447,4 @@ def test_a_snapshot_in_which_a_queue_has_the_slot_of_one_that_has_moved_away() -
         node.finish_shard(1)
         gauge = node.gauges.queue_read(going.slot)
         assert gauge is not None and gauge.name == "coming"
-        assert [*node.shard(1).queues] == [coming.queue_id]
+        assert [*node.shard(1).state.queues] == [coming.queue_id]

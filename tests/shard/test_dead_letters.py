@@ -72,7 +72,7 @@ def test_its_own_expiration_is_taken_off_and_remembered(node: Node) -> None:
     got = get(client, "dead")
     assert got and "expiration" not in got.properties
     assert headers(got)["x-death"][0]["original-expiration"] == "10"
-    assert not node.shard(0).queues[node.queue("dead").queue_id].contents.expiring
+    assert not node.shard(0).state.queues[node.queue("dead").queue_id].contents.expiring
 
 
 @pytest.mark.parametrize("how", ["basic.nack", "basic.reject"])
@@ -148,7 +148,7 @@ def test_repeats_are_counted_and_come_first(node: Node) -> None:
 def test_they_say_when_by_the_wall_clock(node: Node) -> None:
     node.declare("dead")
     node.declare("q", **dlx(x_max_length=0))
-    node.shard(0).wall_ahead = 3_600_000_000
+    node.shard(0).state.wall_ahead = 3_600_000_000
     client = open_channel(node)
     publish(client, "q", b"1")
     got = get(client, "dead")
@@ -229,7 +229,7 @@ def test_no_exchange_no_dead_letter(node: Node) -> None:
     client = open_channel(node)
     publish(client, "q", b"1")
     assert not node.shard(0).burial.lanes
-    assert node.shard(0).weight == 0
+    assert node.shard(0).state.weight == 0
 
 
 def test_headers_exchange(node: Node) -> None:
@@ -385,12 +385,12 @@ def test_thousands_in_bounded_turns(node: Node) -> None:
     client = open_channel(node)
     bodies = [b"%d" % number for number in range(2000)]
     publish(client, "q", *bodies)
-    before = node.shard(0).weight
+    before = node.shard(0).state.weight
     node.now += 2
     node.shard(0).finish_turn(node.microseconds())
     assert 0 < node.state("dead").depth < 1000
     assert node.shard(0).next_wake() == node.microseconds()
-    assert node.shard(0).weight >= before
+    assert node.shard(0).state.weight >= before
     node.settle()
     assert [got.body for got in _consumed(node, "dead")] == bodies
     assert node.shard(0).burial.weight == 0
@@ -416,7 +416,7 @@ def test_to_a_queue_of_another_shard() -> None:
         publish(client, "q", b"1", b"2")
         assert drain(client, "here") == drain(client, "there") == [b"1", b"2"]
         assert node.shard(0).peers.held == 0
-        assert node.shard(0).weight == 0
+        assert node.shard(0).state.weight == 0
 
 
 def test_what_a_shard_had_not_taken_in_goes_to_its_next_life() -> None:
@@ -428,7 +428,7 @@ def test_what_a_shard_had_not_taken_in_goes_to_its_next_life() -> None:
         node.kill_shard(1)
         publish(client, "q", b"1", b"2")
         assert node.shard(0).peers.held > 0
-        assert node.shard(0).weight > 0
+        assert node.shard(0).state.weight > 0
         node.start_shard(1)
         publish(client, "q", b"3")
         assert drain(client, "there") == [b"1", b"2", b"3"]

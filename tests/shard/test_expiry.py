@@ -131,7 +131,7 @@ def test_a_queue_that_nobody_uses_goes(node: Node) -> None:
     publish(client, "q", b"publishing is no use")
     pass_ms(node, 60)
     assert not exists(node, "q")
-    assert not node.shard(0).queues
+    assert not node.shard(0).state.queues
 
 
 @pytest.mark.parametrize("use", ["get", "declare", "passive declare"])

@@ -100,15 +100,15 @@ def test_a_hello_tells_of_the_death_of_those_before(node: Node) -> None:
     node.gauges.process_write("acceptor", 0, pid=1, incarnation=1, state=READY, started_us=0, restarts=0)
     for life in (first, second):
         shard.receive(life, bus.HELLO, 0, 0, [], [])
-    assert {first, second} <= shard.links.keys()
+    assert {first, second} <= shard.state.links.keys()
     node.gauges.process_write("acceptor", 0, pid=1, incarnation=1, state=DEAD, started_us=0, restarts=0)
     shard.receive(second, bus.HELLO, 0, 0, [], [])
-    assert first not in shard.links and second in shard.links
+    assert first not in shard.state.links and second in shard.state.links
     shard.receive(first, 1, 0, 0, [], [])
-    assert first not in shard.links
+    assert first not in shard.state.links
     node.gauges.process_write("acceptor", 0, pid=2, incarnation=3, state=STARTING, started_us=0, restarts=1)
     shard.receive(b"acceptor.0.3", bus.HELLO, 0, 0, [], [])
-    assert second not in shard.links and b"acceptor.0.3" in shard.links
+    assert second not in shard.state.links and b"acceptor.0.3" in shard.state.links
 
 
 def confirming(node: Node) -> Client:
@@ -141,7 +141,7 @@ def test_a_refused_message_is_not_confirmed_though_the_shard_dies(node: Node) ->
         client.publish(1, b"%d" % number, routing_key="q")
     arrive(node, client)
     node.finish_shard(0)
-    record = node.shard(0).links[b"acceptor.0.1"].record()
+    record = node.shard(0).state.links[b"acceptor.0.1"].record()
     node.kill_shard(0, heard=0)
     node.start_shard(0)
     node.shard(0).recover_links({b"acceptor.0.1": record})
@@ -158,7 +158,7 @@ def test_a_turn_that_is_safe_does_not_come_again(node: Node) -> None:
     client.publish(1, b"not safe", routing_key="q")
     client.read()
     node.finish(0)
-    record = node.shard(0).links[b"acceptor.0.1"].record()
+    record = node.shard(0).state.links[b"acceptor.0.1"].record()
     node.kill_shard(0)
     node.start_shard(0)
     node.shard(0).recover_links({b"acceptor.0.1": record})

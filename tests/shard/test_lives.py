@@ -227,7 +227,7 @@ def test_a_queue_whose_end_the_router_was_not_told_of_goes_in_the_next_life(node
     while not node.state("q").fenced:
         assert node.finish(0) | node.send_up(0, shard)
     node.shard(shard).finish_turn(node.microseconds())
-    assert node.shard(shard).router_requests
+    assert node.shard(shard).state.router_requests
     die(node, shard)
     assert node.router.topology.queue("/", "q") is None
 
@@ -244,7 +244,7 @@ def test_an_auto_delete_queue_does_not_go_while_an_acceptor_is_silent(node: Node
     node.now += 10
     while node.step(slow=0):
         pass
-    assert node.shard(shard).recovery is None
+    assert node.shard(shard).state.recovery is None
     node.settle()
     assert len(node.state("q").ring) == 1
     client.call("basic.cancel", 1, consumer_tag="c")
@@ -292,7 +292,7 @@ def test_gets_and_cancelled_consumers_keep_what_they_have_in_hand(node: Node) ->
     assert ready(node) == (1, 1)
     client.call("channel.close", 1)
     assert ready(node) == (2, 0)
-    assert not node.shard(0).links[b"acceptor.0.1"].consumers
+    assert not node.shard(0).state.links[b"acceptor.0.1"].consumers
 
 
 def test_acks_of_a_channel_that_closed_meanwhile_hold(node: Node) -> None:
@@ -308,7 +308,7 @@ def test_acks_of_a_channel_that_closed_meanwhile_hold(node: Node) -> None:
     node.start_shard(0)
     node.settle()
     assert ready(node) == (2, 0)
-    link = node.shard(0).links[b"acceptor.0.1"]
+    link = node.shard(0).state.links[b"acceptor.0.1"]
     assert (link.consumers, link.groups) == ({}, {})
 
 
@@ -535,7 +535,7 @@ def test_a_rejected_message_whose_queue_buries_no_more_is_gone(node: Node) -> No
     node.settle()
     client.send("basic.ack", 1, delivery_tag=2)
     node.settle()
-    journal = node.shard(0).journal
+    journal = node.shard(0).state.journal
     assert journal is not None and (ready(node), journal.octets) == ((0, 0), 0)
 
 
@@ -544,7 +544,7 @@ def test_a_dead_letter_is_kept_until_the_other_shard_has_flushed_it(node: Node) 
     node.declare("q", durable=True, **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
     node.declare("dead", shard=1, durable=True)
     source, target = node.shards[0], node.shards[1]
-    assert source is not None and source.core.journal is not None and target is not None
+    assert source is not None and source.core.state.journal is not None and target is not None
     commits = target.core.commits
     commits.flushed_later = True
     client = open_channel(node)
@@ -556,17 +556,17 @@ def test_a_dead_letter_is_kept_until_the_other_shard_has_flushed_it(node: Node) 
         client.send("basic.reject", 1, delivery_tag=number, requeue=False)
         node.settle()
     assert (ready(node), ready(node, "dead")) == ((0, 0), (3, 0))
-    assert commits.awaited and source.core.journal.octets > 0
+    assert commits.awaited and source.core.state.journal.octets > 0
     commits.flush_begins()
     commits.not_flushed()
     node.settle()
-    assert commits.awaited and source.core.journal.octets > 0
+    assert commits.awaited and source.core.state.journal.octets > 0
     commits.flush_begins()
     node.settle()
-    assert not commits.awaited and source.core.journal.octets > 0
+    assert not commits.awaited and source.core.state.journal.octets > 0
     commits.flushed()
     node.settle()
-    assert source.core.journal.octets == 0
+    assert source.core.state.journal.octets == 0
 
 
 @pytest.mark.parametrize(

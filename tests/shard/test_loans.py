@@ -28,7 +28,7 @@ def test_it_is_lent_on() -> None:
         queue = node.state("q")
         assert queue.saturation.saturated
         assert node.shard(home).flow.lend(queue, node.microseconds())
-        node.shard(home).touch(queue)
+        node.shard(home).state.touch(queue)
         publish(producer, "q", b"m", delivery_mode=2)
         lent = queue.saturation.lent_beyond()
         assert lent[0] > 1 and is_lent_on(node, lent)

@@ -38,12 +38,12 @@ class Looks(dict[int, QueueState]):
 def fails_to_look(node: Node, name: str) -> Callable[[], None]:
     """From now on; what is called makes it look again."""
     core = node.shard(0)
-    known = core.queues
-    core.queues = looks = Looks(known)
+    known = core.state.queues
+    core.state.queues = looks = Looks(known)
     looks.bad = node.queue(name).queue_id
 
     def mend() -> None:
-        core.queues = known
+        core.state.queues = known
 
     return mend
 
@@ -122,7 +122,7 @@ def test_a_limit_that_channels_share(node: Node) -> None:
     unlucky, other = open_channel(node), open_channel(node)
     for client in (unlucky, other):
         client.call("basic.consume", 1, queue="good")
-    (link,) = node.shard(0).links.values()
+    (link,) = node.shard(0).state.links.values()
     link.groups = groups = Groups(link.groups)
     groups.bad = unlucky.connection.channels[1].group
     for client in (unlucky, other):
@@ -136,7 +136,7 @@ def test_a_limit_that_channels_share(node: Node) -> None:
 def test_in_the_middle_of_a_change_nothing_is_contained(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer: the shard ends, so that none of it is seen."""
     client = open_channel(node)
-    monkeypatch.setattr(node.shard(0), "settle_now", lambda queue: 1 // 0)
+    monkeypatch.setattr(node.shard(0).serving, "settle_now", lambda queue: 1 // 0)
     client.send("queue.purge", 1, queue="good")
     with pytest.raises(ZeroDivisionError):
         node.settle()

@@ -35,7 +35,7 @@ def fill(client: Client, queue: str, bodies: list[bytes], at_once: int = 20, **p
 def has_room(node: Node) -> bool:
     """Whether producers go on, with some way to go."""
     shard = node.shard(0)
-    return not shard.gate.room.saturated and shard.weight <= MEMORY * 70 // 100
+    return not shard.gate.room.saturated and shard.state.weight <= MEMORY * 70 // 100
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -66,8 +66,8 @@ def test_what_consumers_have_in_hand_leaves_room(node: Node, persistent: bool, a
     node.settle()
     recount(node, "q")
     state = node.state("q")
-    assert (state.depth, state.contents.paged, state.weight, node.shard(0).weight) == (0, 0, 0, 0)
-    assert node.shard(0).journal.octets == 0
+    assert (state.depth, state.contents.paged, state.weight, node.shard(0).state.weight) == (0, 0, 0, 0)
+    assert node.shard(0).state.journal.octets == 0
 
 
 def test_what_came_back_leaves_room(node: Node) -> None:
@@ -127,11 +127,11 @@ def test_what_a_deleted_queue_had_is_gone_at_once(node: Node, durable: bool, arg
     assert consumer.names(1) == ["basic.deliver"] * 10
     consumer.events[1].clear()
     shard = node.shard(0)
-    assert shard.weight == node.state("other").weight
+    assert shard.state.weight == node.state("other").weight
     assert living(Batch) - before < 20
     consumer.send("basic.ack", 1, delivery_tag=0, multiple=True)
     node.settle()
     recount(node, "other")
-    assert (shard.weight, node.state("other").depth) == (0, 0)
+    assert (shard.state.weight, node.state("other").depth) == (0, 0)
     if durable:
-        assert shard.journal.octets == 0
+        assert shard.state.journal.octets == 0

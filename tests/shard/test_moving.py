@@ -11,7 +11,7 @@ import pytest
 from router.model.records import HOMING, Move
 from shard.copying import Reader, Writer, path_of, remove_all
 from shard.environment import StoreError
-from shard.moving import Homing
+from shard.homing import Homing
 from shard.queue_cy import NEVER
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, get, pass_ms, publish, recount
@@ -271,7 +271,7 @@ def test_a_queue_deleted_on_its_way(node: Node) -> None:
     client.send("basic.ack", 1, delivery_tag=event.delivery_tag)
     node.settle()
     assert not client.names(1)
-    assert all(id not in node.shard(shard).queues for shard in range(2))
+    assert all(id not in node.shard(shard).state.queues for shard in range(2))
     assert not list(node.stored.glob("*/move-*"))
 
 
@@ -515,7 +515,7 @@ def waiting_at_home(node: Node) -> Client:
     assert slow is not None and shard is not None
     changes, slow.changes = slow.changes, type(slow.changes)()
     node.settle()
-    assert shard.core.moving.homing[node.queue(QUEUE).queue_id].waiting
+    assert shard.core.moving.homings.by_id[node.queue(QUEUE).queue_id].waiting
     slow.changes = changes
     return client
 
@@ -568,7 +568,7 @@ def test_a_stop_goes_on_from_its_beginning_where_the_new_home_dies_as_it_takes_t
     results = node.move(QUEUE, 1)
     while node.router.topology.moves[id].phase != HOMING:
         assert node.step()
-    assert id not in node.shard(1).queues
+    assert id not in node.shard(1).state.queues
     node.kill_shard(1)
     pass_ms(node, 1000)
     node.start_shard(1)
@@ -585,7 +585,7 @@ def test_a_consume_that_waits_for_the_home_is_active_if_that_was_said_meanwhile(
     publish(client, QUEUE, b"1")
     shard, id = node.shard(0), node.queue(QUEUE).queue_id
     move = Move(id, 1, 1, 0, HOMING, 1, 1, None, 0.0, outcome="moved")
-    homing = shard.moving.homing[id] = Homing(move, {("shard", 9, 1)}, NEVER)
+    homing = shard.moving.homings.by_id[id] = Homing(move, {("shard", 9, 1)}, NEVER)
     withhold = node.core(0).last_resort.withhold
     withhold(client.connection, True)
     client.send("basic.consume", 1, queue=QUEUE, consumer_tag="c")

@@ -81,7 +81,7 @@ def settle(node: Node) -> None:
     for _, shard in node.running_shards():
         two_phase = shard.core.two_phase
         assert not two_phase.parts and not two_phase.doubts and not two_phase.decisions and not two_phase.weight
-        assert all(not queue.undecided and not queue.prepared for queue in shard.core.queues.values())
+        assert all(not queue.undecided and not queue.prepared for queue in shard.core.state.queues.values())
 
 
 def left(node: Node) -> tuple[list[bytes], list[bytes]]:
@@ -102,7 +102,7 @@ def test_nobody_sees_it_and_depths_are_those_of_after_the_commit(node: Node) -> 
     source, target = node.state(SOURCE), node.state(TARGET)
     assert (source.contents.ready, source.contents.unacked, source.depth) == (0, 3, 1)
     assert (target.contents.ready, target.contents.unacked, target.depth) == (0, 0, 3)
-    assert target.depth_bytes > 0 and node.shard(1).weight > 0
+    assert target.depth_bytes > 0 and node.shard(1).state.weight > 0
     settle(node)
     client.take("tx.commit-ok", 1)
     assert (source.depth, target.depth) == (1, 3)
@@ -203,7 +203,7 @@ def test_of_an_earlier_run_of_the_node_persistent_messages_are_left(node: Node) 
     client.read()
     go_on(node, 0, 1)
     (part,) = node.shard(1).two_phase.parts.values()
-    record = b"".join(part.record(node.shard(1)) or ())
+    record = b"".join(part.record(node.shard(1).state) or ())
     (publish,) = Part.of_record(record, restarted=True).publishes
     assert [publish.batch.record(row)[2] for row in range(publish.batch.count)] == BODIES
     assert publish.batch.common_flags(0, publish.batch.count) & PERSISTENT

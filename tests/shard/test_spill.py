@@ -42,7 +42,7 @@ def test_what_is_beyond_the_window_is_on_disk(node: Node, persistent: bool, limi
     state = node.state("q")
     assert state.depth == COUNT
     assert WINDOW * SIZE < state.weight <= 2 * WINDOW * SIZE + PIECE + LARGEST_PIECE
-    assert node.shard(0).weight == state.weight
+    assert node.shard(0).state.weight == state.weight
     assert drain(client, "q") == bodies
     assert (state.depth, state.contents.paged, state.weight) == (0, 0, 0)
     recount(node, "q")
@@ -81,7 +81,7 @@ def test_what_is_read_ahead_keeps_within_the_memory_of_the_shard() -> None:
         for tag in range(1, 500):
             consumer.send("basic.ack", 1, delivery_tag=tag)
             node.settle()
-            assert node.shard(0).weight < 650_000
+            assert node.shard(0).state.weight < 650_000
 
 
 @pytest.mark.parametrize("priorities", [{}, {"x-max-priority": 2}])
@@ -101,7 +101,7 @@ def test_what_consumers_have_in_hand_goes_while_a_commit_is_under_way(priorities
         for consumer in consumers:
             consumer.call("basic.qos", 1, prefetch_count=200)
             consumer.call("basic.consume", 1, queue="q")
-            assert node.shard(0).weight < 3_000_000
+            assert node.shard(0).state.weight < 3_000_000
         assert node.state("q").contents.unacked == 8000
         node.commits = True
         node.settle()
@@ -139,8 +139,8 @@ def test_a_queue_that_goes_takes_what_it_spilled_along(node: Node) -> None:
     client.call("queue.delete", 1, queue="q")
     node.settle()
     shard = node.shard(0)
-    assert shard.journal is not None
-    assert (shard.weight, shard.journal.octets, shard.paging.beyond) == (0, 0, {})
+    assert shard.state.journal is not None
+    assert (shard.state.weight, shard.state.journal.octets, shard.paging.beyond) == (0, 0, {})
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -181,11 +181,11 @@ def test_where_memory_of_the_processes_is_scarce_contents_go_sooner() -> None:
         fill(open_channel(node), "q", 1500)
         assert node.state("q").contents.paged == 0
         limits = node.shard(0).gate.room.limits[PROCESSES]
-        node.shard(0).gate.processes_hold(limits.resume_bytes + 1, node.shard(0).now)
+        node.shard(0).gate.processes_hold(limits.resume_bytes + 1, node.shard(0).state.now)
         node.settle()
-        assert node.shard(0).weight <= 1_000_000
+        assert node.shard(0).state.weight <= 1_000_000
         paged = node.state("q").contents.paged
         assert paged > 500
-        node.shard(0).gate.processes_hold(0, node.shard(0).now)
+        node.shard(0).gate.processes_hold(0, node.shard(0).state.now)
         fill(open_channel(node), "q", 300)
         assert node.state("q").contents.paged == paged

@@ -207,7 +207,7 @@ def restarted() -> Iterator[Restarted]:
             node.kill_shard(0)
             node.start_shard(0)
             node.settle()
-            journal = node.shard(0).journal
+            journal = node.shard(0).state.journal
             assert journal is not None
             return node, client, Unreliable(journal)
 

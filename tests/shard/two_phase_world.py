@@ -51,7 +51,7 @@ class FakePart:
     def record(self, core: Any) -> list[bytes]:
         return [b"part"]
 
-    def commit(self, core: FakeCore) -> None:
+    def commit(self, core: FakeCore, intake: None) -> None:
         core.comes_to("done")
 
     def abort(self, core: FakeCore) -> None:
@@ -101,7 +101,8 @@ class FakeCore:
         self.kept: list[Callable[[], None]] = []
         self.outcome = ""
         self.link = FakeLink(ACCEPTOR)
-        self.two_phase = TwoPhase(cast(Any, self))
+        itself = cast(Any, self)
+        self.two_phase = TwoPhase(itself, cast(Any, self.peers), itself, cast(Any, None), self.look_for_deaths)
         parts = {} if disk.part is None else {world.id: FakePart(disk.part, True)}
         decisions = {} if disk.decision is None else {world.id: disk.decision}
         self.two_phase.recover(cast(Any, parts), decisions)

@@ -1,0 +1,155 @@
+"""Follows the topology: which queues live in the shard, with what limits, and what goes with one that is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.limits.features import QueueFeatures
+from penstock.limits.watermarks import QueueLimits
+from router.model.records import Move, Queue
+from shard.consuming import Consuming
+from shard.deleting import tell_cancelled
+from shard.events import Events
+from shard.flow import Flow
+from shard.moving import Moving
+from shard.paces import Paces
+from shard.paging import Paging
+from shard.queues import QueueState
+from shard.recovered import Recovered
+from shard.saturation import Stop
+from shard.stalls import Stalls
+from shard.state import ShardState
+from shard.waiters import Waiters
+
+
+class Following:
+    """`recovered` is what the store had, until the topology is known. `paces`, `waiters` and the others keep something
+    of each queue, which they forget with it.
+    """
+
+    def __init__(
+        self, state: ShardState, flow: Flow, events: Events, stalls: Stalls, paging: Paging, consuming: Consuming,
+        moving: Moving, waiters: Waiters, paces: Paces, recovered: Recovered | None,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.flow = flow
+        self.events = events
+        self.stalls = stalls
+        self.paging = paging
+        self.consuming = consuming
+        self.moving = moving
+        self.waiters = waiters
+        self.paces = paces
+        self.recovered = recovered
+
+    def load(self, version: int, changes: list[list[Any]]) -> None:
+        """Start from a snapshot: queues that are there already keep their contents.
+
+        First go those that are here no longer: others may have their slots now.
+        """
+        state = self.state
+        homes = {change[3]: Queue(*change[1:]).shard for change in changes if change[0] == "queue"}
+        for queue in list(state.queues.values()):
+            if queue.id not in homes:
+                self.close_queue(queue.id)
+            elif homes[queue.id] != state.index:
+                self.release_queue(queue)
+        state.topology.reset()
+        moves = (Move(*change[1:]) for change in changes if change[0] == "move")
+        self.flow.earlier |= {
+            move.queue_id: Stop(*move.stop) for move in moves if move.stop and move.home == state.index == move.target
+        }
+        for change in changes:
+            self.change(change)
+        self.moving.keep_only(state.topology.moves)
+        if self.recovered is not None:
+            self.recovered.forget_others()
+            self.recovered = None
+        self.flow.earlier.clear()
+        self.advance(version)
+
+    def apply(self, version: int, changes: list[list[Any]]) -> None:
+        """Take in one published change of the topology."""
+        for change in changes:
+            self.change(change)
+        self.advance(version)
+
+    def advance(self, version: int) -> None:
+        self.state.version = self.state.topology.version = version
+
+    def change(self, change: list[Any]) -> None:
+        self.state.topology.apply(change)
+        if change[0] == "queue":
+            self.change_queue(Queue(*change[1:]))
+        elif change[0] == "queue_gone":
+            self.close_queue(change[3])
+        elif change[0] == "move":
+            self.moving.follow(self.state.topology.moves[change[1]])
+        elif change[0] == "move_gone":
+            self.moving.over(change[1])
+
+    def change_queue(self, record: Queue) -> None:
+        """A queue is new, or a policy has changed what it may hold or does."""
+        queue = self.state.queues.get(record.queue_id)
+        if record.shard != self.state.index:
+            if queue is not None:
+                self.release_queue(queue)
+        elif queue is not None:
+            self.govern_queue(queue, record)
+        elif (queue := self.moving.arrived(record)) is not None:
+            self.state.queues[record.queue_id] = queue
+            self.flow.take_over(queue, self.state.now)
+            self.moving.homings.freeze(queue.id)
+            self.state.touch(queue)
+            self.govern_queue(queue, record)
+        else:
+            queue = self.state.queues[record.queue_id] = self.state.make_queue(record)
+            if self.recovered is not None:
+                self.recovered.give(queue, self.consuming.leases)
+                queue.saturation.govern(queue.limits.marks, self.state.now)
+            self.flow.begin(queue, self.state.now)
+            self.state.touch(queue)
+
+    def govern_queue(self, queue: QueueState, record: Queue) -> None:
+        """It has the limits and features that the topology says."""
+        limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
+        if (limits, features) != (queue.limits, queue.features):
+            marks, reserve = queue.limits.marks, queue.features.reserve
+            queue.govern(limits, features, self.state.now)
+            self.state.touch(queue)
+            if (limits.marks, features.reserve) != (marks, reserve):
+                self.state.gauges.queue_note_over(queue.slot, 0, 0)
+            if limits.marks != marks:
+                self.events.note("limits", queue)
+
+    def release_queue(self, queue: QueueState) -> None:
+        """It has moved to another shard, where all of it is; whoever consumes from it has been told."""
+        for link in self.state.links.values():
+            self.moving.drop_consumers(link, queue)
+        self.forget_queue(queue)
+
+    def close_queue(self, id: int) -> None:
+        """A queue is no more."""
+        queue = self.state.queues.get(id)
+        if queue is None:
+            return
+        for link in self.state.links.values():
+            self.consuming.close_queue(link, queue)
+        self.forget_queue(queue)
+        if not queue.deleters:
+            tell_cancelled(queue)
+
+    def forget_queue(self, queue: QueueState) -> None:
+        """It is not here any more, nor is what it has."""
+        del self.state.queues[queue.id]
+        self.waiters.forget_queue(queue.id)
+        self.paces.forget_queue(queue.id)
+        self.state.touched.pop(queue.id, None)
+        self.stalls.forget(queue.id)
+        self.flow.forget(queue.id)
+        self.state.weigh(queue, 0)
+        self.state.gauges.queue_close(queue.slot)
+        self.consuming.leases.forget(queue)
+        self.paging.forget(queue)
+        queue.contents.close()
+        queue.fenced = True
