@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.batch.batch_cy import Batch
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import MAXLEN, UNLIMITED
 from shard.queues import QueueState

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from penstock.node.logs import get_logger
 from shard.copying import Piece, Reader, Writer, path_of
-from shard.environment import StoreError, translated
+from shard.environment import translated
+from shard.errors import StoreError
 
 if TYPE_CHECKING:
     from shard.moving import Arriving, Leaving, Moving

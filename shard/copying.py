@@ -21,7 +21,8 @@ from typing import Any, BinaryIO, NamedTuple
 from penstock import bus
 from penstock.batch.batch_cy import Batch, BatchBuilder
 from penstock.files.directories import private
-from shard.environment import StoreError, translated
+from shard.environment import translated
+from shard.errors import StoreError
 from shard.queues import QueueState
 from shard.segment_cy import Segment
 

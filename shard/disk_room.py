@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.room import DISK
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ import lmdb
 
 from penstock.files.directories import set_aside
 from penstock.node.logs import get_logger
+from shard.errors import StoreError
 from shard.headroom import Headroom
 
 log = get_logger()
@@ -30,25 +31,6 @@ FILE_NAME = "data.mdb"
 LEAST = 2 * 4096
 # A disk with fewer free octets is full.
 FULL = 64 * 1024
-
-
-class StoreError(Exception):
-    """The store cannot be read or written; the text says which and why, `reason` only why."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path = path
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
-
-
-class DamagedError(StoreError):
-    """What is in the store is not what was written. `key` is that of the segment, if it is one; it may be spilled."""
-
-    key: bytes | None = None
-    spilled = False
 
 
 @contextmanager

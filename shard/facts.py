@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.sealed_cy import seal, unseal
 from shard.stored import FORMAT, NUMBER
 

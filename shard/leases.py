@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from penstock import bus
 from shard.consumer_cy import Consumer
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.lease import Lease
 from shard.link import Link
 from shard.queue_cy import NEVER

@@ -11,7 +11,7 @@ from typing import Any
 
 import cython
 
-from shard.environment import DamagedError, StoreError
+from shard.errors import DamagedError, StoreError
 
 if not cython.compiled:
     from penstock.batch.batch_cy import Batch, BatchBuilder

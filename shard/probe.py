@@ -17,7 +17,8 @@ import lmdb
 
 from penstock.files.apart import EndedError, apart
 from shard.checkpoint import Checkpoint
-from shard.environment import FILE_NAME, DamagedError, StoreError, is_unfinished, reason_of, translated
+from shard.environment import FILE_NAME, is_unfinished, reason_of, translated
+from shard.errors import DamagedError, StoreError
 from shard.facts import facts_of
 from shard.pages import Pages
 from shard.sealed_cy import SEALED, TOTALS, Sums, summed, unseal

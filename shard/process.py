@@ -45,7 +45,7 @@ from shard.carrying import Carrier
 from shard.copying import remove_all
 from shard.core import ShardCore
 from shard.disk_room import DiskRoom
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.flushes import Flushes
 from shard.journal import Commit, Journal
 from shard.link import life_of

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shard.environment import DamagedError, Environment
+from shard.environment import Environment
+from shard.errors import DamagedError
 from shard.sealed_cy import CHECKSUM, Sums, checksum, seal
 from shard.stored import KEY
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import cython
 
-from shard.environment import StoreError
+from shard.errors import StoreError
 
 if not cython.compiled:
     from penstock.batch.batch_cy import Batch

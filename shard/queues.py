@@ -13,7 +13,7 @@ from router.model.records import Queue as Record
 from shard.consumer_cy import Consumer
 from shard.dead_letters import counted
 from shard.dispatch import Ring
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.journal import Journal
 from shard.last_value import LastValues
 from shard.lease import Lease, next_expiry

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from penstock import bus
 from penstock.batch.batch_cy import PERSISTENT
 from penstock.node.logs import get_logger
-from shard.environment import StoreError, translated
+from shard.environment import translated
+from shard.errors import StoreError
 from shard.journal import Journal
 from shard.leases import Leases
 from shard.prepared import Part

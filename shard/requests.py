@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock import bus
 from shard.deleting import Deletions
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.homing import Homings
 from shard.link import Link
 from shard.looking import Looking, looks_first

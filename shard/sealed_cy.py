@@ -14,7 +14,8 @@ from typing import Any
 
 from xxhash import xxh3_64_digest
 
-from shard.environment import DamagedError, Environment
+from shard.environment import Environment
+from shard.errors import DamagedError
 
 CHECKSUM = 8
 """Octets of a checksum, big-endian."""

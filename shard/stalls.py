@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.node.logs import get_logger
-from shard.environment import DamagedError, StoreError
+from shard.errors import DamagedError, StoreError
 from shard.expiry import Alarms
 from shard.queues import QueueState
 

@@ -22,7 +22,8 @@ from penstock.files.directories import private, sync_directories
 from penstock.files.witness import Witness
 from shard.checkpoint import Checkpoint
 from shard.checkpointed import Checkpointed
-from shard.environment import DamagedError, Environment, StoreError, is_unfinished, translated
+from shard.environment import Environment, is_unfinished, translated
+from shard.errors import DamagedError, StoreError
 from shard.facts import facts_of, put_fact
 from shard.journal import Commit, Pieces, Records
 from shard.puts_cy import put_links, put_records, put_segments

@@ -40,7 +40,7 @@ from router.storage.recent import Recent
 from shard.carrying import Carrier
 from shard.copying import remove_all
 from shard.core import ShardCore
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.journal import Commit, Journal
 from shard.link import life_of
 from shard.prepared import Part

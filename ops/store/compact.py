@@ -14,7 +14,8 @@ from ops.store.apart import apart
 from ops.store.opened import opened
 from penstock.files.directories import sync_directories
 from shard.checkpoint import Checkpoint
-from shard.environment import FILE_NAME, StoreError
+from shard.environment import FILE_NAME
+from shard.errors import StoreError
 from shard.stored import DATABASES
 
 BESIDE = "compacting"

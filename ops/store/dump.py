@@ -27,7 +27,7 @@ from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Store as TopologyStore
 from router.storage.store import Stored
 from router.storage.store import StoreError as TopologyError
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.queue_cy import NEVER
 from shard.sealed_cy import checksum
 from shard.segment_cy import Segment

@@ -11,7 +11,8 @@ import lmdb
 
 from ops.errors import CommandError
 from shard.checkpoint import Checkpoint
-from shard.environment import FILE_NAME, StoreError, is_unfinished, translated
+from shard.environment import FILE_NAME, is_unfinished, translated
+from shard.errors import StoreError
 from shard.facts import FACTS, facts_of
 from shard.sealed_cy import unseal
 from shard.stored import DATABASES, FORMAT

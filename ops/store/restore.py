@@ -21,7 +21,7 @@ from router.authority.ledger import Step as Change
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Store as TopologyStore
 from router.storage.store import StoreError as TopologyError
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.journal import Journal
 from shard.queue_cy import NEVER
 from shard.segment_cy import Segment

@@ -32,7 +32,8 @@ from router.model.topology import Topology
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Store as TopologyStore
 from router.storage.store import StoreError as TopologyError
-from shard.environment import FILE_NAME, StoreError
+from shard.environment import FILE_NAME
+from shard.errors import StoreError
 from shard.facts import FACTS
 from shard.pages import Pages, Value
 from shard.sealed_cy import TABLES, TOTAL, TOTALS, Sums, checksum, summed, unseal

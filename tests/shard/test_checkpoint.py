@@ -33,7 +33,7 @@ import json, sys
 from pathlib import Path
 from shard.checkpoint import Checkpoint
 from shard.checkpointed import Checkpointed
-from shard.environment import StoreError
+from shard.errors import StoreError
 path = Path(sys.argv[1])
 checkpoint = Checkpoint(path)
 checkpoint.restore()

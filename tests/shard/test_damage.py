@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from penstock.batch.batch_cy import Batch
 from penstock.files.apart import EndedError, apart
-from shard.environment import LEAST, DamagedError, Environment, StoreError
+from shard.environment import LEAST, Environment
+from shard.errors import DamagedError, StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.probe import look_through, probe

@@ -16,14 +16,16 @@ from typing import Any
 import lmdb
 import pytest
 
-from shard.environment import Environment, StoreError
+from shard.environment import Environment
+from shard.errors import StoreError
 from tests.faults.disk import Calls, Disk
 
 CALLS = [Calls.WRITE, Calls.SYNC, Calls.WRITE | Calls.SYNC, Calls.SHORT, Calls.OPEN | Calls.SYNC]
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from shard.environment import Environment, StoreError
+from shard.environment import Environment
+from shard.errors import StoreError
 environment = Environment(Path(sys.argv[1]), ("index", "contents"), 1 << 24, synced=True)
 for line in sys.stdin:
     command, number = json.loads(line)

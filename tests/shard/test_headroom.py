@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from shard import headroom
-from shard.environment import Environment, StoreError
+from shard.environment import Environment
+from shard.errors import StoreError
 from shard.headroom import Headroom
 
 MIB = 1024 * 1024

@@ -10,7 +10,7 @@ import pytest
 
 from router.model.records import HOMING, Move
 from shard.copying import Reader, Writer, path_of, remove_all
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.homing import Homing
 from shard.queue_cy import NEVER
 from tests.joined import Client, Node, open_channel

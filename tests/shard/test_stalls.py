@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.batch.batch_cy import PERSISTENT, Batch, BatchBuilder
-from shard.environment import StoreError
+from shard.errors import StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import UNLIMITED, Queue

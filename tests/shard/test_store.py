@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.batch.batch_cy import HAS_PRIORITY, PERSISTENT, Batch, BatchBuilder
 from penstock.files.witness import Witness
-from shard.environment import Environment, StoreError
+from shard.environment import Environment
+from shard.errors import StoreError
 from shard.journal import Journal
 from shard.priority_cy import PriorityQueue
 from shard.queue_cy import EXPIRED, MAXLEN, UNLIMITED, Queue

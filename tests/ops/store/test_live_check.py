@@ -17,7 +17,7 @@ from ops.store import check as checking
 from ops.store.check import check
 from ops.store.check_all import check_all
 from ops.store.opened import opened
-from shard.environment import StoreError
+from shard.errors import StoreError
 from tests.ops.store.making import change, fill
 from tests.ops.store.test_check import replaced
 
