@@ -9,8 +9,8 @@ it is an answer) until it is written or let go:
     bodies that it has begun            amqp.unfinished_bytes beyond the      closed with 506 (acceptor.unfinished)
                                         largest of them
     answers that it does not take       amqp.output_bytes                     not read (acceptor.outputs)
-    deliveries that it does not take    flow.connection_window_bytes of       it gets no more (shard.outlet_cy, and
-                                        each shard, and a message             shard.lending for its user)
+    deliveries that it does not take    flow.connection_window_bytes of       it gets no more (shard.queue.outlet_cy,
+                                        each shard, and a message             for its user shard.queue.lending)
     publishes without commit            amqp.transaction_bytes                406 (acceptor.transaction)
 
 A user has a share of what all may have, so that others never wait for what one does: of what is parked that is for

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from acceptor.connection import Connection
 
 INTERNAL_ERROR = 541
-"""What a shard answers that has failed before it changed anything (shard/looking.py): it ends the connection."""
+"""What a shard answers that has failed before it changed anything (shard/turns/looking.py): it ends the connection."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Several queues of one publish that may hold it: the flow set of a route.
 
 A queue whose limit is inherited, and that lags behind, leaves the set while others keep up: what is published passes it
-as if it had no marks, and is kept for it on disk (shard/queues.py). Producers are held once as large a share of the
-queues lags as the policy of an exchange on the way says (`flow-share`; all, if none does), or one that never leaves: an
-essential one, or where no policy says a share, one that was chosen to hold its producers, by its declaration or by a
-policy of its own. Queues that may hold nobody (router/authority/strangers.py, router/model/grants.py) are not of the
-set: neither do they hold, nor do others leave because of them.
+as if it had no marks, and is kept for it on disk (shard/queue/queue_state.py). Producers are held once as large a share
+of the queues lags as the policy of an exchange on the way says (`flow-share`; all, if none does), or one that never
+leaves: an essential one, or where no policy says a share, one that was chosen to hold its producers, by its declaration
+or by a policy of its own. Queues that may hold nobody (router/authority/strangers.py, router/model/grants.py) are not
+of the set: neither do they hold, nor do others leave because of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A paced queue at an acceptor: its producers are let in as messages leave it (`penstock.limits.pacing`).
 
 One acceptor alone lets in what the queue lacks. Of several, each does so as long as nobody waits; then each asks the
-queue's shard, and sends what that gives it (shard/paces.py). What nobody here can use goes back at once.
+queue's shard, and sends what that gives it (shard/serving/paces.py). What nobody here can use goes back at once.
 
       free ──(somebody waits)──▶ asked ──(`given`)──▶ let in, and asked again ──(nobody waits)──▶ free
                                  asked ◀──(after `LONGEST`)── gone back

@@ -3,11 +3,11 @@
       sent ──(a life of the shard ends at it)──▶ suspect ──(LIVES of them have, and at nothing else)──▶ given up
       suspect ──(all that was sent is safe)──▶ sent
 
-A shard notes in the gauges which operation it takes in, and then which queue it finishes its turn for (shard/doing.py),
-so it is known at what a life ended, in whatever way; in the second case all is suspect together that is sent again for
-that queue. What is given up is not sent again: the connections that it came from end with 541, and the log
-names it. That cannot be done with a part of a transaction that other shards have parts of too, of which the rest would
-be done, nor with HOLD, which says what all consumers have in hand.
+A shard notes in the gauges which operation it takes in, and then which queue it finishes its turn for
+(shard/turns/doing.py), so it is known at what a life ended, in whatever way; in the second case all is suspect together
+that is sent again for that queue. What is given up is not sent again: the connections that it came from end with 541,
+and the log names it. That cannot be done with a part of a transaction that other shards have parts of too, of which the
+rest would be done, nor with HOLD, which says what all consumers have in hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The coordinator of a transaction over several shards (shard/two_phase.py has the protocol, and why it holds).
+"""The coordinator of a transaction over several shards (shard/transactions/two_phase.py has the protocol, and why it
+holds).
 
       preparing ──(all have kept their parts)──▶ deciding ──(the decision is kept)──▶ doing ──(kept by all)──▶ over
 

@@ -33,7 +33,7 @@ GETS = 1 << 62
 
 
 class Settlements:
-    """Settlements for one shard in the making: rows as `shard.queue_cy.settle_rows` reads them."""
+    """Settlements for one shard in the making: rows as `shard.contents.queue_cy.settle_rows` reads them."""
 
     def __init__(self) -> None:
         self.rows = bytearray()

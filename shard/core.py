@@ -16,38 +16,38 @@ from penstock.memory.gauges import DEAD, Gauges
 from penstock.node.logs import get_logger
 from penstock.settings import Settings
 from router.model.grants import Grants
-from shard.burial import RECHECK, SLICE, Burial
-from shard.commits import Commits
-from shard.consuming import Consuming
-from shard.deleting import Deletions
-from shard.doing import Doing
-from shard.events import Events
-from shard.expiry import Alarms
-from shard.flow import Flow
+from shard.contents.queue_cy import NEVER
+from shard.dead_letters.burial import RECHECK, SLICE, Burial
+from shard.flow.events import Events
+from shard.flow.flow import Flow
 from shard.following import Following
-from shard.gate import Gate, marks_of, memory_of
-from shard.homing import Homings
-from shard.intake import Intake
-from shard.journal import Journal
-from shard.leases import Leases
-from shard.link import Link, life_of, safe_record, safe_turn
-from shard.looking import Looking, looks_first
-from shard.moving import Moving
-from shard.paces import Paces
-from shard.paging import Paging
-from shard.peers import Peers
-from shard.queue_cy import NEVER
+from shard.moving.moving import Moving
+from shard.queue.expiry import Alarms
+from shard.queue.stalls import Stalls
 from shard.recovered import Recovered
-from shard.recovery import Life, Recovery
-from shard.replies import has_reply_consumer, reply_consumer
-from shard.requests import Requests
-from shard.reserved import release
-from shard.serving import Serving
-from shard.stalls import Stalls
-from shard.state import ShardState
-from shard.transactions import Transactions
-from shard.two_phase import TwoPhase
-from shard.waiters import Waiters
+from shard.requests.consuming import Consuming
+from shard.requests.requests import Requests
+from shard.serving.deleting import Deletions
+from shard.serving.homing import Homings
+from shard.serving.intake import Intake
+from shard.serving.leases import Leases
+from shard.serving.paces import Paces
+from shard.serving.paging import Paging
+from shard.serving.serving import Serving
+from shard.serving.waiters import Waiters
+from shard.store.journal import Journal
+from shard.transactions.transactions import Transactions
+from shard.transactions.two_phase import TwoPhase
+from shard.turns.commits import Commits
+from shard.turns.doing import Doing
+from shard.turns.gate import Gate, marks_of, memory_of
+from shard.turns.link import Link, life_of, safe_record, safe_turn
+from shard.turns.looking import Looking, looks_first
+from shard.turns.peers import Peers
+from shard.turns.recovery import Life, Recovery
+from shard.turns.replies import has_reply_consumer, reply_consumer
+from shard.turns.reserved import release
+from shard.turns.state import ShardState
 
 log = get_logger()
 

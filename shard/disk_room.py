@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from shard.errors import StoreError
-from shard.room import DISK
+from shard.contents.errors import StoreError
+from shard.turns.room import DISK
 
 if TYPE_CHECKING:
-    from shard.gate import Gate
-    from shard.state import ShardState
-    from shard.store import Store
+    from shard.store.store import Store
+    from shard.turns.gate import Gate
+    from shard.turns.state import ShardState
 
 LOOK_SECONDS = 1.0
 

@@ -7,19 +7,19 @@ from typing import Any
 from penstock.limits.features import QueueFeatures
 from penstock.limits.watermarks import QueueLimits
 from router.model.records import Move, Queue
-from shard.consuming import Consuming
-from shard.deleting import tell_cancelled
-from shard.events import Events
-from shard.flow import Flow
-from shard.moving import Moving
-from shard.paces import Paces
-from shard.paging import Paging
-from shard.queues import QueueState
+from shard.flow.events import Events
+from shard.flow.flow import Flow
+from shard.moving.moving import Moving
+from shard.queue.queue_state import QueueState
+from shard.queue.saturation import Stop
+from shard.queue.stalls import Stalls
 from shard.recovered import Recovered
-from shard.saturation import Stop
-from shard.stalls import Stalls
-from shard.state import ShardState
-from shard.waiters import Waiters
+from shard.requests.consuming import Consuming
+from shard.serving.deleting import tell_cancelled
+from shard.serving.paces import Paces
+from shard.serving.paging import Paging
+from shard.serving.waiters import Waiters
+from shard.turns.state import ShardState
 
 
 class Following:

@@ -39,25 +39,25 @@ from penstock.process.process_memory import IdleMemory, NodeMemory
 from penstock.process.progress import Progress
 from penstock.process.pulse import Pulse, Work
 from router.model.records import LEAVING
-from shard import told
-from shard.background import Background, Job
-from shard.carrying import Carrier
-from shard.copying import remove_all
+from shard import questions
+from shard.contents.errors import StoreError
+from shard.contents.queue_cy import NEVER
+from shard.contents.segment_cy import Segment
 from shard.core import ShardCore
 from shard.disk_room import DiskRoom
-from shard.errors import StoreError
-from shard.flushes import Flushes
-from shard.journal import Commit, Journal
-from shard.link import life_of
-from shard.open_stops import OpenStops
-from shard.probe import look_through
-from shard.queue_cy import NEVER
-from shard.queues import QueueState
+from shard.flow.open_stops import OpenStops
+from shard.moving.carrying import Carrier
+from shard.queue.copying import remove_all
+from shard.queue.queue_state import QueueState
 from shard.recovered import Recovered
-from shard.room import PROCESSES, UNFLUSHED
-from shard.segment_cy import Segment
 from shard.shown_hands import ShownHands
-from shard.store import Store
+from shard.store.background import Background, Job
+from shard.store.flushes import Flushes
+from shard.store.journal import Commit, Journal
+from shard.store.probe import look_through
+from shard.store.store import Store
+from shard.turns.link import life_of
+from shard.turns.room import PROCESSES, UNFLUSHED
 
 log = logs.get_logger()
 
@@ -134,7 +134,7 @@ class Shard:
         self.open_stops = OpenStops(node.settings.data, index)
         self.core.flow.earlier = self.open_stops.read()
         loop.call_later(WEIGH_SECONDS, self.weigh_processes)
-        self.questions = told.questions(self.state, self.core.flow)
+        self.questions = questions.questions(self.state, self.core.flow)
         self.control = ControlServer(node.control_of("shard", index, incarnation), self.on_question)
 
     def connect_peer(self, peer: int, incarnation: int) -> None:

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from penstock import bus
 from penstock.batch.batch_cy import PERSISTENT
 from penstock.node.logs import get_logger
-from shard.environment import translated
-from shard.errors import StoreError
-from shard.journal import Journal
-from shard.leases import Leases
-from shard.prepared import Part
-from shard.queues import QueueState
-from shard.segment_cy import Segment
-from shard.store import Store
-from shard.stored import Held
+from shard.contents.errors import StoreError
+from shard.contents.segment_cy import Segment
+from shard.queue.queue_state import QueueState
+from shard.serving.leases import Leases
+from shard.store.environment import translated
+from shard.store.journal import Journal
+from shard.store.store import Store
+from shard.store.stored import Held
+from shard.transactions.prepared import Part
 
 log = get_logger()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rows import Use, row_name
-from shard.hands import Hands
+from shard.queue.hands import Hands
 
 
 class ShownHands:

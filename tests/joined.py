@@ -37,18 +37,18 @@ from router.authority.operations import Outcome
 from router.core import SNAPSHOT
 from router.model.topology import Policy, Queue
 from router.storage.recent import Recent
-from shard.carrying import Carrier
-from shard.copying import remove_all
+from shard.contents.errors import StoreError
 from shard.core import ShardCore
-from shard.errors import StoreError
-from shard.journal import Commit, Journal
-from shard.link import life_of
-from shard.prepared import Part
-from shard.queues import QueueState
+from shard.moving.carrying import Carrier
+from shard.queue.copying import remove_all
+from shard.queue.queue_state import QueueState
+from shard.queue.saturation import Stop
 from shard.recovered import Recovered
-from shard.saturation import Stop
-from shard.store import Store
-from shard.stored import TRANSACTION
+from shard.store.journal import Commit, Journal
+from shard.store.store import Store
+from shard.store.stored import TRANSACTION
+from shard.transactions.prepared import Part
+from shard.turns.link import life_of
 from tests.frames import (
     BODY,
     CARRIES_CONTENT,

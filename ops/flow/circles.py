@@ -111,7 +111,7 @@ def circles(
 ) -> list[Circle]:  # fmt: skip
     """The circles among those who are held (`acceptor.told`).
 
-    `consumers` tells those of a queue (`shard.told`), given as a cause; `connection_of` whose one of them is.
+    `consumers` tells those of a queue (`shard.questions`), given as a cause; `connection_of` whose one of them is.
     """
     held = list(held)
     waits, longest = _waits(held, times.least), _longest(held)

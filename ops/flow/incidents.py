@@ -32,7 +32,7 @@ def incidents(data: Path) -> list[Facts]:
 
 
 def events(data: Path) -> list[Facts]:
-    """What happened to the flow of queues, the latest first, with `at` in seconds since 1970 (`shard.events`)."""
+    """What happened to the flow of queues, the latest first, with `at` in seconds since 1970 (`shard.flow.events`)."""
     found = [each for records in _read(data, "events", "*") for each in records]
     return sorted(found, key=lambda event: -event["at"])
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import penstock.files.apart as process_apart
 from ops.errors import CommandError
-from shard.errors import StoreError
+from shard.contents.errors import StoreError
 
 T = TypeVar("T")
 

@@ -32,8 +32,8 @@ from penstock.node.clock import wall_us
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Facts, facts_of
 from router.storage.store import StoreError as TopologyError
-from shard.environment import reason_of, translated
-from shard.stored import DATABASES
+from shard.store.environment import reason_of, translated
+from shard.store.stored import DATABASES
 
 UNFINISHED = ".unfinished"
 

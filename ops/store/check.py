@@ -20,11 +20,11 @@ from ops.store.progress import Step, progress
 from ops.store.records import address_of, check_header, done_bits, rows
 from penstock import bus
 from penstock.batch.batch_cy import PERSISTENT
-from shard.environment import FILE_NAME
-from shard.prepared import split
-from shard.sealed_cy import CHECKSUM, SUMMED, TABLES, TOTALS, Sums, checksum, unseal
-from shard.segment_cy import Segment
-from shard.stored import KEY, NUMBER, QUEUE, TRANSACTION, unpack_index
+from shard.contents.segment_cy import Segment
+from shard.store.environment import FILE_NAME
+from shard.store.sealed_cy import CHECKSUM, SUMMED, TABLES, TOTALS, Sums, checksum, unseal
+from shard.store.stored import KEY, NUMBER, QUEUE, TRANSACTION, unpack_index
+from shard.transactions.prepared import split
 
 PROBLEMS_MAX = 20
 """Of one store so many problems are kept as texts, the rest is counted."""

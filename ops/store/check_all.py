@@ -11,7 +11,7 @@ from ops.store.apart import apart
 from ops.store.check import Findings, check
 from ops.store.opened import forget_reader, store_paths
 from ops.store.topology import check_topology
-from shard.environment import FILE_NAME
+from shard.store.environment import FILE_NAME
 
 
 def check_all(data: Path, live: bool) -> tuple[list[Findings], list[str]]:

@@ -13,10 +13,10 @@ from ops.errors import CommandError
 from ops.store.apart import apart
 from ops.store.opened import opened
 from penstock.files.directories import sync_directories
-from shard.checkpoint import Checkpoint
-from shard.environment import FILE_NAME
-from shard.errors import StoreError
-from shard.stored import DATABASES
+from shard.contents.errors import StoreError
+from shard.store.checkpoint import Checkpoint
+from shard.store.environment import FILE_NAME
+from shard.store.stored import DATABASES
 
 BESIDE = "compacting"
 

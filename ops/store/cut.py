@@ -20,7 +20,7 @@ from ops.errors import CommandError
 from ops.store.opened import Opened, open_environment, store_paths
 from ops.store.topology import reading
 from router.storage.store import FILE_NAME as TOPOLOGY
-from shard.environment import translated
+from shard.store.environment import translated
 
 PATIENCE = 10.0
 """Seconds until it is given up."""

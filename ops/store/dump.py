@@ -27,11 +27,11 @@ from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Store as TopologyStore
 from router.storage.store import Stored
 from router.storage.store import StoreError as TopologyError
-from shard.errors import StoreError
-from shard.queue_cy import NEVER
-from shard.sealed_cy import checksum
-from shard.segment_cy import Segment
-from shard.stored import KEY, NUMBER, unpack_index
+from shard.contents.errors import StoreError
+from shard.contents.queue_cy import NEVER
+from shard.contents.segment_cy import Segment
+from shard.store.sealed_cy import checksum
+from shard.store.stored import KEY, NUMBER, unpack_index
 
 
 def dump(data: Path, file: Path) -> Count:

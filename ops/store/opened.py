@@ -10,12 +10,12 @@ from typing import Any
 import lmdb
 
 from ops.errors import CommandError
-from shard.checkpoint import Checkpoint
-from shard.environment import FILE_NAME, is_unfinished, translated
-from shard.errors import StoreError
-from shard.facts import FACTS, facts_of
-from shard.sealed_cy import unseal
-from shard.stored import DATABASES, FORMAT
+from shard.contents.errors import StoreError
+from shard.store.checkpoint import Checkpoint
+from shard.store.environment import FILE_NAME, is_unfinished, translated
+from shard.store.facts import FACTS, facts_of
+from shard.store.sealed_cy import unseal
+from shard.store.stored import DATABASES, FORMAT
 
 FOLDER = "shards"
 HEADROOM = 1 << 30

@@ -21,9 +21,9 @@ from penstock.files.directories import set_aside
 from penstock.files.witness import FOLDER as WITNESSES
 from penstock.files.witness import TOPOLOGY, Witness, shard_name
 from router.storage import store as topology
-from shard.environment import FILE_NAME
-from shard.errors import DamagedError, StoreError
-from shard.probe import Facts, probe
+from shard.contents.errors import DamagedError, StoreError
+from shard.store.environment import FILE_NAME
+from shard.store.probe import Facts, probe
 
 SALVAGES = "`penstock store salvage` saves what can be read of it"
 GOES_ON = "`penstock store accept` goes on without it"

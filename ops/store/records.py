@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from shard.segment_cy import Segment
+from shard.contents.segment_cy import Segment
 
 ROW = Struct("<IHHII")
 """A row of a batch (penstock/batch/batch_cy.py): start, size of the address, flags, size of the header, of the body."""

@@ -21,11 +21,11 @@ from router.authority.ledger import Step as Change
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Store as TopologyStore
 from router.storage.store import StoreError as TopologyError
-from shard.errors import StoreError
-from shard.journal import Journal
-from shard.queue_cy import NEVER
-from shard.segment_cy import Segment
-from shard.store import Store
+from shard.contents.errors import StoreError
+from shard.contents.queue_cy import NEVER
+from shard.contents.segment_cy import Segment
+from shard.store.journal import Journal
+from shard.store.store import Store
 
 ITEM_OCTETS = (1 << 31) - 1
 """A message may have a body of 1 GiB (`amqp.max_message_size`)."""

@@ -32,13 +32,13 @@ from router.model.topology import Topology
 from router.storage.store import FILE_NAME as TOPOLOGY_FILE
 from router.storage.store import Store as TopologyStore
 from router.storage.store import StoreError as TopologyError
-from shard.environment import FILE_NAME
-from shard.errors import StoreError
-from shard.facts import FACTS
-from shard.pages import Pages, Value
-from shard.sealed_cy import TABLES, TOTAL, TOTALS, Sums, checksum, summed, unseal
-from shard.segment_cy import Segment
-from shard.stored import FORMAT, KEY, NUMBER, unpack_index
+from shard.contents.errors import StoreError
+from shard.contents.segment_cy import Segment
+from shard.store.environment import FILE_NAME
+from shard.store.facts import FACTS
+from shard.store.pages import Pages, Value
+from shard.store.sealed_cy import TABLES, TOTAL, TOTALS, Sums, checksum, summed, unseal
+from shard.store.stored import FORMAT, KEY, NUMBER, unpack_index
 
 CONTENTS_MAX = 1 << 30
 

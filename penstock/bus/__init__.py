@@ -50,10 +50,10 @@ PUBLISH = 1
 SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: octets that left for the socket, of messages as they count whole}]
 # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,
-#  elected, user, octets] -> age, and [id of a lease, microseconds that it outlives its consumer, "ack" or "requeue" to
-#  end it, or nothing] behind that if what the consumer has in hand is leased (shard/leases.py). The age is 0 for a new
-#  one; one that was attached to an earlier life of the shard has that which it got there. It is elected if it was the
-#  active one of a queue with a single one. The octets are as of UNACKED.
+# elected, user, octets] -> age, and [id of a lease, microseconds that it outlives its consumer, "ack" or "requeue" to
+# end it, or nothing] behind that if what the consumer has in hand is leased (shard/serving/leases.py). The age is 0 for
+# a new one; one that was attached to an earlier life of the shard has that which it got there. It is elected if it was
+# the active one of a queue with a single one. The octets are as of UNACKED.
 CONSUME = 4
 CANCEL = 5  # [CANCEL, request, consumer] -> None
 GET = 6  # [GET, request, consumer, queue id, no_ack, group] -> None | [sequence, part, redelivered, messages left]
@@ -73,7 +73,7 @@ GRANT = 14  # [GRANT, group, count]: so many messages may be sent to its consume
 # taken in together with the settlements of the part (as of SETTLE), or none of it where a queue refuses some. The
 # queues that are named take what they have room for; what they refuse, they refuse for themselves.
 COMMIT = 13
-# Of a transaction over several shards (shard/two_phase.py), which its acceptor numbers:
+# Of a transaction over several shards (shard/transactions/two_phase.py), which its acceptor numbers:
 # [PREPARE, publishes, part | None, [queue id, ...], number, group, deciding shard]: the part of this shard, as of
 # COMMIT, but it is only kept, and none refuses; the room that was kept for the group is its own.
 PREPARE = 27
@@ -102,7 +102,7 @@ PARTED = 21  # [PARTED, queue id, epoch]: nor is anything settled from here; fro
 HOMED = 22  # [HOMED, queue id, epoch]: its home has been told, by CONSUME and HOLD, what is in hand of it
 REPLIES_TO = 16  # [REPLIES_TO, request, name] -> whether there is such a reply consumer
 
-# Shard to shard, of the transaction with an id (shard/stored.py).
+# Shard to shard, of the transaction with an id (shard/store/stored.py).
 IN_DOUBT = 31  # [IN_DOUBT, id]: what becomes of it?
 OUTCOME = 32  # [OUTCOME, id, whether it is done]
 DONE = 33  # [DONE, id]: it is kept that it is done here

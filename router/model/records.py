@@ -119,7 +119,7 @@ class Move:
     """A queue on its way from one shard to another. `epoch` is never used twice; the lives are incarnations.
 
     `count` messages of so many `octets`, whole, with that `checksum` were written by the old home; `stop` is a
-    `shard.saturation.Stop` if it held its producers there. Once it has an
+    `shard.queue.saturation.Stop` if it held its producers there. Once it has an
     `outcome`, "moved" or "rolled-back", with a `reason`, the queue is at `home`. `since` is by the node's clock.
     """
 

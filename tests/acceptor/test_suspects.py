@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from acceptor.suspects import LIVES
-from shard.consuming import Consuming
-from shard.doing import NOTED, Doing
-from shard.intake import Intake
-from shard.serving import Serving
+from shard.requests.consuming import Consuming
+from shard.serving.intake import Intake
+from shard.serving.serving import Serving
+from shard.turns.doing import NOTED, Doing
 from tests.joined import Client, Node, open_channel
 
 pytestmark = pytest.mark.usefixtures("bugs_are_contained")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.settings.limits import LimitSettings
-from shard.hands import AT_ONCE
+from shard.queue.hands import AT_ONCE
 from tests.joined import Client, Node
 
 QUEUES = {"a": 0, "b": 1, "c": 0}

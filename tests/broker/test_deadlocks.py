@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from ops.flow.incidents import incidents
-from shard.saturation import LENT_COUNT
+from shard.queue.saturation import LENT_COUNT
 from tests.broker import Broker
 from tests.outcomes import Confirms, wait_get
 from tests.raw import Channel, Client

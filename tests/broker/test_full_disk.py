@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shard.room import DISK as DISK_FULL
-from shard.room import TROUBLES
+from shard.turns.room import DISK as DISK_FULL
+from shard.turns.room import TROUBLES
 from tests.broker import Broker
 from tests.broker.test_full_store import consumed, lines, shard_facts
 from tests.outcomes import Confirms

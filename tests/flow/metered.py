@@ -10,7 +10,7 @@ from acceptor.metered import TOLD_AFTER
 from acceptor.rates import SECOND, RateGate
 from acceptor.rounds import PATIENCE_SECONDS
 from penstock.limits.watermarks import overshoot_of
-from shard.queues import QueueState
+from shard.queue.queue_state import QueueState
 from tests.joined import Node
 
 PACES: tuple[dict[str, Any], ...] = (

@@ -16,9 +16,9 @@ from acceptor.inlet import SHARE, SHARE_OCTETS, UNLIMITED, Gate, Inlet
 from acceptor.pauses import HELD
 from acceptor.pools import Pool
 from acceptor.transaction import Piece, Transaction
-from shard.queue_cy import Queue
-from shard.room import MEMORY
-from shard.segment_cy import Segment
+from shard.contents.queue_cy import Queue
+from shard.contents.segment_cy import Segment
+from shard.turns.room import MEMORY
 from tests.flow.metered import gives_others_time, is_behind_commit, is_shut, only_just_waits
 from tests.flow.moves import Moves
 from tests.flow.served import nobody_starves

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from penstock.batch.batch_cy import Batch
 from penstock.files.apart import EndedError, apart
-from shard.environment import LEAST, Environment
-from shard.errors import DamagedError, StoreError
-from shard.journal import Journal
-from shard.priority_cy import PriorityQueue
-from shard.probe import look_through, probe
-from shard.queue_cy import UNLIMITED, Queue
-from shard.sealed_cy import TABLES, seal
-from shard.store import LENGTH
-from shard.stored import DATABASES, KEY, NUMBER, TRANSACTION
-from tests.shard.test_store import LIMIT, Life, batch, bodies, prioritised
+from shard.contents.errors import DamagedError, StoreError
+from shard.contents.priority_cy import PriorityQueue
+from shard.contents.queue_cy import UNLIMITED, Queue
+from shard.store.environment import LEAST, Environment
+from shard.store.journal import Journal
+from shard.store.probe import look_through, probe
+from shard.store.sealed_cy import TABLES, seal
+from shard.store.store import LENGTH
+from shard.store.stored import DATABASES, KEY, NUMBER, TRANSACTION
+from tests.shard.store.test_store import LIMIT, Life, batch, bodies, prioritised
 
 OLD_DATABASES = [name for name in DATABASES if name != "totals"]
 

@@ -52,7 +52,7 @@ steps = st.lists(
 @both_ways
 @given(ttl=st.none() | st.integers(0, 20), steps=steps)
 def test_against_a_model(load: Load, ttl: int | None, steps: list[tuple[str, Any]]) -> None:
-    queue = load("shard.queue_cy").Queue(1, None)
+    queue = load("shard.contents.queue_cy").Queue(1, None)
     queue.configure(-1 if ttl is None else ttl * 1000, True, -1)
     ready: list[Message] = []
     held: list[Message] = []

@@ -132,7 +132,7 @@ steps = st.lists(
 @both_ways
 @given(steps=steps)
 def test_against_a_model(load: Load, steps: list[tuple[str, Any]]) -> None:
-    queue = load("shard.priority_cy").PriorityQueue(1, None, HIGHEST)
+    queue = load("shard.contents.priority_cy").PriorityQueue(1, None, HIGHEST)
     ready: list[tuple[int, int, bytes]] = []  # (priority as the model sorts it, number, body)
     held: list[tuple[int, tuple[int, int, bytes]]] = []
     made = 0

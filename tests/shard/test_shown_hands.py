@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.memory.shared_counts import SharedCounts
 from penstock.memory.shared_rows import Use
 from penstock.settings.limits import LimitSettings
-from shard.hands import Hands
+from shard.queue.hands import Hands
 from shard.shown_hands import ShownHands
 
 LIMITS = LimitSettings(user_unacked_messages=20, user_unacked_bytes=8 << 32)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from shard.paging import HEAD, PIECE
-from shard.room import PROCESSES
+from shard.serving.paging import HEAD, PIECE
+from shard.turns.room import PROCESSES
 from tests.joined import Client, Node, open_channel
 from tests.shard.steps import drain, publish, recount
 

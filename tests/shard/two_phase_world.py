@@ -1,9 +1,9 @@
 """A transaction among processes that die: the protocol's own code, on stores and lines of which a test sees each step.
 
-`acceptor.two_phase` and `shard.two_phase` are the real ones. What is round them is as small as can be: a shard's disk
-is what was written, each commit whole; a line keeps its order; a link says again, to the next life of a shard, what has
-no answer and a PREPARE that its disk does not know. A step is a message, a commit of a store, a death, a start, or
-time.
+`acceptor.two_phase` and `shard.transactions.two_phase` are the real ones. What is round them is as small as can be: a
+shard's disk is what was written, each commit whole; a line keeps its order; a link says again, to the next life of a
+shard, what has no answer and a PREPARE that its disk does not know. A step is a message, a commit of a store, a death,
+a start, or time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from acceptor.two_phase import TwoPhase as Coordinator
 from penstock import bus
-from shard.two_phase import AGAIN_US, TwoPhase
+from shard.transactions.two_phase import AGAIN_US, TwoPhase
 
 NUMBER = 7
 ACCEPTOR = b"acceptor.0.1"

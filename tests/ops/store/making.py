@@ -10,10 +10,10 @@ import lmdb
 
 from penstock.batch.batch_cy import PERSISTENT, BatchBuilder
 from router.storage.store import Store as TopologyStore
-from shard.journal import Journal
-from shard.queue_cy import Queue
-from shard.store import Store
-from shard.stored import DATABASES
+from shard.contents.queue_cy import Queue
+from shard.store.journal import Journal
+from shard.store.store import Store
+from shard.store.stored import DATABASES
 
 LIMIT = 1 << 24
 PERSISTENT_HEADER_END = b"\x10\x00\x02"

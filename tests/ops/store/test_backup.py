@@ -17,7 +17,7 @@ from ops.store import manifest
 from ops.store.backup import backup
 from ops.store.recognition import recognise
 from ops.store.replace import replace
-from shard.stored import NUMBER
+from shard.store.stored import NUMBER
 from tests.ops.store.making import change, fill
 from tests.ops.store.test_check import replaced
 from tests.ops.store.test_live_check import reading_pids, written

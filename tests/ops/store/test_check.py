@@ -15,11 +15,11 @@ from ops.store.check import PROBLEMS_MAX, Findings, check
 from ops.store.topology import check_topology
 from penstock.bus import pack
 from router.storage.store import Store as TopologyStore
-from shard.journal import Journal
-from shard.queue_cy import UNLIMITED, Queue
-from shard.sealed_cy import seal
-from shard.store import Store
-from shard.stored import KEY, TRANSACTION
+from shard.contents.queue_cy import UNLIMITED, Queue
+from shard.store.journal import Journal
+from shard.store.sealed_cy import seal
+from shard.store.store import Store
+from shard.store.stored import KEY, TRANSACTION
 from tests.ops.store.making import LIMIT, change, fill, made
 
 

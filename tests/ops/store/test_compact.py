@@ -9,9 +9,9 @@ import pytest
 from ops.errors import CommandError
 from ops.store.check import check
 from ops.store.compact import compact
-from shard.journal import Journal
-from shard.queue_cy import UNLIMITED, Queue
-from shard.store import Store
+from shard.contents.queue_cy import UNLIMITED, Queue
+from shard.store.journal import Journal
+from shard.store.store import Store
 from tests.ops.store.making import LIMIT, fill
 
 

@@ -21,10 +21,10 @@ from penstock.limits.watermarks import Marks, QueueLimits
 from router.authority.ledger import Step
 from router.model.records import Queue as QueueRecord
 from router.storage.store import Store as TopologyStore
-from shard.journal import Journal
-from shard.queue_cy import UNLIMITED, Queue
-from shard.segment_cy import Segment
-from shard.store import Store
+from shard.contents.queue_cy import UNLIMITED, Queue
+from shard.contents.segment_cy import Segment
+from shard.store.journal import Journal
+from shard.store.store import Store
 from tests.ops.store.making import LIMIT, address, change, fill, header, made
 
 NAMES = {7: "plain", 8: b"caf\xe9".decode("utf-8", "surrogateescape"), 9: "other shard"}

@@ -17,7 +17,7 @@ from ops.store import check as checking
 from ops.store.check import check
 from ops.store.check_all import check_all
 from ops.store.opened import opened
-from shard.errors import StoreError
+from shard.contents.errors import StoreError
 from tests.ops.store.making import change, fill
 from tests.ops.store.test_check import replaced
 
@@ -26,9 +26,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from penstock.batch.batch_cy import PERSISTENT, BatchBuilder
-from shard.journal import Journal
-from shard.queue_cy import Queue, UNLIMITED
-from shard.store import Store
+from shard.store.journal import Journal
+from shard.contents.queue_cy import Queue, UNLIMITED
+from shard.store.store import Store
 from tests.ops.store.making import LIMIT, address, header
 store = Store(Path(sys.argv[1]), LIMIT, False, 1)
 journal = Journal(store.read)
@@ -166,6 +166,6 @@ def test_whoever_dies_of_a_damaged_file_pins_nothing(tmp_path: Path) -> None:
 
 def test_a_store_that_its_node_has_not_opened_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fill(tmp_path, 0, {7: 10})
-    monkeypatch.setattr("shard.checkpoint.boot_id", lambda: "another boot")
+    monkeypatch.setattr("shard.store.checkpoint.boot_id", lambda: "another boot")
     with pytest.raises(StoreError, match="the node has not opened it yet"), opened(path, 0, live=True):
         pass

@@ -14,7 +14,7 @@ from ops.store.identity import Identity, store
 from ops.store.recognition import Standing, accept, begin_run, recognise
 from penstock.files.witness import Witness
 from router.storage.store import Store as TopologyStore
-from shard.store import Store
+from shard.store.store import Store
 from tests.ops.store.making import LIMIT, fill, topology
 
 FILE = "shards/0/data.mdb"

@@ -12,10 +12,10 @@ from ops.store.check import check
 from ops.store.recognition import recognise
 from ops.store.salvage import Salvaged, salvage
 from router.storage.store import Store as TopologyStore
-from shard.journal import Journal
-from shard.pages import Pages
-from shard.store import Store
-from shard.stored import TRANSACTION
+from shard.store.journal import Journal
+from shard.store.pages import Pages
+from shard.store.store import Store
+from shard.store.stored import TRANSACTION
 from tests.ops.store.making import LIMIT, change, fill
 from tests.ops.store.test_dump import with_topology
 

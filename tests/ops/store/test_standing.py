@@ -8,8 +8,8 @@ import pytest
 
 from ops.errors import StartError
 from ops.store.standing import check_standing
-from shard.environment import Environment
-from shard.stored import DATABASES, FORMAT, NUMBER
+from shard.store.environment import Environment
+from shard.store.stored import DATABASES, FORMAT, NUMBER
 from tests.ops.store.making import fill, made, topology
 
 

@@ -1,0 +1,825 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
+"""A queue as a line of batches with a cursor.
+
+Every message of a queue has a sequence number, counting up from 0 in the order of arrival. All below the cursor have
+been delivered once: they are settled and gone, outstanding with a consumer, or requeued. All from the cursor on are
+ready and were never delivered. Requeued ranges go first, so a message returns to its original place.
+
+Messages expire at the head: what has expired is in nobody's way any more but it is taken off only there, as RabbitMQ
+does. What arrived since `offered` was last called does not expire: a TTL of 0 means "unless deliverable at once".
+
+Ordinarily nothing here is done a message at a time but the sum of body sizes; states are ranges. Expirations of single
+messages and counts of deliveries are kept where there are any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from shard.contents.errors import StoreError
+
+if not cython.compiled:
+    from penstock.batch.batch_cy import Batch
+    from penstock.batch.octets import address_of_bytearray, get64, put64
+    from penstock.batch.ranges_cy import RangeSet
+    from shard.contents.line_cy import Line
+    from shard.contents.properties_cy import expiration_ms
+    from shard.contents.segment_cy import Origin, Range, Segment
+
+    C_PERSISTENT = 1
+    C_HAS_EXPIRATION = 4
+    C_SENT_AGAIN = 256
+    KEPT, DONE, DEAD, GONE = 0, 1, 2, 3
+    LEASE = 16384
+    LINE_BITS = 48
+    C_EXPIRED, C_REJECTED, C_MAXLEN, C_DELIVERY_LIMIT, C_PURGED = 0, 1, 2, 3, 4
+
+UNLIMITED = 1 << 62
+NEVER = 1 << 62
+"""When messages expire that do not, in microseconds since 1970 as all times here."""
+
+# Why messages left a queue other than to a consumer that was done with them.
+EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, PURGED = range(5)
+
+
+class Queue(Line):
+    """The contents of one queue. Counts are messages, `_bytes` octets of bodies, `_whole` what messages count whole
+    (`Batch.whole`), `published` to `dropped` totals.
+
+    `dead` gathers (reason, Range) of what was dropped or rejected, in order, while `keeps_dead` is set; whoever set it
+    takes it away, and says `buried` when the store may forget it.
+
+    If it is `durable` what is persistent is written down in its journal, and what becomes of it. While it is `reading`
+    ahead, what is taken to be kept ends where the contents are not in memory. Requeued ones from `unseen_from` up to
+    `unseen_to` were never delivered: the store had them from an earlier life. So that no later life takes for such
+    what was delivered, it is noted ahead that messages below `leased` may have been.
+
+    Of what leaves it its publisher is told (`Source.left`) if confirms of it may be withheld: always while the queue is
+    `stopped`, else if the publisher has not heard yet that it was taken in, and so may hear of a stop before.
+    """
+
+    def __init__(self, id: int, owner: Any, base: int = 0, journal: Any = None, durable: bool = False) -> None:
+        """`base` is the first sequence number; what is persistent is stored if the queue is durable."""
+        Line.__init__(self, id, journal)
+        self.durable = durable
+        self.reading = False
+        self.unseen_from = base
+        self.unseen_to = base
+        self.leased = base
+        self.owner = owner
+        self.base = base
+        self.next_sequence = base
+        self.cursor = base
+        self.own_from = base
+        self.requeued = RangeSet()
+        self.ready = 0
+        self.ready_bytes = 0
+        self.ready_whole = 0
+        self.unacked = 0
+        self.unacked_bytes = 0
+        self.unacked_whole = 0
+        self.published = self.published_bytes = 0
+        self.delivered = self.delivered_bytes = 0
+        self.acked = 0
+        self.redelivered = 0
+        self.dropped = 0
+        self.ttl = -1
+        self.now = 0
+        self.expiring = False
+        self.fresh = base
+        self.keeps_dead = False
+        self.dead: list[tuple[int, Range]] = []
+        self.delivery_limit = -1
+        self.deliveries: dict[int, int] = {}
+        self.stopped = False
+
+    def stop(self, stopped: bool) -> None:
+        """From now on the queue is saturated, or not."""
+        self.stopped = stopped
+
+    def configure(self, ttl: int, keeps_dead: bool, delivery_limit: int) -> None:
+        """From now on messages live for `ttl` microseconds, and may come back `delivery_limit` times; -1 for ever."""
+        self.ttl = ttl
+        self.keeps_dead = keeps_dead
+        self.delivery_limit = delivery_limit
+        if delivery_limit < 0:
+            self.deliveries.clear()
+
+    def take_dead(self) -> list[tuple[int, Range]]:
+        """What gathered in `dead`."""
+        dead = self.dead
+        self.dead = []
+        return dead
+
+    def came_back(self, sequence: int, deliveries: int) -> None:
+        """So often a recovered message did."""
+        self.deliveries[sequence] = deliveries
+
+    def delivery_count(self, sequence: int) -> int:
+        """How often an unacked or requeued message came back, where there is a delivery limit."""
+        return self.deliveries.get(sequence, 0)
+
+    def enqueue(self, batch: Batch, first: int, count: int, now: int = 0, origin: Origin | None = None) -> int:
+        """Append messages, rows of their origin if that is given; the sequence number of the first."""
+        segment = Segment(batch, first, count, self.next_sequence)
+        segment.origin = origin
+        segment.row = first
+        self.put(segment)
+        self.next_sequence += count
+        body_bytes, flags = batch.survey(first, count)
+        whole = batch.whole(first, count)
+        segment.hold(body_bytes, whole)
+        segment.again = flags & C_SENT_AGAIN > 0
+        if self.durable and flags & C_PERSISTENT:
+            segment.stored = True
+            self.journal.add(self.id, segment)
+        if self.ttl >= 0 or flags & C_HAS_EXPIRATION:
+            self.stamp(segment, flags, now)
+        self.ready += count
+        self.ready_bytes += body_bytes
+        self.ready_whole += whole
+        self.published += count
+        self.published_bytes += body_bytes
+        return segment.sequence
+
+    def stamp(self, segment: Segment, flags: int, now: int) -> int:
+        """Note when messages expire that were enqueued now: the smaller of the queue's TTL and their own."""
+        self.expiring = True
+        if self.ttl >= 0:
+            segment.expiry = now + self.ttl
+        if flags & C_HAS_EXPIRATION:
+            expiries = bytearray(8 * segment.count)
+            p = address_of_bytearray(expiries)
+            for i in range(segment.count):
+                own = expiration_ms(segment.batch, segment.first + i)
+                put64(p, 8 * i, segment.expiry if own < 0 else min(segment.expiry, now + own * 1000))
+            segment.expiries = expiries
+        return 0
+
+    def replace(self, sequence: int, batch: Batch, now: int) -> bool:
+        """Put a batch of one message in the place of a ready one; False if that is not ready, or not by itself.
+
+        The one before counts as dropped.
+        """
+        if not self.is_ready(sequence):
+            return False
+        segment = self.segments[self.find(sequence)]
+        if segment.count > 1:
+            return False
+        if segment.batch is None:
+            self.paged -= segment.weight()
+        self.ready_bytes -= segment.body_bytes
+        self.ready_whole -= segment.whole
+        body_bytes, flags = batch.survey(0, 1)
+        segment.batch = batch
+        segment.first = 0
+        segment.hold(body_bytes, batch.whole(0, 1))
+        segment.again = flags & C_SENT_AGAIN > 0
+        if segment.stored:
+            self.journal.remove(self.id, segment)
+            segment.stored = segment.spilled = False
+        if self.durable and flags & C_PERSISTENT:
+            segment.stored = True
+            self.journal.add(self.id, segment)
+        segment.expiry = 1 << 62
+        segment.expiries = None
+        if self.ttl >= 0 or flags & C_HAS_EXPIRATION:
+            self.stamp(segment, flags, now)
+        self.ready_bytes += body_bytes
+        self.ready_whole += segment.whole
+        self.published += 1
+        self.published_bytes += body_bytes
+        self.dropped += 1
+        return True
+
+    def is_ready(self, sequence: int) -> bool:
+        """Whether a message that was enqueued is still, or again, ready."""
+        return sequence >= self.cursor or self.requeued.holds(sequence)
+
+    def first_ready(self) -> int:
+        """The sequence number of the ready message at the head, or of the next to arrive."""
+        return self.requeued.first() if self.requeued.total else self.cursor
+
+    def next_ready(self, limit: int) -> tuple[int, int]:
+        """The next run of ready messages as (sequence, count), requeued ones first; off the books of what is ready."""
+        if self.requeued.total:
+            sequence = self.requeued.first()
+            if sequence < self.unseen_from:
+                limit = min(limit, self.unseen_from - sequence)
+            return self.requeued.pop_first(limit)
+        sequence = self.cursor
+        count = min(limit, self.next_sequence - sequence)
+        self.cursor += count
+        return sequence, count
+
+    def take(self, count: int, limit: int, settled: bool) -> list[Range]:
+        """Take up to `count` ready messages that count at most `limit` whole (but always one) from the head, in order.
+
+        With `settled` they are gone at once (no-ack); otherwise they are unacked until `settle` or `requeue`.
+        """
+        taken: list[Range] = []
+        self.take_onto(taken, count, limit, settled)
+        return taken
+
+    def take_onto(self, taken: list[Range], count: int, limit: int, settled: bool) -> int:
+        """`take`, appending to what was taken before, which must leave room in the limit; what that counts whole."""
+        if not self.expiring:
+            return self.pick(taken, count, limit, DONE if settled else KEPT)[1]
+        total_spent = 0
+        while count > 0:
+            self.expire(self.now)
+            if self.ready == 0:
+                break
+            run = min(self.head_run(False), count)
+            picked, octets = self.pick(taken, run, limit, DONE if settled else KEPT)
+            count -= picked
+            limit -= octets
+            total_spent += octets
+            if picked < run:
+                break
+        return total_spent
+
+    def pick(self, taken: list[Range], count: int, limit: int, fate: int) -> tuple[int, int]:
+        """`take` without regard to expiry, appending to what was taken; how many messages, and how much of the limit.
+
+        That is what they count whole, but for what dies or goes: of that, octets of bodies. What is taken is kept until
+        it is settled, or it is done with at once, or dead: to be buried. What is gone nobody wants to have.
+        """
+        total = 0
+        total_spent = 0
+        while count > 0 and self.ready > 0:
+            requeued = self.requeued.total > 0
+            sequence, high = self.next_ready(count)
+            index = self.find(sequence) if requeued else self.find_cursor(sequence)
+            segment = self.segments[index]
+            offset = sequence - segment.sequence
+            least = 0 if taken or total > 0 else 1
+            try:
+                fitting = self.fitting(segment, offset, min(high, segment.count - offset), limit, least, fate)
+            except StoreError:
+                self.put_next(requeued, sequence, high)
+                if least:
+                    raise
+                break
+            if fitting < high:
+                self.put_next(requeued, sequence + fitting, high - fitting)
+            if fitting == 0:
+                break
+            redelivered = segment.again
+            if requeued:
+                if self.unseen_from <= sequence < self.unseen_to:
+                    self.unseen_from = sequence + fitting
+                else:
+                    redelivered = True
+            body_bytes = self.segment_bytes(segment, offset, fitting)
+            whole = self.segment_whole(segment, offset, fitting)
+            spent = whole if fate < DEAD else body_bytes
+            if fate != GONE:
+                item = Range(segment.batch, segment.first + offset, fitting, sequence, redelivered, body_bytes)
+                if segment.stored:
+                    item.segment = segment
+                taken.append(item)
+            count -= fitting
+            limit -= spent
+            total += fitting
+            total_spent += spent
+            self.ready -= fitting
+            self.ready_bytes -= body_bytes
+            self.ready_whole -= whole
+            self.delivered += fitting
+            self.delivered_bytes += body_bytes
+            if redelivered and fate < DEAD:
+                self.redelivered += fitting
+            if fate != KEPT:
+                self.acked += fitting
+                self.forget(sequence, fitting, fate)
+            else:
+                self.unacked += fitting
+                self.unacked_bytes += body_bytes
+                self.unacked_whole += whole
+            if segment.stored:
+                self.extend_lease()
+        if self.estimated:
+            self.correct()
+        return total, total_spent
+
+    def fitting(self, segment: Segment, offset: int, count: int, limit: int, least: int, fate: int) -> int:
+        """How many of so many messages of a segment are within `limit`, as of `pick`, but at least so many.
+
+        0 where they are being read. StoreError if they cannot be.
+        """
+        if segment.batch is None:
+            if fate == GONE and (segment.damaged or (count == segment.count and segment.body_bytes <= limit)):
+                return count
+            if self.reading and fate == KEPT:
+                return 0
+            self.fetch(segment)
+        if fate < DEAD:
+            fits: int = segment.batch.fit_whole(segment.first + offset, count, limit)
+        else:
+            fits = segment.batch.fit(segment.first + offset, count, limit)
+        return max(fits, least)
+
+    def put_next(self, requeued: bool, sequence: int, count: int) -> int:
+        """The last messages of a run that `next_ready` gave are ready after all."""
+        if requeued:
+            self.requeued.add(sequence, count)
+        else:
+            self.cursor = sequence
+        return 0
+
+    # The store
+
+    def position(self) -> int:
+        """The first message that was never delivered has this number or a higher one."""
+        return self.unseen_from if self.unseen_from < self.unseen_to else self.cursor
+
+    def extend_lease(self) -> int:
+        """Note ahead how far deliveries may have come."""
+        if self.position() > self.leased - LEASE // 2:
+            self.leased = self.position() + LEASE
+            self.journal.lease(self.id, self.base >> LINE_BITS, self.leased)
+        return 0
+
+    def note_position(self) -> None:
+        """Nothing more is delivered in this life: note exactly how far that came."""
+        if self.durable and self.ready + self.unacked > 0:
+            self.journal.lease(self.id, self.base >> LINE_BITS, self.position())
+
+    def page_out(self, octets: int, keep: int) -> int:
+        """Let so much go out of memory (`page_out_above`), but keep so many octets from the head on."""
+        below = self.cursor - 1
+        if keep > 0 and self.ready > 0:
+            below = max(below, self.reach(self.first_ready(), keep))
+        return self.page_out_above(below, octets)
+
+    def page_out_beyond(self, count: int, octets: int, least: int) -> int:
+        """Let go out of memory what is beyond so many ready messages, or so many octets, from the head on; not what is
+        within `least` octets. How much went, or will (`page_out_above`).
+        """
+        if self.ready == 0:
+            return 0
+        first = self.first_ready()
+        below = first + count - 1 if count < 1 << 62 else 1 << 62
+        if octets < 1 << 62:
+            below = min(below, self.reach(first, octets))
+        if least > 0:
+            below = max(below, self.reach(first, least))
+        return self.page_out_above(max(below, self.cursor - 1), 1 << 62)
+
+    def weight(self) -> int:
+        """What its contents count in memory."""
+        weight: int = self.ready_whole + self.unacked_whole + self.overhead - self.paged
+        return 0 if self.estimated and weight < 0 else weight
+
+    def page_out_front(self, octets: int, keep: int, spills: bool) -> int:
+        """Let so much go that is no end of the line: what consumers have in hand, what came back, what was read ahead;
+        but keep so many octets of what is ready from the head on. What the store does not have goes only if it
+        `spills`. How much went, or will.
+        """
+        gone = 0
+        index = self.head
+        below = self.reach(self.first_ready(), keep) if keep > 0 and self.ready > 0 else -1
+        there = self.weight()
+        while index < len(self.segments) and gone < octets and there > 0:
+            segment = self.segments[index]
+            index += 1
+            if segment is None or segment.batch is None or segment.live == 0:
+                continue
+            there -= segment.weight()
+            if segment.sequence > below or not self.has_ready(segment):
+                gone += self.drop_contents(segment, spills)
+                if segment.spilled:
+                    self.extend_lease()
+        return gone
+
+    def has_ready(self, segment: Segment) -> bool:
+        """Whether any of its messages is ready."""
+        end: int = segment.sequence + segment.count
+        return end > self.cursor or (self.requeued.total > 0 and self.requeued.meets(segment.sequence, end))
+
+    def ahead(self, sequence: int, octets: int) -> list[Segment]:
+        """Segments without contents that have something ready, among those of so many octets from a message on."""
+        wanted: list[Segment] = []
+        if self.head >= len(self.segments):
+            return wanted
+        index = self.find(sequence)
+        while index < len(self.segments) and octets > 0:
+            segment = self.segments[index]
+            if segment is not None and segment.live > 0 and self.has_ready(segment):
+                if segment.batch is None:
+                    wanted.append(segment)
+                octets -= segment.weight()
+            index += 1
+        return wanted
+
+    def recover(self, segments: list[Segment], delivered_to: dict[int, int]) -> None:
+        """Take segments of an earlier life, in order, into an empty queue; `kept` messages of each are ready.
+
+        Those below `delivered_to` (by priority, here only 0) may have been delivered.
+        """
+        for segment in segments:
+            self.put(segment)
+            self.next_sequence = max(self.next_sequence, segment.sequence + segment.count)
+            segment.live = segment.kept
+            segment.live_whole = segment.whole
+            self.paged += segment.weight()
+            body_bytes = whole = 0
+            if segment.unwanted is not None:
+                self.bury_again(segment)
+            for offset, count in segment.wanted():
+                self.requeued.add(segment.sequence + offset, count)
+                self.unseen_to = segment.sequence + offset + count
+                body_bytes += self.segment_bytes(segment, offset, count)
+                whole += self.segment_whole(segment, offset, count)
+            if segment.live_whole != whole:
+                self.lessen(segment, 0, segment.live_whole - whole)
+            self.ready += segment.live
+            self.ready_bytes += body_bytes
+            self.ready_whole += whole
+            if segment.expiries is not None or segment.expiry < NEVER:
+                self.expiring = True
+        self.cursor = self.fresh = self.own_from = self.next_sequence
+        self.leased = delivered_to.get(0, 0)
+        self.unseen_from = min(self.leased, self.unseen_to) if self.requeued.total else self.unseen_to
+
+    def bury_again(self, segment: Segment) -> int:
+        """What was rejected in an earlier life is dead, unless it cannot be read to be buried."""
+        rejected = segment.rejected()
+        if self.keeps_dead and rejected and not self.fetched(segment):
+            segment.unwanted = None
+            return 0
+        for offset, count in rejected:
+            self.lessen(segment, count, self.segment_whole(segment, offset, count))
+            if self.keeps_dead:
+                self.bury(segment.sequence + offset, count, C_REJECTED)
+            else:
+                self.unstore(segment, offset, count)
+        if segment.live == 0:
+            self.let_go(segment)
+        return 0
+
+    # Moving to another shard
+
+    def give_back(self, sequence: int, count: int) -> None:
+        """Unacked messages are ready again, in their original place, and that does not count as their coming back."""
+        self.put_back(sequence, count)
+
+    def survivors(self) -> list[tuple[Segment, int, int]]:
+        """All that is ready, in order: (segment, first message in it, count)."""
+        found: list[tuple[Segment, int, int]] = []
+        ready = self.requeued.ranges()
+        if self.cursor < self.next_sequence:
+            ready.append((self.cursor, self.next_sequence))
+        at = 0
+        for index in range(self.head, len(self.segments)):
+            segment = self.segments[index]
+            if segment is None or segment.live == 0:
+                continue
+            start = segment.sequence
+            end = start + segment.count
+            while at < len(ready):
+                low, high = ready[at]
+                if low >= end:
+                    break
+                if high > start:
+                    low = max(low, start)
+                    found.append((segment, low - start, min(high, end) - low))
+                if high > end:
+                    break
+                at += 1
+        return found
+
+    def positions(self) -> list[tuple[int, int, int, int]]:
+        """(priority, first message that was never delivered, next number, first of this life), of each line."""
+        return [(self.base >> LINE_BITS, self.position(), self.next_sequence, self.own_from)]
+
+    def delivery_counts(self) -> list[tuple[int, int]]:
+        """How often which messages came back, by sequence, where there is a delivery limit."""
+        return list(self.deliveries.items())
+
+    def adopt(self, sequence: int, batch: Batch, again: bool, expiry: int, expiries: bytearray | None) -> None:
+        """Append messages that another shard has numbered. They are ready, and published there."""
+        segment = Segment(batch, 0, batch.count, sequence)
+        body_bytes, flags = batch.survey(0, batch.count)
+        segment.hold(body_bytes, batch.whole(0, batch.count))
+        segment.again = again
+        segment.expiry = expiry
+        segment.expiries = expiries
+        if expiries is not None or expiry < NEVER:
+            self.expiring = True
+        if self.durable and flags & C_PERSISTENT:
+            segment.stored = True
+            self.journal.add(self.id, segment)
+        self.put(segment)
+        self.requeued.add(sequence, segment.count)
+        self.ready += segment.count
+        self.ready_bytes += body_bytes
+        self.ready_whole += segment.whole
+        self.unseen_to = sequence + segment.count
+
+    def go_on_from(self, priority: int, position: int, next_sequence: int, own_from: int) -> None:
+        """All is adopted; `positions` of the line where it was."""
+        self.next_sequence = max(self.base, next_sequence)
+        self.cursor = self.fresh = self.next_sequence
+        self.own_from = own_from
+        self.unseen_from = min(position, self.unseen_to) if self.requeued.total else self.unseen_to
+        self.leased = position
+        if self.segments and (self.durable or self.paged > 0):
+            self.journal.lease(self.id, priority, position)
+
+    def is_recovered(self, sequence: int) -> bool:
+        """Whether a message is from an earlier life."""
+        return sequence < self.own_from
+
+    def claim(self, sequence: int, count: int) -> list[tuple[int, int]]:
+        """Take messages off the queue that are in somebody's hand already; (start, count) of those that are there."""
+        claimed = self.requeued.remove(sequence, count)
+        stored = self.durable and len(claimed) > 0
+        for low, part in claimed:
+            segment: Segment = self.segments[self.find(low)]
+            stored |= segment.stored
+            body_bytes, whole = self.range_sizes(low, part)
+            self.ready -= part
+            self.ready_bytes -= body_bytes
+            self.ready_whole -= whole
+            self.unacked += part
+            self.unacked_bytes += body_bytes
+            self.unacked_whole += whole
+            self.unseen_from = max(self.unseen_from, low + part)
+        if self.estimated:
+            self.correct()
+        if stored:
+            self.extend_lease()  # the life that delivered it may have died before it had
+        return claimed
+
+    def again(self, sequence: int, count: int) -> list[Range]:
+        """Unacked messages, to be sent once more to who has them in hand. StoreError if they cannot be read."""
+        found: list[Range] = []
+        while count > 0:
+            segment = self.segments[self.find(sequence)]
+            if segment.batch is None:
+                self.fetch(segment)
+            offset = sequence - segment.sequence
+            part = min(count, segment.count - offset)
+            body_bytes = self.segment_bytes(segment, offset, part)
+            found.append(Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes))
+            self.delivered += part
+            self.redelivered += part
+            sequence += part
+            count -= part
+        return found
+
+    def close(self) -> None:
+        """The queue is gone, and nobody has anything of it in hand: it is empty, and nothing of it is to be stored."""
+        if self.journal is not None:
+            self.unstore_all()
+        self.clear()
+        self.dead = []
+        self.requeued.clear()
+        self.deliveries.clear()
+        self.cursor = self.next_sequence
+        self.ready = self.ready_bytes = self.ready_whole = 0
+        self.unacked = self.unacked_bytes = self.unacked_whole = 0
+
+    def unstore_all(self) -> int:
+        for segment in self.segments:
+            if segment is not None and segment.stored:
+                segment.stored = False
+                self.journal.remove(self.id, segment)
+        for sequence in self.deliveries:
+            self.journal.count(self.id, sequence, 0)
+        if self.leased > self.base:
+            self.journal.lease(self.id, self.base >> LINE_BITS, None)
+        return 0
+
+    # Expiry
+
+    def head_run(self, expired: bool) -> int:
+        """How many messages at the head, all of one segment, have expired, or have not; 0 if the first is not so."""
+        if self.requeued.total:
+            sequence, high = self.requeued.first_range()
+        else:
+            sequence = self.cursor
+            high = self.next_sequence
+        segment: Segment = self.segments[self.find(sequence)]
+        offset = sequence - segment.sequence
+        count = min(high - sequence, segment.count - offset)
+        if sequence >= self.fresh:
+            return 0 if expired else count
+        if segment.expiries is None:
+            return count if (segment.expiry <= self.now) == expired else 0
+        p = address_of_bytearray(segment.expiries)
+        for i in range(count):
+            if (get64(p, 8 * (offset + i)) <= self.now) != expired:
+                return i
+        return count
+
+    def expire(self, now: int) -> int:
+        """Drop what has expired at the head by now; how many messages."""
+        self.now = now
+        dropped = 0
+        while self.ready > 0:
+            count = self.head_run(True)
+            if count == 0:
+                break
+            dropped += self.drop(count, UNLIMITED, C_EXPIRED)
+        if self.ttl < 0 and self.ready + self.unacked == 0:
+            self.expiring = False
+        return dropped
+
+    def offered(self) -> None:
+        """Consumers had their chance: what is still there may expire."""
+        self.fresh = self.next_sequence
+
+    def next_expiry(self) -> int:
+        """When the message at the head expires; NEVER if it does not or there is none."""
+        if not self.expiring or self.ready == 0:
+            return 1 << 62
+        sequence = self.first_ready()
+        segment: Segment = self.segments[self.find(sequence)]
+        if segment.expiries is None:
+            return segment.expiry
+        return get64(address_of_bytearray(segment.expiries), 8 * (sequence - segment.sequence))
+
+    # Leaving
+
+    def forget(self, sequence: int, count: int, fate: int) -> tuple[int, int]:
+        """Messages are settled for good: count them off their segments. Octets of their bodies, and what they count."""
+        total = total_whole = 0
+        while count > 0:
+            index = self.find(sequence)
+            segment = self.segments[index]
+            offset = sequence - segment.sequence
+            part = min(count, segment.count - offset)
+            total += self.segment_bytes(segment, offset, part)
+            octets = self.segment_whole(segment, offset, part)
+            total_whole += octets
+            self.lessen(segment, part, octets)
+            if segment.origin is not None or segment.pieces is not None:
+                self.note_leaving(segment, offset, part)
+            if segment.stored and fate != DEAD:
+                self.unstore(segment, offset, part)
+            if self.deliveries:
+                for i in range(sequence, sequence + part):
+                    if self.deliveries.pop(i, None) is not None and self.durable:
+                        self.journal.count(self.id, i, 0)
+            sequence += part
+            count -= part
+            if segment.live == 0:
+                self.let_go(segment)
+        return total, total_whole
+
+    def note_leaving(self, segment: Segment, offset: int, count: int) -> int:
+        """Some messages of a segment leave, and their publishers may have to be told."""
+        origin = segment.origin
+        if origin is not None and not self.stopped and origin.turn <= origin.source.heard:
+            return 0
+        for _, part, source_of, row in segment.came_from(offset, count):
+            origin = source_of
+            if origin.source.left is not None and (self.stopped or origin.turn > origin.source.heard):
+                origin.source.left.append((self.owner, origin, row, part))
+        return 0
+
+    def settle(self, sequence: int, count: int) -> None:
+        """Unacked messages are done with."""
+        self.end(sequence, count, DONE)
+
+    def end(self, sequence: int, count: int, fate: int) -> int:
+        body_bytes, whole = self.forget(sequence, count, fate)
+        self.unacked -= count
+        self.unacked_bytes -= body_bytes
+        self.unacked_whole -= whole
+        self.acked += count
+        if self.estimated:
+            self.correct()
+        return 0
+
+    def correct(self) -> int:
+        """Sizes were estimated: none may be less than nothing, and of no messages there are no octets."""
+        if self.ready == 0 or self.ready_bytes < 0:
+            self.ready_bytes = 0
+        if self.ready == 0 or self.ready_whole < 0:
+            self.ready_whole = 0
+        if self.unacked == 0 or self.unacked_bytes < 0:
+            self.unacked_bytes = 0
+        if self.unacked == 0 or self.unacked_whole < 0:
+            self.unacked_whole = 0
+        self.estimated = self.ready + self.unacked > 0
+        return 0
+
+    def reject(self, sequence: int, count: int) -> None:
+        """Unacked messages are done with, and not wanted. If they cannot be read to be buried they are ready again."""
+        if not self.keeps_dead:
+            self.end(sequence, count, DONE)
+        elif self.bury(sequence, count, C_REJECTED):
+            self.end(sequence, count, DEAD)
+        else:
+            self.put_back(sequence, count)
+
+    def bury(self, sequence: int, count: int, reason: int) -> bool:
+        """Keep unacked messages that are about to go; False if they cannot be read."""
+        end = sequence + count
+        at = sequence
+        while at < end:
+            segment = self.segments[self.find(at)]
+            if segment.batch is None and not self.fetched(segment):
+                return False
+            at = segment.sequence + segment.count
+        while sequence < end:
+            segment = self.segments[self.find(sequence)]
+            offset = sequence - segment.sequence
+            part = min(end - sequence, segment.count - offset)
+            body_bytes = segment.batch.body_bytes(segment.first + offset, part)
+            item = Range(segment.batch, segment.first + offset, part, sequence, True, body_bytes)
+            if segment.stored:
+                item.segment = segment
+                if reason == C_REJECTED:
+                    segment.reject(offset, part)
+                    self.journal.mark(self.id, segment)
+            self.dead.append((reason, item))
+            sequence += part
+        return True
+
+    def size_of(self, sequence: int, count: int) -> int:
+        """What unacked messages count whole."""
+        return self.range_sizes(sequence, count)[1]
+
+    def requeue(self, sequence: int, count: int) -> None:
+        """Unacked messages are ready again, in their original place."""
+        if self.delivery_limit >= 0:
+            for i in range(sequence, sequence + count):
+                self.requeue_counted(i)
+        else:
+            self.put_back(sequence, count)
+
+    def requeue_counted(self, sequence: int) -> int:
+        """Requeue a message unless it came back too often."""
+        deliveries = self.deliveries.get(sequence, 0) + 1
+        if deliveries <= self.delivery_limit:
+            self.deliveries[sequence] = deliveries
+            if self.durable and self.segments[self.find(sequence)].stored:
+                self.journal.count(self.id, sequence, deliveries)
+            self.put_back(sequence, 1)
+        elif self.keeps_dead and not self.bury(sequence, 1, C_DELIVERY_LIMIT):
+            self.put_back(sequence, 1)
+        else:
+            self.end(sequence, 1, DEAD if self.keeps_dead else DONE)
+            self.acked -= 1
+            self.dropped += 1
+        return 0
+
+    def put_back(self, sequence: int, count: int) -> int:
+        body_bytes, whole = self.range_sizes(sequence, count)
+        self.unacked -= count
+        self.unacked_bytes -= body_bytes
+        self.unacked_whole -= whole
+        self.ready += count
+        self.ready_bytes += body_bytes
+        self.ready_whole += whole
+        self.requeued.add(sequence, count)
+        if self.estimated:
+            self.correct()
+        return 0
+
+    def drop(self, count: int, limit: int, reason: int) -> int:
+        """Drop up to `count` ready messages, at most `limit` octets of bodies (but always one); how many."""
+        taken: list[Range] = []
+        dropped, octets = self.pick(taken, count, limit, DEAD if self.keeps_dead and reason != C_PURGED else GONE)
+        self.delivered -= dropped
+        self.delivered_bytes -= octets
+        self.acked -= dropped
+        self.dropped += dropped
+        for item in taken:
+            self.dead.append((reason, item))
+        return dropped
+
+    def drop_damaged(self) -> int:
+        """Drop what is ready at the head and damaged in the store; how many messages went."""
+        dropped = 0
+        while self.ready > 0:
+            low, high = self.cursor, self.next_sequence
+            if self.requeued.total:
+                low, high = self.requeued.first_range()
+            segment: Segment = self.segments[self.find(low)]
+            if not segment.damaged:
+                break
+            dropped += self.drop(min(high, segment.sequence + segment.count) - low, UNLIMITED, C_PURGED)
+        return dropped
+
+    def drop_head(self, max_count: int, max_bytes: int) -> int:
+        """Drop ready messages from the head until at most that many, and that many octets of bodies, are left; how many
+        went.
+        """
+        dropped = 0
+        while self.ready > max_count or (self.ready_bytes > max_bytes and self.ready > 0):
+            excess = max(self.ready - max_count, 1)
+            octets = max(self.ready_bytes - max_bytes, 0) if excess == 1 else UNLIMITED
+            dropped += self.drop(excess, octets, C_MAXLEN)
+        return dropped
+
+    def purge(self) -> int:
+        """Drop everything that is ready; how many messages went."""
+        return self.drop(self.ready, UNLIMITED, C_PURGED)

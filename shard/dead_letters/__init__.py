@@ -1,0 +1,1 @@
+"""What left its queue unwanted is published again."""

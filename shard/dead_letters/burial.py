@@ -1,0 +1,274 @@
+"""Dead-lettering: what left the queues of a shard unwanted is published again, to the exchange its queue names.
+
+It is done message by message, so many a turn; what waits for a later turn counts in the memory of the shard. Queues of
+this shard get their dead letters at once, those of others by way of their shard (shard/turns/peers.py). The store
+forgets the dead once their letters are safe: together with what these are for queues of this shard. Where a dead letter
+finds no exchange, no queue, or a full one that refuses, it is gone.
+
+      open ──(a queue on the way of the next letter is full under flow)──▶ blocked
+      open ◀──(it has room, is gone, or may hold nobody)── blocked
+
+Each queue's letters wait in their order, and for themselves. As long as they are blocked they count in the depth of
+the queue where they died, so that its producers are held in the end; beyond KEPT_BACK octets what would die there of
+age or a limit stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from penstock.amqp.tables_cy import decode_table
+from penstock.batch.batch_cy import HAS_EXPIRATION, HAS_HEADERS, SENT_AGAIN, BatchBuilder
+from penstock.node.logs import get_logger
+from router.model.grants import Grants
+from router.model.placement import by_shard
+from router.model.records import Queue
+from router.model.topics_cy import Work
+from router.model.working import at_once
+from shard.contents.queue_cy import REJECTED
+from shard.contents.queue_cy import Queue as Contents
+from shard.contents.segment_cy import Range
+from shard.dead_letters.letter_room import LetterRoom
+from shard.queue.dead_letters import REASONS, DeadLetter, Death, dead_letter
+from shard.queue.queue_state import QueueState
+from shard.serving.intake import Intake
+from shard.turns.peers import Peers
+from shard.turns.state import ShardState
+
+# Messages in one turn: some milliseconds.
+SLICE = 256
+
+# Beyond so many octets of blocked letters what need not die in their queue yet does not.
+KEPT_BACK = 1024 * 1024
+# Blocked letters look for room in queues of other shards after so many microseconds.
+RECHECK = 100_000
+
+Targets = tuple[Queue, ...]
+
+log = get_logger()
+
+
+class Grave:
+    """Some dead of a range, whose letters are not safe yet with `awaited` other shards, or not all sent."""
+
+    __slots__ = ("awaited", "contents", "count", "first", "item", "queue")
+
+    def __init__(self, queue: QueueState, item: Range, first: int, count: int) -> None:
+        self.queue = queue
+        self.contents: Contents = queue.contents
+        self.item = item
+        self.first = first
+        self.count = count
+        self.awaited = 1
+        queue.burying += 1
+
+    def one_safe(self) -> None:
+        """One shard more has its letters safe, or all are sent."""
+        self.awaited -= 1
+        if not self.awaited:
+            self.queue.burying -= 1
+            self.contents.buried(self.item, self.first, self.count)
+
+
+class Lane:
+    """What died in one queue, in order; `done` of the first item are buried. `count`, `octets` of bodies and `whole` is
+    what waits.
+
+    `behind` is the queue that has no room for the next letter, which counts so much (`size`), as of that `version` of
+    the topology.
+    """
+
+    __slots__ = ("behind", "count", "done", "items", "octets", "queue", "since", "size", "version", "whole")
+
+    def __init__(self, queue: QueueState) -> None:
+        self.queue = queue
+        self.items: deque[tuple[int, Range]] = deque()
+        self.done = 0
+        self.count = 0
+        self.octets = self.whole = 0
+        self.behind: Queue | None = None
+        self.size = 0
+        self.since = 0
+        self.version = 0
+
+
+class Burial:
+    """The dead letters of one shard: waiting, then routed. `weight` is what those waiting count in memory.
+
+    `open` lanes are worked on in turn.
+    """
+
+    def __init__(self, state: ShardState, peers: Peers, intake: Intake, grants: Grants) -> None:
+        self.state = state
+        self.peers = peers
+        self.intake = intake
+        self.grants = grants
+        self.room = LetterRoom(state)
+        self.lanes: dict[int, Lane] = {}
+        self.open: OrderedDict[Lane, None] = OrderedDict()
+        self.blocked: dict[Lane, None] = {}
+        self.weight = 0
+        self.budget = SLICE
+
+    def add(self, queue: QueueState, dead: list[tuple[int, Range]]) -> None:
+        """Take what died in a queue."""
+        lane = self.lanes.get(queue.id)
+        if lane is None:
+            lane = self.lanes[queue.id] = Lane(queue)
+            self.open[lane] = None
+        for item in dead:
+            lane.items.append(item)
+            lane.count += item[1].count
+            lane.octets += item[1].body_bytes
+            lane.whole += item[1].whole
+            self.weight += item[1].whole
+        if lane.behind is not None:
+            self.count_blocked(lane)
+
+    def has_work(self) -> bool:
+        """Whether there is anything to do that need not wait for another shard, or for room."""
+        return bool(self.open) and not self.peers.full()
+
+    def work(self) -> None:
+        """Publish what waits, as far as the budget of this turn goes; who starts a turn renews that."""
+        while self.open and self.budget > 0 and not self.peers.full():
+            lane, _ = self.open.popitem(last=False)
+            reason, item = lane.items[0]
+            count = min(item.count - lane.done, self.budget)
+            grave = Grave(lane.queue, item, lane.done, count)
+            self.bury(lane, reason, grave)
+            grave.one_safe()
+            lane.done += grave.count
+            lane.count -= grave.count
+            self.budget -= max(grave.count, 1)
+            if lane.done == item.count:
+                lane.items.popleft()
+                lane.octets -= item.body_bytes
+                lane.whole -= item.whole
+                self.weight -= item.whole
+                lane.done = 0
+            if lane.behind is not None:
+                self.block(lane)
+            elif lane.items:
+                self.open[lane] = None
+            else:
+                del self.lanes[lane.queue.id]
+
+    # Room
+
+    def block(self, lane: Lane) -> None:
+        self.blocked[lane] = None
+        lane.since = self.state.now
+        lane.version = self.state.version
+        self.count_blocked(lane)
+        log.info("dead letters wait for room", queue=lane.queue.name, vhost=lane.queue.vhost, messages=lane.count,
+                 full=str(lane.behind))  # fmt: skip
+
+    def count_blocked(self, lane: Lane) -> None:
+        """What waits counts where it died."""
+        queue = lane.queue
+        waits = lane.behind is not None
+        queue.unburied, queue.unburied_bytes = (lane.count, lane.octets) if waits else (0, 0)
+        queue.unburied_whole = lane.whole if waits else 0
+        queue.keeps_back = queue.unburied_whole > KEPT_BACK
+        if queue.id in self.state.queues:
+            self.state.touch(queue)
+
+    def look(self) -> None:
+        """Go on with letters for which there is room by now."""
+        for lane in list(self.blocked):
+            behind = lane.behind
+            there = None if behind is None else self.state.topology.queue_by_id(behind.queue_id)
+            if there is None or self.room.is_for(there, lane.size) or self.may_be_powerless(lane, there):
+                lane.behind = None
+                del self.blocked[lane]
+                self.open[lane] = None
+                self.count_blocked(lane)
+                log.info("dead letters go on", queue=lane.queue.name, vhost=lane.queue.vhost, messages=lane.count,
+                         seconds=(self.state.now - lane.since) / 1e6)  # fmt: skip
+
+    def may_be_powerless(self, lane: Lane, behind: Queue) -> bool:
+        """Whether letters perhaps need not wait for a queue any more, because of what has changed since they do."""
+        return lane.version != self.state.version and self.grants.feeder(behind.queue_id) is not None
+
+    # Letters
+
+    def bury(self, lane: Lane, reason: int, grave: Grave) -> None:
+        """Publish what is in a grave, up to a letter without room; messages for the same queues leave as one batch."""
+        queue = lane.queue
+        exchange, key = queue.features.dead_letter_exchange, queue.features.dead_letter_routing_key
+        if exchange is None or self.state.topology.exchange(queue.vhost, exchange) is None:
+            return
+        death = Death(
+            _octets(queue.name), REASONS[reason], self.state.wall_seconds(), _octets(exchange),
+            None if key is None else _octets(key),
+        )  # fmt: skip
+        builder, last, item = BatchBuilder(), Targets(), grave.item
+        flags = HAS_HEADERS
+        if item.redelivered and grave.contents.is_recovered(item.sequence):
+            flags |= SENT_AGAIN  # in an earlier life, perhaps
+        octets, start = 0, item.first + grave.first
+        for row in range(start, start + grave.count):
+            letter = dead_letter(item.batch.record(row), death)
+            targets, powerless = self.route(queue.vhost, exchange, letter, cut=reason != REJECTED)
+            size = letter.whole
+            lane.behind = next(
+                (each for each in targets if not self.room.is_for(each, size, each.queue_id not in powerless)), None
+            )
+            if lane.behind is not None:
+                lane.size, grave.count = size, row - start
+                break
+            if targets != last:
+                self.publish(last, builder, octets, grave)
+                builder, last, octets = BatchBuilder(), targets, 0
+            if targets:
+                builder.add(*letter.record, item.batch.flags(row) & ~HAS_EXPIRATION | flags)
+                octets += size
+                for target in targets:
+                    self.room.taken(target, size)
+        self.publish(last, builder, octets, grave)
+
+    def route(self, vhost: str, exchange: str, letter: DeadLetter, cut: bool) -> tuple[Targets, frozenset[int]]:
+        """Where a dead letter goes by all its keys, and for which of these queues it does not wait
+        (router/model/grants.py); `cut`: not where it would go round in circles.
+        """
+        found: dict[int, Queue] = {}
+        passed: dict[str, None] = {}
+        keys = tuple(key.decode("utf-8", "surrogateescape") for key in letter.keys)
+        headers = lru_cache(maxsize=1)(lambda: _decoded(letter.headers))
+        for key in keys:
+            for queue in self.state.topology.route(vhost, exchange, key, headers, passed=passed):
+                found[queue.queue_id] = queue
+        powerless = at_once(self.grants.powerless(Work(), vhost, exchange, keys, headers, passed, found.values()))
+        targets = (queue for queue in found.values() if not cut or not letter.would_cycle(_octets(queue.name)))
+        return tuple(targets), powerless
+
+    def publish(self, targets: Targets, builder: BatchBuilder, octets: int, grave: Grave) -> None:
+        if not targets or not len(builder):
+            return
+        batch = builder.finish()
+        for shard, ids in by_shard(targets).items():
+            arrived = partial(self.room.arrived, ids, len(batch), octets)
+            if shard != self.state.index:
+                grave.awaited += 1
+                self.peers[shard].publish(ids, batch, partial(_safe, grave, arrived))
+                continue
+            for id in ids:
+                self.intake.come_unasked(id, batch)
+            arrived()
+
+
+def _safe(grave: Grave, arrived: Callable[[], None]) -> None:
+    """Another shard has letters."""
+    arrived()
+    grave.one_safe()
+
+
+def _octets(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _decoded(table: bytes) -> dict[str, object]:
+    return decode_table(table, 0, len(table))[0]

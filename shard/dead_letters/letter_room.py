@@ -1,0 +1,68 @@
+"""How many dead letters their queues have room for: internal producers are held by marks as others are.
+
+They need not wait for the resume mark: up to the stop mark and its overshoot a letter goes in. It left another queue,
+and what died here and finds no room elsewhere does not count, so queues that dead-letter to each other go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.limits.watermarks import Marks, QueueLimits
+from router.model.records import Queue
+
+if TYPE_CHECKING:
+    from shard.turns.state import ShardState
+
+
+class LetterRoom:
+    """What is under way to queues, messages and octets by id, beside what their depth says."""
+
+    def __init__(self, state: ShardState) -> None:
+        self.state = state
+        self.under_way: dict[int, list[int]] = {}
+
+    def is_for(self, target: Queue, octets: int, heeded: bool = True) -> bool:
+        """Whether a queue has room for a letter that counts so many octets; an empty one has for any, and so has one
+        whose marks are not `heeded`.
+        """
+        if target.queue_id in self.state.topology.moves:
+            return False  # it is on its way to another shard
+        if not heeded:
+            return True
+        marks, count, held = self.marks_and_depth(target)
+        if not marks:
+            return True
+        more_count, more_octets = self.under_way.get(target.queue_id, (0, 0))
+        count, held = count + more_count, held + more_octets
+        if marks.stop_count and count >= marks.stop_count + marks.overshoot_count:
+            return False
+        return not marks.stop_bytes or held == 0 or held + octets <= marks.stop_bytes + marks.overshoot_bytes
+
+    def marks_and_depth(self, target: Queue) -> tuple[Marks, int, int]:
+        """Marks (none, if it holds nobody) and what is in it; not what died there and waits itself for room."""
+        queue, gauges, slot = self.state.queues.get(target.queue_id), self.state.gauges, target.slot
+        if queue is not None:
+            contents = queue.contents
+            marks = Marks.NONE if queue.stands_aside else queue.limits.marks
+            return marks, contents.ready + contents.unacked, contents.ready_whole + contents.unacked_whole
+        marks = QueueLimits.from_wire(target.limits).marks
+        gauge = gauges.queue_read(slot) if marks and not gauges.aside(slot) else None
+        if gauge is None:
+            return Marks.NONE, 0, 0
+        return marks, gauge.ready + gauge.unacked, gauge.whole_bytes
+
+    def taken(self, target: Queue, octets: int) -> None:
+        """A letter is on its way there."""
+        known = self.under_way.setdefault(target.queue_id, [0, 0])
+        known[0] += 1
+        known[1] += octets
+
+    def arrived(self, queues: tuple[int, ...], count: int, octets: int) -> None:
+        """So many letters are in their depth."""
+        for id in queues:
+            known = self.under_way[id]
+            known[0] -= count
+            known[1] -= octets
+            if not known[0]:
+                del self.under_way[id]

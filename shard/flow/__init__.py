@@ -1,0 +1,1 @@
+"""Who is stopped and who goes on: decided, told, kept."""

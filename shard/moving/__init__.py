@@ -1,0 +1,1 @@
+"""Queues on their way from one shard to another."""

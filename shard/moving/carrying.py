@@ -1,0 +1,108 @@
+"""Has copies of queues that move written, and read, by the thread that reads: the loop does not wait for the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.node.logs import get_logger
+from shard.contents.errors import StoreError
+from shard.queue.copying import Piece, Reader, Writer, path_of
+from shard.store.environment import translated
+
+if TYPE_CHECKING:
+    from shard.moving.moving import Arriving, Leaving, Moving
+
+log = get_logger()
+
+InBackground = Callable[[Callable[[], None], Callable[[StoreError | None], None]], object]
+"""Does something in a thread, and then the other in the loop, with the error if there was one."""
+
+
+class Carrier:
+    """Carries out what `Moving` wants written and read. `stores` is the directory with those of all shards."""
+
+    def __init__(self, moving: Moving, stores: Path, in_background: InBackground) -> None:
+        self.moving = moving
+        self.stores = stores
+        self.in_background = in_background
+
+    def begin(self) -> None:
+        """Begin what waits."""
+        writes, self.moving.writes = self.moving.writes, []
+        reads, self.moving.reads = self.moving.reads, []
+        for leaving in writes:
+            move = leaving.move
+            path = path_of(self.stores / str(move.source), move.queue_id, move.epoch)
+            leaving.path = path
+            self.write_on(leaving, Writer(path, leaving.queue, move.epoch))
+        removals, self.moving.removals = self.moving.removals, []
+        for path in removals:
+            self.remove(path)
+        for arriving in reads:
+            move = arriving.move
+            self.read_on(arriving, Reader(path_of(self.stores / str(move.source), move.queue_id, move.epoch)))
+
+    def write_on(self, leaving: Leaving, writer: Writer) -> None:
+        """Write the next piece of a copy, and so on."""
+        try:
+            chunk = None if leaving.ended else writer.next_chunk()
+        except StoreError as error:
+            self.moving.failed(leaving, error.reason)
+            self.remove(writer.path)
+            return
+
+        def done(error: StoreError | None) -> None:
+            if error is not None:
+                self.moving.failed(leaving, error.reason)
+                self.remove(writer.path)
+            else:
+                self.write_on(leaving, writer)
+
+        if chunk is not None:
+            self.in_background(lambda: writer.write(chunk), done)
+        elif leaving.ended:
+            self.in_background(writer.close, _closed)
+            self.remove(writer.path)
+        else:
+            self.in_background(writer.close, lambda error: self.end(leaving, writer, error))
+
+    def end(self, leaving: Leaving, writer: Writer, error: StoreError | None) -> None:
+        if error is not None:
+            self.moving.failed(leaving, error.reason)
+        else:
+            self.moving.were_written(leaving, writer.count, writer.octets, writer.checksum)
+
+    def remove(self, path: Path) -> None:
+        def unlink() -> None:
+            with translated(path):
+                path.unlink(missing_ok=True)
+
+        self.in_background(unlink, _closed)
+
+    def read_on(self, arriving: Arriving, reader: Reader) -> None:
+        """Read the next pieces of a copy, and so on."""
+        pieces: list[Piece] = []
+
+        def read() -> None:
+            pieces.extend(reader.next_pieces())
+
+        def done(error: StoreError | None) -> None:
+            if error is not None:
+                self.moving.failed(arriving, error.reason)
+            elif not arriving.ended and pieces:
+                self.moving.take_in(arriving, pieces, partial(self.read_on, arriving, reader))
+                return
+            elif not arriving.ended:
+                assert reader.facts is not None
+                self.moving.has_all(arriving, reader.facts, reader.checksum)
+            reader.close()
+
+        self.in_background(read, done)
+
+
+def _closed(error: StoreError | None) -> None:
+    if error is not None:
+        log.warning("copy of a queue is left", problem=str(error))

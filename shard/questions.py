@@ -1,0 +1,90 @@
+"""What a shard tells of its queues to the node's operator.
+
+    question    arguments          answer
+    consumers   id (of a queue)    [{id, acceptor, prefetch, in_hand, full | None, active, window_open,
+                                    settled_seconds | None, usual_seconds | None}]
+
+    queues                         [id of each queue that it has]
+
+    deadlock    id, circle, told,  what the queue does in a deadlock: "report"; "credit" or "spill", which is done;
+                early              or "nack", which is to be done by an acceptor; None if it has done something that
+                                   those who wait have not noticed yet
+
+Gets that have something in hand are among them. `full`: its "channel" has in hand what it may
+(`amqp.unacked_bytes`), or its "user" (`limits.user_unacked_…`); `active`: its client has not stopped deliveries with
+channel.flow; `window_open`: its socket takes what is sent; `settled_seconds`: since it settled something, None if it
+never did; `usual_seconds`: what it took from one such time to the next, None if there were no two. Of a deadlock
+(`circle` says which, in words) an event and an incident tell, unless it was `told` before and nothing is done. `early`
+nothing is done but to lend where nothing is lent, and nothing else is told.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.control.questions import Question
+from penstock.limits.features import CREDIT, REPORT, SPILL
+
+if TYPE_CHECKING:
+    from shard.flow.flow import Flow
+    from shard.queue.consumer_cy import Consumer
+    from shard.turns.state import ShardState
+
+
+def questions(state: ShardState, flow: Flow) -> dict[str, Question]:
+    return {
+        "consumers": (lambda id: consumers(state, id), {"id": int}),
+        "queues": (lambda: list(state.queues), {}),
+        "deadlock": (partial(deadlock, state, flow), {"id": int, "circle": str, "told": bool, "early": bool}),
+    }
+
+
+def consumers(state: ShardState, id: int) -> list[dict[str, Any]]:
+    queue = state.queues.get(id)
+    return [
+        _told(state, consumer)
+        for link in state.links.values()
+        for consumer in link.consumers.values()
+        if queue is not None and consumer.queue is queue.contents
+    ]
+
+
+def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, early: bool) -> str | None:
+    queue = state.queues.get(id)
+    if queue is None:
+        return REPORT
+    if queue.yields or (queue.saturation.lent is not None and not queue.saturation.over):
+        return None
+    action = queue.features.deadlock or flow.deadlock
+    if early and (action != CREDIT or queue.saturation.lent is not None):
+        return REPORT
+    if action == CREDIT:
+        action = CREDIT if flow.lend(queue, state.now) else REPORT
+    elif action == SPILL:
+        queue.yields = True
+    if action != REPORT or not told:
+        flow.deadlocked(queue, circle, action, state.now)
+    state.touch(queue)
+    return action
+
+
+def _told(state: ShardState, consumer: Consumer) -> dict[str, Any]:
+    seconds = (state.now - consumer.settled_at) / 1e6 if consumer.settled_at else None
+    return {
+        "id": consumer.id,
+        "acceptor": consumer.link.receiver,
+        "prefetch": consumer.prefetch or max(consumer.group.limit, 0),
+        "in_hand": consumer.outstanding.total,
+        "full": _full(consumer),
+        "active": consumer.active,
+        "window_open": consumer.window > 0,
+        "settled_seconds": None if seconds is None else round(seconds, 3),
+        "usual_seconds": consumer.usual / 1e6 if consumer.usual else None,
+    }
+
+
+def _full(consumer: Consumer) -> str | None:
+    if consumer.waits_for_user():
+        return "user"
+    return "channel" if consumer.has_its_hands_full() else None

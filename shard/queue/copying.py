@@ -1,0 +1,215 @@
+"""The copy of a queue on its way to another shard: one file, in the old home's directory, gone when the move is over.
+
+    head      size (4), then msgpack: [queue id, epoch, positions, deliveries, totals, counted since, had consumers,
+              consumed, stop, lent, left]
+    piece     sequence of the first message (8), count (4), again (1), expiry (8), octets of expiries (4), of rows (4),
+              of contents (8); then these three: 8 octets a message or none, rows and contents of a batch
+    end       a piece of no messages
+
+Numbers are little-endian. A piece has messages that go on without a gap, in order; what is settled is in none. Nothing
+here promises anything: until it is in the store of the new home, what is in the file is in the old home as well.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Any, BinaryIO, NamedTuple
+
+from penstock import bus
+from penstock.batch.batch_cy import Batch, BatchBuilder
+from penstock.files.directories import private
+from shard.contents.errors import StoreError
+from shard.contents.segment_cy import Segment
+from shard.queue.queue_state import QueueState
+from shard.store.environment import translated
+
+_SIZE = Struct("<I")
+_PIECE = Struct("<QIBqIIQ")
+MERGED = 256 * 1024
+"""Small segments are made one up to so many octets."""
+CHUNK = 2 * 1024 * 1024
+"""Octets that are written, or read, at a time: about a millisecond."""
+
+Chunk = list[Any]
+
+
+class Facts(NamedTuple):
+    """What goes with the messages of a queue. `positions` as of `Queue.positions`; `deliveries` are how often messages
+    came back, by sequence; `totals` published, delivered, acked, redelivered, dropped; octets of those
+    published and delivered; all since `counted_since`. `stop` is a `shard.queue.saturation.Stop` while it holds its
+    producers, `lent` what it is lent beyond its stop marks; a publish to several queues may have `left` it behind.
+    """
+
+    queue_id: int
+    epoch: int
+    positions: list[tuple[int, int, int, int]]
+    deliveries: list[tuple[int, int]]
+    totals: tuple[int, int, int, int, int, int, int]
+    counted_since: int
+    had_consumers: bool
+    consumed: bool
+    stop: tuple[int, int, int] | None
+    lent: tuple[int, int]
+    left: bool
+
+
+class Piece(NamedTuple):
+    """Messages of one batch, the first with that number."""
+
+    sequence: int
+    batch: Batch
+    again: bool
+    expiry: int
+    expiries: bytearray | None
+
+
+def facts_of(queue: QueueState, epoch: int) -> Facts:
+    contents = queue.contents
+    totals = (
+        contents.published, contents.delivered, contents.acked, contents.redelivered, contents.dropped,
+        contents.published_bytes, contents.delivered_bytes,
+    )  # fmt: skip
+    return Facts(
+        queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.counted_since,
+        queue.had_consumers, queue.consumed, queue.saturation.stop(),
+        queue.saturation.lent_beyond(), queue.left,
+    )  # fmt: skip
+
+
+def pieces_of(queue: QueueState) -> Iterator[Piece]:
+    """All that is ready, small segments together. StoreError if something cannot be read."""
+    builder: BatchBuilder | None = None
+    first, again, expiry = 0, False, 0
+    for segment, offset, count in queue.contents.survivors():
+        sequence = segment.sequence + offset
+        batch, row = loaded(queue, segment)
+        if builder is not None:
+            goes_on = first + builder.count == sequence and (again, expiry) == (segment.again, segment.expiry)
+            if not goes_on or segment.expiries is not None or builder.used > MERGED:
+                yield Piece(first, builder.finish(), again, expiry, None)
+                builder = None
+        if segment.expiries is not None or queue.last_values is not None:
+            expiries = None if segment.expiries is None else segment.expiries[8 * offset : 8 * (offset + count)]
+            rows = Batch(*batch.slices(row + offset, count))
+            yield Piece(sequence, rows, segment.again, segment.expiry, expiries)
+            continue
+        if builder is None:
+            builder, first, again, expiry = BatchBuilder(), sequence, segment.again, segment.expiry
+        builder.extend(batch, row + offset, count)
+    if builder is not None:
+        yield Piece(first, builder.finish(), again, expiry, None)
+
+
+def loaded(queue: QueueState, segment: Segment) -> tuple[Batch, int]:
+    """The batch of a segment, which stays where it is, and the row of its first message."""
+    if segment.batch is not None:
+        return segment.batch, segment.first
+    return queue.contents.load(segment), 0
+
+
+class Writer:
+    """Writes the copy of a queue; `count` messages of so many `octets`, whole, and a `checksum` of all so far."""
+
+    def __init__(self, path: Path, queue: QueueState, epoch: int) -> None:
+        self.path = path
+        self.count = self.octets = self.checksum = 0
+        self._pieces = pieces_of(queue)
+        self._head: bytes | None = bus.pack(facts_of(queue, epoch))
+        self._file: BinaryIO | None = None
+        self._ended = False
+
+    def next_chunk(self) -> Chunk | None:
+        """What is to be written next, where the queue is; None at the end. StoreError if it cannot be read."""
+        if self._ended:
+            return None
+        chunk: Chunk = []
+        octets = 0
+        if self._head is not None:
+            chunk += (_SIZE.pack(len(self._head)), self._head)
+            self._head = None
+        while octets < CHUNK:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._ended = True
+                chunk.append(_PIECE.pack(0, 0, 0, 0, 0, 0, 0))
+                break
+            sequence, batch, again, expiry, expiries = piece
+            rows, contents = batch.slices(0, batch.count)
+            sizes = len(expiries or b""), len(rows), len(contents)
+            chunk += (_PIECE.pack(sequence, batch.count, again, expiry, *sizes), expiries or b"", rows, contents)
+            self.count += batch.count
+            self.octets += batch.whole(0, batch.count)
+            octets += len(rows) + len(contents)
+        return chunk
+
+    def write(self, chunk: Chunk) -> None:
+        """Write a chunk; in any thread. StoreError if that cannot be done."""
+        with translated(self.path):
+            if self._file is None:
+                self._file = open(self.path, "wb", opener=private)  # noqa: SIM115
+            for part in chunk:
+                self.checksum = zlib.crc32(part, self.checksum)
+                self._file.write(part)
+
+    def close(self) -> None:
+        """StoreError if what was written is not all there."""
+        if self._file is not None:
+            with translated(self.path):
+                self._file.close()
+
+
+class Reader:
+    """Reads the copy of a queue; `checksum` is of all that was read so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checksum = 0
+        self.facts: Facts | None = None
+        self._ended = False
+        self._file: BinaryIO | None = None
+
+    def next_pieces(self) -> list[Piece]:
+        """Some pieces, none at the end; in any thread. StoreError if they cannot be read."""
+        pieces: list[Piece] = []
+        octets = 0
+        with translated(self.path):
+            if self._file is None:
+                self._file = self.path.open("rb")
+                (size,) = _SIZE.unpack(self._take(_SIZE.size))
+                self.facts = Facts(*bus.unpack(self._take(size)))
+            while octets < CHUNK and not self._ended:
+                sequence, count, again, expiry, *sizes = _PIECE.unpack(self._take(_PIECE.size))
+                if not count:
+                    self._ended = True
+                    break
+                expiries, rows, contents = (self._take(size) for size in sizes)
+                pieces.append(Piece(sequence, Batch(rows, contents), bool(again), expiry, bytearray(expiries) or None))
+                octets += len(rows) + len(contents)
+        return pieces
+
+    def _take(self, size: int) -> bytes:
+        assert self._file is not None
+        octets = self._file.read(size)
+        if len(octets) < size:
+            raise StoreError(self.path, "it is cut off")
+        self.checksum = zlib.crc32(octets, self.checksum)
+        return octets
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def path_of(shard: Path, queue_id: int, epoch: int) -> Path:
+    """Where the copy of a queue is, in the directory of its old home."""
+    return shard / f"move-{queue_id}-{epoch}"
+
+
+def remove_all(shard: Path) -> None:
+    """A shard that starts has no move under way. StoreError if that cannot be done."""
+    with translated(shard):
+        for path in shard.glob("move-*"):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,286 @@
+"""What a shard knows of one of its queues beside the contents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
+from penstock.limits.features import UNCONSUMED, QueueFeatures
+from penstock.limits.watermarks import REJECTING, QueueLimits
+from penstock.node.logs import get_logger
+from router.model.records import Queue as Record
+from shard.contents.errors import StoreError
+from shard.contents.last_value import LastValues
+from shard.contents.priority_cy import PriorityQueue
+from shard.contents.queue_cy import NEVER, UNLIMITED, Queue
+from shard.contents.segment_cy import Origin, Range, Segment
+from shard.queue.consumer_cy import Consumer
+from shard.queue.dead_letters import counted
+from shard.queue.dispatch import Ring
+from shard.queue.lease import Lease, next_expiry
+from shard.queue.saturation import Saturation
+from shard.store.journal import Journal
+
+log = get_logger()
+
+# With so much ready before it, a message waits.
+LINGER_BYTES = 8 * 1024 * 1024
+
+
+class QueueState:
+    """One queue of this shard: its record from the topology, contents, consumers and flow state.
+
+    `had_consumers` arms auto-delete; `fenced` is set while the router is asked to delete the queue, and `deleters` are
+    those who wait for its answer; `bereft` are consumers that are still to be told that the queue has gone; `used` is
+    when anybody last used it, in microseconds since 1970, `counted_since` when its totals began. What is beyond its
+    `window`, messages and octets, is not to be in memory; `kept_weight` is what was left there when that was last seen
+    to. `consumed`: somebody has taken something from it, or wanted to. A stranger `drops` what is beyond the limit of
+    strangers until it is well below. `unburied` messages died in it and find no room where they are to go; if these are
+    many it `keeps_back` others. `left`: it is saturated, and publishes to several queues go on without its room. `fed`
+    says why it gets more than its marks let in: a binding on the way to it grants it nothing (router/model/grants.py).
+    It `yields` if it is to let a deadlock go: it stops nobody until it is down to its resume marks. While it is
+    `frozen` nothing of it is delivered, expires or is dropped: it moves, or its home does not know yet what is in hand.
+    `burying` counts graves of its dead that are not safe yet. It `rejects` publishes beyond its limit if that is to be
+    so. `undecided` counts transactions over several shards that are prepared and have something to do with it, and
+    `prepared` the messages by which they will make it deeper (shard/transactions/prepared.py).
+    """
+
+    __slots__ = (
+        "auto_delete", "bereft", "burying", "consumed", "contents", "counted_since", "deleters", "drops",
+        "exclusive_consumer", "features", "fed", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
+        "kept_weight", "last_values", "leases", "left", "limits", "name", "owner", "prepared", "prepared_whole",
+        "rejects", "reserved", "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied",
+        "unburied_bytes", "unburied_whole", "undecided", "used", "vhost", "weighed", "window", "yields",
+    )  # fmt: skip
+
+    def __init__(self, record: Record, now: int, base: int, journal: Journal | None) -> None:
+        """`base` is the first sequence number. Without a journal nothing is stored."""
+        durable = record.durable and journal is not None
+        self.id = record.queue_id
+        self.slot = record.slot
+        self.vhost = record.vhost
+        self.name = record.name
+        self.auto_delete = record.auto_delete
+        self.owner = record.owner
+        features = QueueFeatures.from_wire(record.features)
+        limits = QueueLimits.from_wire(record.limits)
+        self.last_values: LastValues | None = None
+        if features.max_priority:
+            self.contents: Queue = PriorityQueue(self.id, self, features.max_priority, base, journal, durable)
+        else:
+            self.contents = Queue(self.id, self, base, journal, durable)
+        self.ring = Ring(features.single_active_consumer)
+        self.saturation = Saturation(limits.marks, now)
+        self.exclusive_consumer: Consumer | None = None
+        self.counted_since = now
+        self.had_consumers = False
+        self.consumed = False
+        self.drops = self.told_drops = False
+        self.unburied = self.unburied_bytes = self.unburied_whole = 0
+        self.keeps_back = False
+        self.left = False
+        self.fed: str | None = None
+        self.yields = False
+        self.fenced = self.frozen = False
+        self.burying = 0
+        self.deleters: list[Callable[[Any], None]] = []
+        self.bereft: list[Consumer] = []
+        self.leases: dict[str, Lease] = {}
+        self.weighed = 0
+        self.kept_weight = 0
+        self.undecided = self.prepared = self.prepared_whole = 0
+        self.reserved = 0
+        self.reserved_bytes = 0
+        self.used = now
+        self.features = features
+        self.govern(limits, features, now)
+
+    def __str__(self) -> str:
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    def govern(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
+        """Take up limits and features, at first and when a policy changes them; `max_priority` stays what it was.
+
+        What is in the queue already is judged anew at the end of the turn, but messages keep the expiry that they have.
+        """
+        if limits.marks != self.saturation.marks or features.reserve != self.features.reserve:
+            self.saturation.govern(limits.marks, now)
+        self.limits = limits
+        self.has_marks = bool(limits.marks)
+        self.rejects = limits.overflow in REJECTING
+        self.features = features
+        self.window = window_of(limits)
+        self.fed = None
+        ttl = -1 if features.message_ttl is None else features.message_ttl * 1000
+        delivery_limit = -1 if features.delivery_limit is None else features.delivery_limit
+        self.contents.configure(ttl, features.dead_letter_exchange is not None, delivery_limit)
+        key = features.last_value_key
+        if limits.overflow != "last-value" or key is None or isinstance(self.contents, PriorityQueue):
+            self.last_values = None
+        elif self.last_values is None or self.last_values.key != key:
+            self.last_values = LastValues(key)
+        self.contents.merges = self.last_values is None
+
+    def recover(self, segments: list[Segment], leases: dict[int, int], counts: list[tuple[int, int]]) -> None:
+        """Take back what the store had of an earlier life: see `Queue.recover`; how often which message came back."""
+        self.contents.recover(segments, leases)
+        if self.features.delivery_limit is not None:
+            for sequence, deliveries in counts:
+                self.contents.came_back(sequence, deliveries)
+        if self.last_values is not None:
+            for segment in (segment for segment in segments if segment.count == 1):
+                try:
+                    self.last_values.recall(self.contents, segment.sequence)
+                except StoreError as error:
+                    log.error("message cannot be read, its key is not known", queue=self.name, vhost=self.vhost,
+                              problem=str(error))  # fmt: skip
+
+    def enqueue(self, batch: Batch, first: int, count: int, now: int, origin: Origin | None = None) -> None:
+        """Take in messages, of that origin."""
+        if self.last_values is None:
+            self.contents.enqueue(batch, first, count, now, origin if self.has_marks else None)
+        else:
+            self.last_values.enqueue(self.contents, batch, first, count, now)
+
+    def as_sent(self, item: Range) -> Range:
+        """What was taken off the queue as its consumer sees it: where there is a delivery limit, with counts."""
+        if not item.redelivered or self.features.delivery_limit is None:
+            return item
+        builder = BatchBuilder()
+        for i in range(item.count):
+            row = item.first + i
+            address, header, body = item.batch.record(row)
+            deliveries = self.contents.delivery_count(item.sequence + i)
+            builder.add(address, counted(header, deliveries), body, item.batch.flags(row) | HAS_HEADERS)
+        return Range(builder.finish(), 0, item.count, item.sequence, True, item.body_bytes)
+
+    def next_event(self) -> int:
+        """When there is something to do here if nothing happens before: what is at the head, or the queue, expires."""
+        if self.frozen:
+            return NEVER
+        when = self.contents.next_expiry() if self.contents.expiring and not self.keeps_back else NEVER
+        if self.leases:
+            when = min(when, next_expiry(self.leases))
+        if self.features.expires is not None and not self.ring.consumers and not self.fenced:
+            when = min(when, self.used + self.features.expires * 1000)
+        return when
+
+    def is_left(self) -> bool:
+        """Whether it is to go for having had its last consumer."""
+        return self.auto_delete and self.had_consumers and not self.ring.consumers
+
+    def is_forgotten(self, now: int) -> bool:
+        """Whether nobody has used the queue for as long as it is to be kept (x-expires)."""
+        expires = self.features.expires
+        return expires is not None and not self.ring.consumers and now >= self.used + expires * 1000
+
+    def exceeds_window(self) -> bool:
+        """Whether it has more than may be in memory."""
+        return self.window is not None and (self.depth > self.window[0] or self.depth_bytes > self.window[1])
+
+    @property
+    def depth(self) -> int:
+        """Messages that count against the marks: ready and unacked, dead ones whose letters find no room, and what
+        transactions will make of that.
+        """
+        return self.contents.ready + self.contents.unacked + self.unburied + self.prepared
+
+    @property
+    def depth_bytes(self) -> int:
+        """What they count, whole."""
+        return self.contents.ready_whole + self.contents.unacked_whole + self.unburied_whole + self.prepared_whole
+
+    @property
+    def weight(self) -> int:
+        """What its contents count in memory; not what is dead."""
+        return self.contents.weight()
+
+    @property
+    def lingers(self) -> bool:
+        """Whether what comes now will wait: then it must not occupy an acceptor's arena."""
+        return not self.ring.consumers or self.contents.ready_whole > LINGER_BYTES
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """Messages and octets of bodies that count against a limit: ready ones as in RabbitMQ, in a strict ring all.
+
+        Room that is kept for transactions is used already.
+        """
+        if self.limits.overflow == "ring-strict":
+            octets = self.contents.ready_bytes + self.contents.unacked_bytes + self.unburied_bytes
+            return self.depth + self.reserved, octets + self.reserved_bytes
+        return self.contents.ready + self.reserved, self.contents.ready_bytes + self.reserved_bytes
+
+    def is_full(self) -> bool:
+        """Whether a rejecting queue takes no message, be it an empty one."""
+        return self.limits.max_count is not None and self.counted[0] >= self.limits.max_count
+
+    def fitting(self, batch: Batch, first: int, count: int) -> int:
+        """How many messages a rejecting queue takes until one would exceed a limit."""
+        messages, octets = self.counted
+        if self.limits.max_count is not None:
+            count = min(count, max(self.limits.max_count - messages, 0))
+        if self.limits.max_bytes is not None:
+            count = batch.fit(first, count, max(self.limits.max_bytes - octets, 0))
+        return count
+
+    @property
+    def stands_aside(self) -> bool:
+        """Whether it stops nobody though it has marks."""
+        return self.yields or (self.features.stranger is not None and self.is_stranger)
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether it may stop nobody (router/authority/strangers.py)."""
+        stranger = self.features.stranger
+        return stranger is not None and not (stranger == UNCONSUMED and self.consumed)
+
+    def drop_excess(self, stranger_limit: int) -> None:
+        """Keep a queue that drops within its limit, and a stranger, or one that strangers feed beyond its marks, within
+        that of strangers (octets; 0: none).
+        """
+        overflow = self.limits.overflow
+        if overflow in ("drop-head", "ring", "last-value"):
+            max_count = UNLIMITED if self.limits.max_count is None else self.limits.max_count
+            max_bytes = UNLIMITED if self.limits.max_bytes is None else self.limits.max_bytes
+            if self.contents.ready > max_count or self.contents.ready_bytes > max_bytes:
+                self.contents.drop_head(max_count, max_bytes)
+        elif (
+            overflow == "flow"
+            and stranger_limit
+            and (self.fed is not None or (self.features.stranger is not None and self.is_stranger))
+        ):
+            self.drop_oldest(stranger_limit)
+
+    def drop_oldest(self, limit: int) -> None:
+        """Have it hold no more octets than that."""
+        contents = self.contents
+        held = self.depth_bytes
+        if held <= limit:
+            if 2 * held < limit:
+                self.drops = self.told_drops = False
+            return
+        self.drops = True
+        while held > limit and contents.ready:
+            share = max((held - limit) * self.depth // held, 1)
+            contents.drop_head(max(contents.ready - share, 0), UNLIMITED)
+            held = self.depth_bytes
+
+
+def window_of(limits: QueueLimits) -> tuple[int, int] | None:
+    """The messages and octets that a queue may have in memory; None: as many as there is room for.
+
+    Under flow they are what its depth is held within; it is deeper only where it does not hold its producers.
+    """
+    if limits.overflow == "spill":
+        count, octets = limits.max_count, limits.max_bytes
+    elif limits.marks:
+        marks = limits.marks
+        count = marks.stop_count + 2 * marks.overshoot_count if marks.stop_count else None
+        octets = marks.stop_bytes + 2 * marks.overshoot_bytes if marks.stop_bytes else None
+    else:
+        count = octets = None
+    if count is None and octets is None:
+        return None
+    return UNLIMITED if count is None else count, UNLIMITED if octets is None else octets

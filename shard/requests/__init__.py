@@ -1,0 +1,1 @@
+"""What acceptors ask for: of queues, and of consumers."""

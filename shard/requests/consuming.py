@@ -1,0 +1,416 @@
+"""What acceptors ask of a shard for their consumers: to attach, settle, limit, pause and end them, and to get.
+
+Consumers and gets belong to the link of their acceptor (shard/turns/link.py); who is served when is the queue's to
+decide (shard/queue/dispatch.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from penstock import bus
+from penstock.settings import Settings
+from shard.contents.queue_cy import Queue
+from shard.contents.segment_cy import Range
+from shard.queue.consumer_cy import Consumer, Group, hand_over_rows, hold_rows, settle_rows
+from shard.queue.dispatch import Ring
+from shard.queue.hands import Hands
+from shard.queue.lease import Lease
+from shard.queue.lending import lending_of
+from shard.queue.outlet_cy import Outlet
+from shard.queue.queue_state import QueueState
+from shard.queue.stalls import Stalls
+from shard.serving.deleting import Deletions
+from shard.serving.homing import Homings
+from shard.serving.leases import Leases
+from shard.serving.serving import Serving
+from shard.turns.link import Link
+from shard.turns.looking import Looking, looks_first
+from shard.turns.reserved import release
+from shard.turns.state import ShardState
+
+
+class Consuming:
+    """The operations of class basic on the queues of one shard.
+
+    `window` is what a new consumer may be sent, `connection_window` what those of a connection may together, octets.
+    """
+
+    def __init__(
+        self, state: ShardState, serving: Serving, stalls: Stalls, leases: Leases, homings: Homings,
+        deletions: Deletions, settings: Settings,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.serving = serving
+        self.stalls = stalls
+        self.leases = leases
+        self.homings = homings
+        self.deletions = deletions
+        self.settings = settings
+        self.window = settings.flow.consumer_window_bytes
+        self.connection_window = settings.flow.connection_window_bytes
+        self.last_age = 0
+        self.weighs = settings.amqp.unacked_bytes > 0 or settings.limits.user_unacked_bytes >= 0
+        self.hands = Hands(settings.limits, settings.shards)
+        self.grants: list[tuple[Link, Group, int]] = []
+        self.operations: dict[int, Callable[..., None]] = {
+            bus.WINDOW: self.open_window,
+            bus.CONSUME: self.consume,
+            bus.CANCEL: self.cancel,
+            bus.GET: self.get,
+            bus.LIMIT: self.limit,
+            bus.UNACKED: self.limit_octets,
+            bus.GRANT: self.grant,
+            bus.ACTIVE: partial(self.change, what="active"),
+            bus.PREFETCH: partial(self.change, what="prefetch"),
+            bus.GONE: self.gone,
+        }
+
+    @looks_first
+    def consume(
+        self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, exclusive: bool, prefetch: int,
+        group: int, limit: int, active: bool, priority: int, age: int, elected: bool,
+        user: str, octets: int, lease: tuple[str, int, str] | None = None,
+    ) -> Looking:  # fmt: skip
+        queue = self.state.queues.get(queue_id)
+        if queue is None or queue.fenced:
+            link.refuse(request, 404, "no such queue")
+            return
+        channel = link.groups.get(group) or self.new_group(group)
+        consumer = Consumer(id, queue.contents, no_ack, prefetch, channel, link)
+        consumer.window = self.window
+        consumer.active = active
+        consumer.priority = priority
+        consumer.age = age
+        consumer.again = again = age > 0
+        consumer.elected = elected
+        yield
+        if not again and self.homings.waits(queue, link, partial(
+            self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
+            elected, user, octets, lease,
+        ), group):  # fmt: skip
+            return
+        known = None
+        if lease is not None:
+            self.serving.settle_now(queue)
+            if lease[2]:
+                self.leases.end(link, request, queue, lease[0], lease[2], self.remove_consumer)
+                return
+            known = self.leases.take_over(queue, lease[0], self.remove_consumer)
+            if again and known is None:
+                known = Lease(lease[0], lease[1])
+        rivals = self.rivals(queue, exclusive)
+        if (exclusive and queue.ring.single) or (rivals and not (again and all(not rival.again for rival in rivals))):
+            link.refuse(request, 403, f"{queue} in exclusive use")
+            return
+        self.serving.settle_now(queue)
+        link.groups[group] = channel
+        channel.limit = limit
+        channel.octets_limit = octets
+        hand = self.hands.of(user)
+        if hand is not None:
+            channel.join(hand)
+        self.last_age = max(age, self.last_age + (not again))
+        consumer.age = age or self.last_age
+        if known is not None:
+            self.leases.attach(link, request, queue, consumer, known)
+            return
+        if lease is not None:
+            self.leases.begin(queue, consumer, lease[0], lease[1])
+        link.remember(consumer, consumer.group)
+        consumer.outlet = self.outlet(link, group, user)
+        queue.ring.add(consumer)
+        self.serving.elect(queue)
+        queue.had_consumers = queue.consumed = True
+        if exclusive:
+            queue.exclusive_consumer = consumer
+        for rival in rivals:
+            self.remove_consumer(rival.link, rival, requeue=False)
+            rival.link.turn.operations.append([bus.CANCELLED, rival.id])
+        link.reply(request, consumer.age)
+        self.state.touch(queue)
+
+    def group(self, link: Link, id: int) -> Group:
+        """The group of a channel, made on first use."""
+        group = link.groups.get(id)
+        if group is None:
+            group = link.groups[id] = self.new_group(id)
+        return group
+
+    def new_group(self, id: int) -> Group:
+        return Group(0, id, self.settings.amqp.unacked_bytes, self.weighs)
+
+    def outlet(self, link: Link, group: int, user: str) -> Outlet:
+        """What the consumers of a channel's connection share, made on first use."""
+        connection = group >> bus.GROUP_BITS
+        outlet = link.outlets.get(connection)
+        if outlet is None:
+            if link.lending is None:
+                link.lending = lending_of(self.settings)
+            share = link.lending.share(user)
+            outlet = link.outlets[connection] = Outlet(share, self.connection_window, self.window)
+        return outlet
+
+    def rivals(self, queue: QueueState, exclusive: bool) -> list[Consumer]:
+        """The consumers beside which another one may not be.
+
+        One that was there in the shard's last life displaces those who were quicker in this one.
+        """
+        if queue.exclusive_consumer is not None:
+            return [queue.exclusive_consumer]
+        return list(queue.ring.consumers) if exclusive else []
+
+    @looks_first
+    def cancel(self, link: Link, request: int, id: int) -> Looking:
+        """Answered when a queue that goes with its last consumer is gone."""
+        consumer = link.consumers.get(id)
+        yield
+        if consumer is not None and self.homings.waits(
+            consumer.queue.owner, link, partial(self.cancel, link, request, id)
+        ):
+            return
+        queue: QueueState | None = None
+        leased = consumer is not None and consumer.lease is not None
+        if consumer is not None and (leased or not consumer.cancelled):
+            self.serving.settle_now(consumer.queue.owner)  # what was published before is still its own
+            if leased:
+                self.leases.cancelled(consumer)
+            queue = self.remove_consumer(link, consumer, requeue=False)
+        if leased and queue is None:
+            link.reply_when_safe(request, None)
+        elif queue is None:
+            link.reply(request, None)
+        else:
+            self.deletions.ask(queue, lambda error: link.reply(request, None))
+
+    @looks_first
+    def get(self, link: Link, request: int, id: int, queue_id: int, no_ack: bool, group: int) -> Looking:
+        queue = self.state.queues.get(queue_id)
+        if queue is None:
+            link.refuse(request, 404, "no such queue")
+            return
+        yield
+        if self.homings.waits(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
+            return
+        self.serving.settle_now(queue)
+        queue.used = self.state.now
+        queue.consumed = True
+        getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
+        taken = self.take_one(queue, no_ack)
+        if not taken:
+            link.reply(request, None)
+            return
+        item: Range = queue.as_sent(taken[0])
+        if not no_ack:
+            getter.hold(item)
+        part = link.turn.place_batch(item.batch, item.first, 1)
+        link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
+
+    def take_one(self, queue: QueueState, settled: bool) -> list[Range]:
+        """The message at the head, if there is one that can be read."""
+        taken: list[Range] = []
+
+        def take(queue: QueueState) -> None:
+            if queue.contents.reading and queue.contents.ready:
+                queue.contents.batch_of(queue.contents.first_ready())
+            taken.extend(queue.contents.take(1, 0, settled))
+
+        self.stalls.attempt(queue, self.state.now, take)
+        return taken
+
+    def holder(self, link: Link, id: int, queue: QueueState, group: int, *, gets: bool) -> Consumer:
+        """Who has deliveries in hand but is sent nothing: the gets of a channel, or a consumer that was cancelled."""
+        channel = self.group(link, group)
+        holder = Consumer(id, queue.contents, False, 0, Group(0) if gets else channel, link)
+        holder.cancelled = True
+        link.remember(holder, channel)
+        return holder
+
+    def hold(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
+        """Put into the hands of an acceptor's consumers what they had in an earlier life of the shard."""
+        _, holders, part = operation
+        absent = []
+        for id, queue_id, group, gets in holders:
+            queue = self.state.queues.get(queue_id)
+            if queue is not None and id not in link.consumers:
+                absent.append(self.holder(link, id, queue, group, gets=gets))
+        for consumer in hold_rows(parts[part], link.consumers):
+            self.state.touch(consumer.queue.owner)
+        for holder in absent:
+            if not holder.outstanding:
+                link.forget(holder)
+        if self.state.recovery is not None:
+            self.state.recovery.heard_of(link)
+
+    def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
+        self.were_settled(link, settle_rows(parts[operation[1]], link.consumers))
+
+    def hand_over(self, link: Link, rows: bytes) -> list[tuple[QueueState, int, int, int]]:
+        """Take what settlements name out of the hands of consumers: queue, sequence, count and kind of each."""
+        taken: list[tuple[Queue, int, int, int]] = []
+        self.were_settled(link, hand_over_rows(rows, link.consumers, taken))
+        return [(contents.owner, sequence, count, kind) for contents, sequence, count, kind in taken]
+
+    def were_settled(self, link: Link, settled: dict[Consumer, None]) -> None:
+        """Consumers have less in hand."""
+        for consumer in settled:  # of those who share a limit they are the last to have had something
+            consumer.group.sleepers.pop(consumer, None)
+        for consumer in settled:
+            consumer.note_settled(self.state.now)
+            if consumer.group.is_limited():
+                self.wake_group(consumer.group)
+            self.wake(consumer)
+            if consumer.cancelled and consumer.lease is None and not consumer.outstanding:
+                link.forget(consumer)
+
+    def wake(self, consumer: Consumer) -> None:
+        """It may have credit again, or its queue has something back."""
+        queue: QueueState = consumer.queue.owner
+        queue.ring.wake(consumer)
+        self.state.touch(queue)
+
+    def wake_group(self, group: Group) -> None:
+        """A shared limit may leave room again: who fell asleep first is the first to wake."""
+        for consumer in group.sleepers:
+            self.wake(consumer)
+        group.sleepers.clear()
+
+    def open_window(self, link: Link, windows: dict[int, int]) -> None:
+        for id, octets in windows.items():
+            consumer = link.consumers.get(id)
+            if consumer is not None:
+                consumer.window += octets
+                ring: Ring = consumer.queue.owner.ring
+                ring.wake(consumer)
+                if consumer.queue.ready:
+                    self.state.touch(consumer.queue.owner)
+                outlet = consumer.outlet
+                if outlet is not None:
+                    outlet.returns(octets)
+                    if outlet.sleepers or outlet.share.lending.hungry:
+                        self.wake_outlet(outlet)
+
+    def wake_outlet(self, outlet: Outlet) -> None:
+        """There may be room again for the consumers of a connection."""
+        for consumer in outlet.woken():
+            self.wake(consumer)
+
+    def leave_ring(self, queue: QueueState, consumer: Consumer) -> None:
+        """A consumer is to get nothing more."""
+        queue.ring.remove(consumer)
+        self.leave_outlet(consumer)
+
+    def leave_outlet(self, consumer: Consumer) -> None:
+        """What is under way to a consumer of a connection is no more."""
+        outlet, consumer.outlet = consumer.outlet, None
+        if outlet is not None:
+            outlet.leaves(consumer, consumer.window)
+            self.wake_outlet(outlet)
+
+    @looks_first
+    def limit(self, link: Link, request: int, group: int, limit: int) -> Looking:
+        shared = link.groups.get(group) or self.new_group(group)
+        yield
+        link.groups[group] = shared
+        shared.limit = limit
+        shared.granted = 0
+        shared.hungry = False
+        self.wake_group(shared)
+        link.reply(request, None)
+
+    def limit_octets(self, link: Link, id: int, octets: int) -> None:
+        """The consumers of a channel may have so much in hand from here."""
+        group = link.groups.get(id)
+        if group is not None:
+            group.octets_limit = octets
+            self.wake_group(group)
+
+    def grant(self, link: Link, id: int, count: int) -> None:
+        """Until the end of the turn so many messages may be sent to the consumers of a group."""
+        group = link.groups.get(id)
+        if group is not None:
+            group.granted += count
+            group.hungry = False
+            self.grants.append((link, group, count))
+            self.wake_group(group)
+
+    def end_grants(self) -> None:
+        """The turn ends: what was not used of its grants is void."""
+        grants, self.grants = self.grants, []
+        for link, group, count in grants:
+            group.granted = 0
+            link.turn.operations.append([bus.SPENT, group.id, count])
+
+    @looks_first
+    def change(
+        self, link: Link, request: int, ids: list[int], value: int, *, what: Literal["active", "prefetch"]
+    ) -> Looking:
+        """Some consumers get something or nothing, or have another limit, from now on: also those that wait to be
+        attached.
+        """
+        missing = [id for id in ids if id not in link.consumers]
+        yield
+        self.set(what, link, ids, value)
+        if missing:
+            self.homings.behind(link, partial(self.set, what, link, missing, value))
+        link.reply(request, None)
+
+    def set(self, what: str, link: Link, ids: list[int], value: int) -> None:
+        for id in ids:
+            consumer = link.consumers.get(id)
+            if consumer is not None:
+                setattr(consumer, what, value)
+                self.wake(consumer)
+
+    def gone(self, link: Link, id: int) -> None:
+        release(link, id)
+        self.homings.gone(link, id)
+        group = link.groups.pop(id, None)
+        if group is not None:
+            for consumer in list(group.members):
+                self.end_consumer(link, consumer)
+
+    def close_queue(self, link: Link, queue: QueueState) -> None:
+        """A queue is gone: its consumers are to be told, and those of other queues may have what these had in hand."""
+        groups: dict[Group, None] = {}
+        for consumer in [c for c in link.consumers.values() if c.queue is queue.contents]:
+            consumer.let_go_all()
+            link.forget(consumer)
+            consumer.rest()
+            groups[consumer.group] = None
+            self.leave_outlet(consumer)
+            if consumer.lease is not None or not consumer.cancelled:
+                queue.bereft.append(consumer)
+        for group in groups:
+            self.wake_group(group)
+
+    def end_consumer(self, link: Link, consumer: Consumer) -> None:
+        """Its channel is gone: what it has in hand goes back."""
+        queue = self.remove_consumer(link, consumer, requeue=True)
+        if queue is not None:
+            self.deletions.ask(queue, lambda error: None)
+
+    def remove_consumer(self, link: Link, consumer: Consumer, requeue: bool) -> QueueState | None:
+        """Take a consumer out of the ring. Cancelled, it keeps what it has in hand; gone, it gives that back.
+
+        Returns its queue if that is to be deleted now, for having had its last consumer.
+        """
+        queue: QueueState = consumer.queue.owner
+        if consumer.lease is not None:
+            self.leases.leave(queue, consumer)
+        elif requeue:
+            consumer.requeue_all()
+        self.state.touch(queue)
+        if requeue or not consumer.outstanding:
+            link.forget(consumer)
+        if consumer.cancelled:
+            return None
+        consumer.cancelled = True
+        self.leave_ring(queue, consumer)
+        self.serving.elect(queue)
+        queue.used = self.state.now
+        if queue.exclusive_consumer is consumer:
+            queue.exclusive_consumer = None
+        return queue if queue.is_left() and not queue.fenced else None

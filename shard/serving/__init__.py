@@ -1,0 +1,1 @@
+"""What a turn does with queues: take in, hand out, page, share out room."""

@@ -1,0 +1,77 @@
+"""Hands out what is ready to the consumers of a queue, and drops what is beyond its limits."""
+
+from __future__ import annotations
+
+from penstock import bus
+from shard.queue.queue_state import QueueState
+from shard.queue.stalls import Stalls
+from shard.serving.leases import Leases
+from shard.turns.state import ShardState
+
+
+class Serving:
+    """Serves the queues of one shard, as far as they can be read. Of those that may hold nobody, at most
+    `stranger_limit` messages stay.
+    """
+
+    def __init__(self, state: ShardState, stalls: Stalls, leases: Leases, stranger_limit: int) -> None:
+        self.state = state
+        self.stalls = stalls
+        self.leases = leases
+        self.stranger_limit = stranger_limit
+
+    def settle_now(self, queue: QueueState) -> None:
+        """What came earlier in the turn takes effect before a request that depends on it is answered."""
+        self.settle_down(queue)
+        self.state.touch(queue)
+
+    def settle_down(self, queue: QueueState) -> None:
+        """Hand out what is ready and drop what is too much, if it can be read."""
+        self.stalls.attempt(queue, self.state.now, self._hand_out_and_drop)
+
+    def deliver(self, queue: QueueState) -> None:
+        """Hand out what is ready, if it can be read."""
+        self.stalls.attempt(queue, self.state.now, self._hand_out)
+
+    def _hand_out_and_drop(self, queue: QueueState) -> None:
+        self._hand_out(queue)
+        if self.state.recovery is None and not queue.keeps_back and not queue.frozen:
+            queue.drop_excess(self.stranger_limit)
+
+    def _hand_out(self, queue: QueueState) -> None:
+        """What has expired goes before, and what nobody takes may go after."""
+        contents = queue.contents
+        if self.state.recovery is not None or queue.frozen:
+            return
+        expires = contents.expiring and not (queue.keeps_back and not queue.ring.consumers)
+        if queue.leases:
+            self.leases.expire(queue)
+        if expires:
+            contents.expire(self.state.now)
+        if contents.ready and queue.ring.consumers:
+            for consumer, item in queue.ring.deliver(contents):
+                sent = queue.as_sent(item)
+                if sent is not item:
+                    consumer.window -= sent.whole - item.whole
+                consumer.link.deliver(consumer, sent)
+            if queue.ring.starved and contents.ready:
+                self._tell_hungry(queue)
+        if contents.expiring:
+            contents.offered()
+        if expires:
+            contents.expire(self.state.now)
+
+    def _tell_hungry(self, queue: QueueState) -> None:
+        """Messages are left that consumers could be sent if their acceptors granted it."""
+        for consumer in queue.ring.starved:
+            if not consumer.group.hungry:
+                consumer.group.hungry = True
+                consumer.link.turn.operations.append([bus.HUNGRY, consumer.group.id])
+        queue.ring.starved.clear()
+
+    def elect(self, queue: QueueState) -> None:
+        """Tell who is the single active consumer of a queue. While the shard recovers, who was may still come."""
+        active = queue.ring.active
+        if active is not None and not active.elected and self.state.recovery is None and not queue.frozen:
+            active.elected = True
+            active.link.turn.operations.append([bus.ELECTED, active.id])

@@ -1,0 +1,132 @@
+"""A look through a store before it is mapped by who must not die of it: to be done in a process apart.
+
+What is damaged shows as an error, or ends the process by a signal. All is read but contents: they are checked when they
+are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lmdb
+
+from penstock.files.apart import EndedError, apart
+from shard.contents.errors import DamagedError, StoreError
+from shard.store.checkpoint import Checkpoint
+from shard.store.environment import FILE_NAME, is_unfinished, reason_of, translated
+from shard.store.facts import facts_of
+from shard.store.pages import Pages
+from shard.store.sealed_cy import SEALED, TOTALS, Sums, summed, unseal
+from shard.store.stored import DATABASES, KEY, unpack_index
+
+
+class Facts(NamedTuple):
+    """What a store says of itself; `node` is None in one of an older penstock. `records` are segments, and transactions
+    that are not over.
+    """
+
+    node: int | None
+    epoch: int
+    commits: int
+    records: int
+
+
+def look_through(path: Path, shard: int) -> None:
+    """StoreError if there is a store that cannot be used; whatever is in it, this process lives on."""
+    if not is_unfinished(path):
+        try:
+            apart(partial(probe, path, shard), (StoreError,))
+        except EndedError as error:
+            raise DamagedError(path, str(error)) from None
+
+
+def probe(path: Path, shard: int) -> Facts:
+    """StoreError if it is none that can be used, of an unknown format, or another shard's."""
+    with translated(path):
+        Checkpoint(path).restore()
+    try:
+        with (
+            lmdb.open(
+                str(path), readonly=True, lock=False, max_dbs=len(DATABASES), readahead=False, create=False
+            ) as env,
+            env.begin(buffers=True) as txn,
+        ):
+            facts = Probe(path, env, txn).look(shard)
+        with Pages(path / FILE_NAME) as pages:
+            pages.check_free()
+        return facts
+    except (lmdb.Error, ValueError, struct.error) as error:
+        raise DamagedError(path, f"it is damaged: {reason_of(error)}") from None
+    except OSError as error:
+        raise StoreError(path, reason_of(error)) from None
+
+
+class Probe:
+    """An open store that is looked through."""
+
+    def __init__(self, path: Path, env: Any, txn: Any) -> None:
+        self.path = path
+        self.txn = txn
+        self.dbs = {}
+        for name in DATABASES:
+            try:
+                self.dbs[name] = env.open_db(name.encode(), txn, create=False)
+            except lmdb.NotFoundError:
+                continue  # its making was cut short, or it is of an older format
+        octets = (path / FILE_NAME).stat().st_size
+        self.cut = octets < (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+
+    def look(self, shard: int) -> Facts:
+        """ValueError, struct.error, lmdb.Error if anything is damaged."""
+        if self.cut and "facts" not in self.dbs:
+            raise ValueError("the file is cut short")  # a page of zeros has no names
+        found = facts_of(self.path, self.txn, self.dbs["facts"], shard) if "facts" in self.dbs else {}
+        self.count_records()
+        if (format := found.get("format", 1)) > 1:
+            self.compare_sums(summed(format))
+            self.compare_contents()
+        records = sum(self.entries(name) for name in ("index", "prepared", "decisions") if name in self.dbs)
+        return Facts(found.get("node"), found.get("epoch", 0), found.get("commits", 0), records)
+
+    def entries(self, name: str) -> int:
+        return int(self.txn.stat(self.dbs[name])["entries"])
+
+    def count_records(self) -> None:
+        for name, db in self.dbs.items():
+            count = 0
+            for _, value in self.txn.cursor(db):
+                count += 1
+                if self.cut and len(value):
+                    value[-1]  # where the file ends before it, this ends the process
+            if count != self.entries(name):
+                raise ValueError(f"it has {count} of {self.entries(name)} records of {name}")
+
+    def compare_sums(self, names: Collection[str]) -> None:
+        """Each record with its checksum, and those of each queue and table with its sums: `names` are counted."""
+        sums = Sums()
+        for name in SEALED:
+            for key, value in self.txn.cursor(self.dbs[name]):
+                unseal(name, bytes(key), value)
+                if name in names:
+                    sums.replace(name, bytes(key), None, value)
+        for owner, value in self.txn.cursor(self.dbs[TOTALS]):
+            sums.compare(bytes(owner), value)
+        for text in sums.rest():
+            raise ValueError(text)
+
+    def compare_contents(self) -> None:
+        """Whether contents are there, and as long as they should be."""
+        both = (self.txn.cursor(self.dbs[name]) for name in ("index", "contents"))
+        for of_index, of_contents in zip_longest(*both):
+            key = bytes((of_index or of_contents)[0])
+            queue_id, sequence = KEY.unpack(key)
+            if of_index is None or of_contents is None or of_index[0] != of_contents[0]:
+                raise ValueError(f"queue {queue_id}, message {sequence}: a segment has no contents, or they no segment")
+            segment, _ = unpack_index(key, of_index[1])
+            if not segment.damaged and segment.octets != len(of_contents[1]):
+                raise ValueError(f"queue {queue_id}, message {sequence}: its contents are damaged")

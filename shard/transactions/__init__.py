@@ -1,0 +1,1 @@
+"""Parts of transactions, in one shard and over several."""

@@ -1,0 +1,236 @@
+"""A shard's part of a transaction that is not decided yet (shard/transactions/two_phase.py): what it publishes, what it
+settles.
+
+Nobody sees it. What it publishes is in no queue, but counts in the depth of those that it is for, in the weight of the
+shard and, where it is stored, among what the store has. What it settles stays unacked, in nobody's hand, and does not
+count in the depth any more: so the depth is that of after the commit.
+
+Its record has only what outlives the shard: persistent messages for durable queues, acks and rejects of theirs. What is
+to be requeued is so either way.
+
+    size (4), then msgpack: [deciding shard, [[queue id, sequence, count, kind], ...],
+        [[[queue id, ...], [id of a queue that may refuse it, ...], messages, octets of rows, of contents], ...]],
+    then rows and contents of what is published, one after the other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct, error
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock import bus
+from penstock.batch.batch_cy import PERSISTENT, SENT_AGAIN, Batch, BatchBuilder
+from shard.queue.consumer_cy import ACK, REJECT, REQUEUE
+from shard.queue.queue_state import QueueState
+from shard.store.journal import Pieces
+from shard.store.stored import unpack_contents
+from shard.turns.replies import pass_on
+
+if TYPE_CHECKING:
+    from shard.serving.intake import Intake
+    from shard.turns.state import ShardState
+
+_SIZE = Struct("<I")
+
+Settlement = tuple[int, int, int, int]
+"""Queue id, sequence of the first message, count, kind (shard.queue.consumer_cy)."""
+
+
+class Publish(NamedTuple):
+    """Messages for some queues and reply consumers; those that are `powerless` take what they have room for."""
+
+    queues: Sequence[int | str]
+    powerless: Sequence[int]
+    batch: Batch
+
+
+class Stored(NamedTuple):
+    """The same in a record: `value` are rows and contents of so many messages."""
+
+    queues: list[int]
+    powerless: list[int]
+    messages: int
+    value: bytes
+
+
+class Part:
+    """What one shard has of a transaction; `decider` is the shard that decides about it. One that was `recovered` may
+    have been done, and delivered, by an earlier life. `octets` are those that its record has of messages, 0 for no
+    record. `unclaimed` are settlements of an earlier life in queues that are not known yet.
+    """
+
+    def __init__(self, decider: int, publishes: list[Publish], unclaimed: Iterable[Settlement] = ()) -> None:
+        self.decider = decider
+        self.publishes = publishes
+        self.settlements: list[Settlement] = []
+        self.unclaimed = list(unclaimed)
+        self.recovered = False
+        self.octets = 0
+        self.stored = False
+        self.weight = sum(publish.batch.whole(0, publish.batch.count) for publish in publishes)
+        self.reserved: Sequence[tuple[QueueState, int, int]] = ()
+        self._depths: dict[int, list[int]] = {}
+
+    # While it is not decided
+
+    def queues(self) -> set[int]:
+        """The ids of those that it publishes to."""
+        return {id for publish in self.publishes for id in publish.queues if isinstance(id, int)}
+
+    def enter(self, queue: QueueState) -> None:
+        """Count what it publishes to a queue in its depth, whatever its marks."""
+        for publish in self.publishes:
+            if queue.id in publish.queues:
+                count, whole = publish.batch.count, publish.batch.whole(0, publish.batch.count)
+                if queue.has_marks:
+                    queue.saturation.excuse(count, whole)
+                self._count(queue, count, whole)
+
+    def hold(self, queue: QueueState, sequence: int, count: int, kind: int) -> None:
+        """Unacked messages of a queue are in nobody's hand until it is decided."""
+        self.settlements.append((queue.id, sequence, count, kind))
+        if kind == REQUEUE:
+            self._count(queue, 0, 0)
+        else:
+            self._count(queue, -count, -queue.contents.size_of(sequence, count))
+
+    def claim(self, queue: QueueState) -> None:
+        """A queue has what it had in an earlier life: what is to be settled of it is not ready."""
+        self.enter(queue)
+        for _, sequence, count, kind in [each for each in self.unclaimed if each[0] == queue.id]:
+            for low, part in queue.contents.claim(sequence, count):
+                self.hold(queue, low, part, kind)
+        self.unclaimed = [each for each in self.unclaimed if each[0] != queue.id]
+
+    def _count(self, queue: QueueState, count: int, whole: int) -> None:
+        if queue.id not in self._depths:
+            self._depths[queue.id] = [0, 0]
+            queue.undecided += 1
+        depth = self._depths[queue.id]
+        depth[0] += count
+        depth[1] += whole
+        queue.prepared += count
+        queue.prepared_whole += whole
+
+    def first_held(self, queue: QueueState) -> list[int]:
+        """The lowest sequence number that it has of a queue."""
+        held = [sequence for id, sequence, _, _ in self.settlements if id == queue.id]
+        return [min(held)] if held else []
+
+    # Decided
+
+    def commit(self, state: ShardState, intake: Intake) -> None:
+        """Do all of it, in queues that are still there."""
+        self._leave(state)
+        for id, sequence, count, kind in self.settlements:
+            if (queue := state.queues.get(id)) is not None:
+                settle(queue, sequence, count, kind)
+        for publish in self.publishes:
+            self._publish(state, intake, publish)
+
+    def _publish(self, state: ShardState, intake: Intake, publish: Publish) -> None:
+        batch = publish.batch.flagged(SENT_AGAIN) if self.recovered else publish.batch
+        for id in publish.queues:
+            if isinstance(id, str):
+                pass_on(state, id, batch, 0, batch.count)
+            else:
+                intake.enqueue(id, batch, 0, batch.count, firm=id not in publish.powerless)
+
+    def abort(self, state: ShardState) -> None:
+        """Nothing of it is done: what it was to settle comes again."""
+        self._leave(state)
+        for id, sequence, count, _ in self.settlements:
+            if (queue := state.queues.get(id)) is not None:
+                queue.contents.requeue(sequence, count)
+
+    def _leave(self, state: ShardState) -> None:
+        for reserving, count, octets in self.reserved:
+            reserving.reserved -= count
+            reserving.reserved_bytes -= octets
+        for id, (count, whole) in self._depths.items():
+            if (queue := state.queues.get(id)) is not None:
+                queue.undecided -= 1
+                queue.prepared -= count
+                queue.prepared_whole -= whole
+                state.touch(queue)
+
+    # The store
+
+    def record(self, state: ShardState) -> Pieces | None:
+        """What a later life is to know of it; None for nothing."""
+        durable = {id for id, queue in state.queues.items() if queue.contents.durable} & self._depths.keys()
+        settlements = [each for each in self.settlements if each[0] in durable and each[3] != REQUEUE]
+        publishes: list[list[Any]] = []
+        contents: list[memoryview] = []
+        for queues, powerless, batch in self.publishes:
+            ids = [id for id in queues if id in durable]
+            if ids and batch.survey(0, batch.count)[1] & PERSISTENT:
+                pieces = batch.slices(0, batch.count)
+                publishes.append([ids, powerless, batch.count, len(pieces[0]), len(pieces[1])])
+                contents += pieces
+        if not settlements and not publishes:
+            return None
+        head = bus.pack([self.decider, settlements, publishes])
+        self.octets = sum(map(len, contents))
+        return [_SIZE.pack(len(head)), head, *contents]
+
+    @classmethod
+    def of_record(cls, record: bytes, restarted: bool) -> Part:
+        """One of an earlier life, where it was of an earlier run its persistent messages. ValueError if it is none."""
+        decider, settlements, found = split(record)
+        publishes = [Publish(each.queues, each.powerless, unpack_contents(each.messages, each.value)) for each in found]
+        if restarted:
+            publishes = [kept for publish in publishes if (kept := persistent(publish)).batch.count]
+        part = cls(decider, publishes, settlements)
+        part.recovered = part.stored = True
+        part.octets = sum(len(each.value) for each in found)
+        return part
+
+
+def settle(queue: QueueState, sequence: int, count: int, kind: int) -> None:
+    """What unacked messages of a queue come to."""
+    if kind == ACK:
+        queue.contents.settle(sequence, count)
+    elif kind == REJECT:
+        queue.contents.reject(sequence, count)
+    else:
+        queue.contents.requeue(sequence, count)
+
+
+def split(record: bytes) -> tuple[int, list[Settlement], list[Stored]]:
+    """Deciding shard, settlements and publishes of the record of a part. ValueError if it is none."""
+    try:
+        (size,) = _SIZE.unpack_from(record)
+        at = _SIZE.size + size
+        decider, settlements, publishes = bus.unpack(record[_SIZE.size : at])
+        found = []
+        for queues, powerless, count, rows, contents in publishes:
+            found.append(Stored(queues, powerless, count, record[at : at + rows + contents]))
+            at += rows + contents
+        if at != len(record):
+            raise ValueError(f"{len(record)} octets instead of {at}")
+        return decider, [(id, sequence, count, kind) for id, sequence, count, kind in settlements], found
+    except (TypeError, ValueError, error) as problem:
+        raise ValueError(f"no part of a transaction: {problem}") from None
+
+
+def persistent(publish: Publish) -> Publish:
+    """What outlives the node."""
+    batch = publish.batch
+    if batch.common_flags(0, batch.count) & PERSISTENT:
+        return publish
+    builder = BatchBuilder()
+    for row in range(batch.count):
+        if batch.flags(row) & PERSISTENT:
+            builder.extend(batch, row, 1)
+    return publish._replace(batch=builder.finish())
+
+
+def published(parts: Sequence[Any], operations: Iterable[Sequence[Any]], powerless: Sequence[int]) -> list[Publish]:
+    """What PUBLISH operations of a turn bring; it may stay longer than what is lent."""
+    found = []
+    for _, queues, part, first, count, *_ in operations:
+        batch = bus.taken_home(bus.batch_at(parts, part))
+        found.append(Publish(queues, powerless, Batch(*batch.slices(first, count))))
+    return found

@@ -1,0 +1,104 @@
+"""A shard's part of a transaction: all of what it publishes and settles, or nothing (AMQP 0-9-1, 1.9).
+
+Where one shard takes part it may find a queue full and refuse. Where several do (shard/transactions/two_phase.py), and
+queues among theirs may refuse, each of these is asked for room first; what it keeps counts as used until the
+transaction is over, or it is given back. Thus no shard finds its part too large when others have taken in theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from penstock import bus
+from shard.queue.admission import admits
+from shard.queue.queue_state import QueueState
+from shard.requests.consuming import Consuming
+from shard.serving.intake import Intake
+from shard.serving.serving import Serving
+from shard.transactions.prepared import Part, published
+from shard.transactions.two_phase import TwoPhase
+from shard.turns.link import Link
+from shard.turns.looking import Looking, looks_first
+from shard.turns.reserved import release
+from shard.turns.state import ShardState
+
+Need = tuple[QueueState, int, int]
+"""A queue that may refuse, and the messages and octets that are to go into it."""
+
+
+class Transactions:
+    """Takes parts of transactions in."""
+
+    def __init__(
+        self, state: ShardState, serving: Serving, intake: Intake, consuming: Consuming, two_phase: TwoPhase
+    ) -> None:
+        self.state = state
+        self.serving = serving
+        self.intake = intake
+        self.consuming = consuming
+        self.two_phase = two_phase
+
+    def take_in(self, link: Link, parts: Sequence[Any], turn: int, index: int, operations: list[list[Any]]) -> int:
+        """Take in a transaction unless a queue refuses it; how many of the operations that follow belong to it."""
+        size: int
+        _, size, settlements, powerless = operations[index]
+        publishes = operations[index + 1 : index + 1 + size]
+        if (full := self.full_one(self.needs(parts, publishes, powerless))) is not None:
+            link.verdicts.append([bus.REFUSED, turn, index, full.id])
+            return size
+        if settlements is not None:
+            self.consuming.settle(link, parts, [bus.SETTLE, settlements])
+        for at, publish in enumerate(publishes, index + 1):
+            self.intake.publish(link, parts, turn, at, publish, firm=True, powerless=powerless)
+        return size
+
+    def prepare(self, link: Link, parts: Sequence[Any], index: int, operations: list[list[Any]]) -> int:
+        """Keep a part of a transaction until that is decided; how many of the operations that follow belong to it."""
+        size: int
+        _, size, settlements, powerless, number, group, decider = operations[index]
+        part = Part(decider, published(parts, operations[index + 1 : index + 1 + size], powerless))
+        for queue in (self.state.queues[id] for id in part.queues() if id in self.state.queues):
+            part.enter(queue)
+            self.state.touch(queue)
+        if settlements is not None:
+            for queue, sequence, count, kind in self.consuming.hand_over(link, parts[settlements]):
+                part.hold(queue, sequence, count, kind)
+        part.reserved = link.reserved.pop(group, ())
+        self.two_phase.prepare(link, number, part)
+        return size
+
+    @looks_first
+    def reserve(self, link: Link, request: int, group: int, asked: list[list[int]]) -> Looking:
+        """Keep room for the transaction of a channel, and what was kept for it before no longer (bus.RESERVE)."""
+        kept = [(self.state.queues[id], count, octets) for id, count, octets in asked if id in self.state.queues]
+        yield
+        release(link, group)
+        full = self.full_one(kept)
+        if full is None and kept:
+            for queue, count, octets in kept:
+                queue.reserved += count
+                queue.reserved_bytes += octets
+            link.reserved[group] = kept
+        link.reply(request, None if full is None else full.id)
+
+    def needs(self, parts: Sequence[Any], publishes: list[list[Any]], powerless: Sequence[int] = ()) -> list[Need]:
+        """What publishes need of queues that may refuse."""
+        found: dict[QueueState, list[int]] = {}
+        for _, ids, part, first, count, *_ in publishes:
+            octets = bus.batch_at(parts, part).body_bytes(first, count)
+            for queue in (self.state.queues[id] for id in ids if id in self.state.queues):
+                if queue.rejects and queue.id not in powerless:
+                    need = found.setdefault(queue, [0, 0])
+                    need[0] += count
+                    need[1] += octets
+        return [(queue, count, octets) for queue, (count, octets) in found.items()]
+
+    def full_one(self, asked: Iterable[Need]) -> QueueState | None:
+        """The first queue that has no room; what came before has taken effect by then."""
+        for queue, count, octets in asked:
+            if queue.rejects:
+                self.serving.settle_now(queue)
+                if not admits(queue, count, octets, self.intake.oldest_unacked):
+                    return queue
+        return None

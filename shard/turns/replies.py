@@ -1,0 +1,42 @@
+"""Answers on their way to reply consumers: passed on to the acceptor that their name says (see
+`penstock.amqp.replies`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock import bus
+from penstock.amqp.replies import home_of
+from penstock.batch.batch_cy import Batch
+from shard.turns.link import Link
+
+if TYPE_CHECKING:
+    from shard.turns.state import ShardState
+
+
+def home(state: ShardState, name: str) -> Link | None:
+    """The link to the acceptor of a reply consumer, None if that life of it is not here."""
+    found = home_of(name)
+    return state.links.get(b"acceptor.%d.%d" % found) if found else None
+
+
+def pass_on(state: ShardState, name: str, batch: Batch, first: int, count: int) -> None:
+    """Nothing is kept: where the acceptor is gone, so is who asked."""
+    link = home(state, name)
+    if link is not None:
+        part = link.turn.place_batch(batch, first, count)
+        link.turn.operations.append([bus.ANSWERS, name, part, count])
+
+
+def reply_consumer(link: Link, name: str, there: bool) -> None:
+    """A reply consumer of an acceptor comes or goes."""
+    if there:
+        link.replies.add(name)
+    else:
+        link.replies.discard(name)
+
+
+def has_reply_consumer(state: ShardState, name: str) -> bool:
+    link = home(state, name)
+    return link is not None and name in link.replies

@@ -1,0 +1,174 @@
+"""Whether a shard has room for what producers send: the one place where its gate is closed and opened.
+
+      open ──(memory used up, store full, or store in trouble)──▶ closed
+      open ◀──(none of these)── closed
+
+Each cause comes and goes by itself. Every change of the gate begins a new flow epoch, as that of a queue does
+(shard/queue/saturation.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from penstock.limits.watermarks import Marks
+
+# A store that is full though it has no limit has room again at so many percent of what it had.
+OVERFLOWN_PERCENT = 95
+# While the store is in trouble that is said again after so many microseconds.
+REMINDER = 60_000_000
+
+MEMORY, PROCESSES, FULL, SPILL = "memory", "processes", "full", "spill"
+RESOURCES = (MEMORY, PROCESSES, FULL, SPILL)
+REASONS = {
+    MEMORY: "its share of the node's memory is used up",
+    PROCESSES: "the node's processes use up its memory: {share}",
+    FULL: "its store is full: {share}",
+    SPILL: "its spill is full: {share}",
+}
+UNWRITTEN, UNFLUSHED, DISK = "unwritten", "unflushed", "disk"
+TROUBLES = {
+    UNWRITTEN: "its store cannot be written",
+    UNFLUSHED: "its store cannot be flushed to the disk",
+    DISK: "the disk is full, what is left is for acks",
+}
+UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
+
+
+class News(NamedTuple):
+    """A cause begins, ends, or (`again`) lasts. `reason` is as clients are told it, `seconds` for how long."""
+
+    cause: str
+    begins: bool
+    again: bool
+    reason: str
+    seconds: float
+
+
+class Use(NamedTuple):
+    """How near a resource is to its stop mark: in thousandths of the way from its resume mark, 0 at or below that."""
+
+    thousandths: int
+    resource: str
+
+
+NOT_NEAR = Use(0, MEMORY)
+
+
+class Room:
+    """The gate of one shard. `since` is when it changed last, in microseconds since 1970 as all times here.
+
+    `marks` are those of each resource (`RESOURCES`), in octets; `held` is what is used of it. `causes` are why the gate
+    is closed: for each the text that clients are told, and since when.
+    """
+
+    def __init__(self, marks: Mapping[str, Marks], now: int, epoch: int = 0) -> None:
+        """A resource without marks has no limit. `epoch` is the one to go on from."""
+        self.limits = dict(marks)
+        self.marks = dict(marks)
+        self.held: dict[str, int] = {}
+        self.saturated = False
+        self.epoch = epoch
+        self.since = now
+        self.causes: dict[str, tuple[str, int]] = {}
+        self._reminded = 0
+        self._news: list[News] = []
+
+    @property
+    def reason(self) -> str:
+        """Why the gate is closed, "" while it is open."""
+        return "; ".join(text for text, _ in self.causes.values()) if self.causes else ""
+
+    def limit(self, marks: Mapping[str, Marks], now: int) -> bool:
+        """Other marks from now on; whether the gate changed. What is more than they allow holds everybody until less is
+        left.
+        """
+        self.limits = dict(marks)
+        self.marks = dict(marks)
+        was = self.saturated
+        for resource, octets in list(self.held.items()):
+            self.holds(resource, octets, now)
+        return self.saturated != was
+
+    def holds(self, resource: str, octets: int, now: int) -> bool:
+        """So much is used of a resource, or is about to be; whether the gate changed."""
+        self.held[resource] = octets
+        marks = self.marks[resource]
+        if marks.saturated(resource in self.causes, 0, octets):
+            return self._set(resource, REASONS[resource].format(share=share(octets, marks.stop_bytes)), now)
+        self.marks[resource] = self.limits[resource]
+        return self._clear(resource, now)
+
+    def store_overflows(self, octets: int, now: int) -> bool:
+        """The store cannot have more though its limit is not reached; whether the gate changed."""
+        limit, stop = self.limits[FULL], max(octets - 1, 1)
+        resume = stop * limit.resume_bytes // limit.stop_bytes if limit.stop_bytes else stop * OVERFLOWN_PERCENT // 100
+        self.marks[FULL] = Marks(0, 0, stop, resume)
+        return self.holds(FULL, octets, now)
+
+    def is_scarce(self, resource: str) -> bool:
+        """Whether more of it is used than would let a gate that it closed open again."""
+        return 0 < self.marks[resource].resume_bytes < self.held.get(resource, 0)
+
+    def nearest(self) -> Use:
+        """The resource that is nearest to its stop mark."""
+        nearest = NOT_NEAR
+        for resource, octets in self.held.items():
+            marks = self.marks[resource]
+            if octets > marks.resume_bytes and marks.stop_bytes:
+                way = max(marks.stop_bytes - marks.resume_bytes, 1)
+                thousandths = min(1000 * (octets - marks.resume_bytes) // way, 1000)
+                if thousandths > nearest.thousandths:
+                    nearest = Use(thousandths, resource)
+        return nearest
+
+    def store_fails(self, trouble: str, reason: str, now: int) -> bool:
+        """The store is in trouble (one of TROUBLES) for that reason; whether the gate changed."""
+        text = f"{TROUBLES[trouble]}: {reason}" if reason else TROUBLES[trouble]
+        if trouble not in self.causes:
+            self._reminded = now
+        elif now - self._reminded >= REMINDER:
+            self._reminded = now
+            self._news.append(News(trouble, True, True, text, (now - self.causes[trouble][1]) / 1e6))
+        return self._set(trouble, text, now)
+
+    def store_works(self, trouble: str, now: int) -> bool:
+        """That trouble is over, if there was any; whether the gate changed."""
+        return self._clear(trouble, now)
+
+    def take_news(self) -> list[News]:
+        """What there is to say since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def _set(self, cause: str, text: str, now: int) -> bool:
+        since = now
+        if cause in self.causes:
+            since = self.causes[cause][1]
+        else:
+            self._news.append(News(cause, True, False, text, 0.0))
+        self.causes[cause] = text, since
+        return self._decide(now)
+
+    def _clear(self, cause: str, now: int) -> bool:
+        if cause not in self.causes:
+            return False
+        text, since = self.causes.pop(cause)
+        self._news.append(News(cause, False, False, text, (now - since) / 1e6))
+        return self._decide(now)
+
+    def _decide(self, now: int) -> bool:
+        saturated = bool(self.causes)
+        if saturated == self.saturated:
+            return False
+        self.saturated = saturated
+        self.epoch += 1
+        self.since = now
+        return True
+
+
+def share(octets: int, limit: int) -> str:
+    """ "79.5 of 80 GiB", in the unit of the limit."""
+    size, unit = next((size, unit) for size, unit in UNITS if limit >= size or size == 1)
+    return f"{octets / size:.4g} of {limit / size:.4g} {unit}"

@@ -1,0 +1,500 @@
+"""Dead-lettering: who is dead-lettered, what the message says then, and where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.amqp.properties import encode_properties
+from penstock.amqp.splice import join_properties, join_table, split_properties, split_table
+from tests.frames import Event, Timestamp
+from tests.joined import Client, Node, open_channel
+from tests.shard.steps import drain, get, pass_ms, publish, recount
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as node:
+        yield node
+
+
+def dlx(to: str = "", key: str | None = "dead", **arguments: Any) -> dict[str, Any]:
+    return {
+        "x-dead-letter-exchange": to,
+        **({} if key is None else {"x-dead-letter-routing-key": key}),
+        **{
+            name.replace("qpid_", "qpid.") if name.startswith("qpid") else name.replace("_", "-"): value
+            for name, value in arguments.items()
+        },
+    }
+
+
+def headers(event: Event | None) -> dict[str, Any]:
+    assert event is not None
+    found: dict[str, Any] = event.properties["headers"]
+    return found
+
+
+def test_an_expired_message(node: Node) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx(x_message_ttl=50))
+    client = open_channel(node)
+    publish(client, "q", b"1", b"2", content_type="text/plain", headers={"a": 1}, delivery_mode=2)
+    pass_ms(node, 60)
+    assert node.state("q").depth == 0
+    got = get(client, "dead")
+    assert got and (got.exchange, got.routing_key, got.body, got.redelivered) == ("", "dead", b"1", False)
+    assert (got.properties["content_type"], got.properties["delivery_mode"]) == ("text/plain", 2)
+    (death,) = headers(got)["x-death"]
+    assert death == {
+        "count": 1, "exchange": "", "queue": "q", "reason": "expired", "routing-keys": ["q"],
+        "time": Timestamp(int(node.now)),
+    }  # fmt: skip
+    assert list(death) == ["count", "reason", "queue", "time", "exchange", "routing-keys"]
+    others = {name: value for name, value in headers(got).items() if name != "x-death"}
+    assert others == {
+        "a": 1, "x-first-death-exchange": "", "x-first-death-queue": "q", "x-first-death-reason": "expired",
+        "x-last-death-exchange": "", "x-last-death-queue": "q", "x-last-death-reason": "expired",
+    }  # fmt: skip
+    assert drain(client, "dead") == [b"2"]
+    recount(node, "q")
+    recount(node, "dead")
+
+
+def test_its_own_expiration_is_taken_off_and_remembered(node: Node) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx())
+    client = open_channel(node)
+    publish(client, "q", b"1", expiration="10")
+    pass_ms(node, 20)
+    got = get(client, "dead")
+    assert got and "expiration" not in got.properties
+    assert headers(got)["x-death"][0]["original-expiration"] == "10"
+    assert not node.shard(0).state.queues[node.queue("dead").queue_id].contents.expiring
+
+
+@pytest.mark.parametrize("how", ["basic.nack", "basic.reject"])
+def test_a_rejected_message(node: Node, how: str) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx())
+    client = open_channel(node)
+    publish(client, "q", b"1", b"2")
+    for _ in range(2):
+        get(client, "q", no_ack=False)
+    client.send(how, 1, delivery_tag=2, requeue=False)
+    client.send(how, 1, delivery_tag=1, requeue=True)
+    node.settle()
+    got = get(client, "dead")
+    assert got and got.body == b"2"
+    assert headers(got)["x-death"][0]["reason"] == "rejected"
+    assert get(client, "dead") is None
+    assert drain(client, "q") == [b"1"]
+
+
+def test_what_a_full_queue_drops(node: Node) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx(x_max_length=2))
+    client = open_channel(node)
+    publish(client, "q", b"1", b"2", b"3", b"4")
+    assert drain(client, "q") == [b"3", b"4"]
+    got = get(client, "dead")
+    assert headers(got)["x-death"][0]["reason"] == "maxlen"
+    assert drain(client, "dead") == [b"2"]
+
+
+def test_what_a_full_queue_refuses(node: Node) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx(x_max_length=2, x_overflow="reject-publish-dlx"))
+    client = open_channel(node)
+    client.call("confirm.select", 1)
+    publish(client, "q", b"1", b"2", b"3", b"4")
+    nacks = [event.delivery_tag for event in client.events[1] if event.name == "basic.nack"]
+    assert nacks and max(nacks) == 4
+    assert drain(client, "q") == [b"1", b"2"]
+    got = get(client, "dead")
+    assert got and got.body == b"3" and headers(got)["x-death"][0]["reason"] == "maxlen"
+    assert drain(client, "dead") == [b"4"]
+
+
+def test_not_what_is_purged_or_goes_with_its_queue(node: Node) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx())
+    client = open_channel(node)
+    publish(client, "q", b"1")
+    client.call("queue.purge", 1, queue="q")
+    publish(client, "q", b"2")
+    client.call("queue.delete", 1, queue="q")
+    assert node.state("dead").depth == 0
+
+
+def test_repeats_are_counted_and_come_first(node: Node) -> None:
+    node.declare("a", **dlx(key="b"))
+    node.declare("b", **dlx(key="a"))
+    client = open_channel(node)
+    publish(client, "a", b"1")
+    for queue in "aba":
+        got = get(client, queue, no_ack=False)
+        assert got
+        client.send("basic.nack", 1, delivery_tag=got.delivery_tag, requeue=False)
+        node.settle()
+    got = get(client, "b")
+    deaths = [(death["queue"], death["count"]) for death in headers(got)["x-death"]]
+    assert deaths == [("a", 2), ("b", 1)]
+    assert headers(got)["x-first-death-queue"] == "a"
+
+
+def test_they_say_when_by_the_wall_clock(node: Node) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx(x_max_length=0))
+    node.shard(0).state.wall_ahead = 3_600_000_000
+    client = open_channel(node)
+    publish(client, "q", b"1")
+    got = get(client, "dead")
+    assert got and headers(got)["x-death"][0]["time"] == Timestamp(int(node.now) + 3600)
+
+
+def test_deaths_that_say_the_same_are_one(node: Node) -> None:
+    """From brokers before RabbitMQ 3.5, or made up; those without a count are counted."""
+    node.declare("dead")
+    node.declare("q", **dlx(x_max_length=0))
+    client = open_channel(node)
+    said: list[tuple[str, dict[str, int]]] = [("a", {}), ("b", {}), ("a", {}), ("q", {}), ("q", {"count": 5})]
+    deaths = [{"queue": queue, "reason": "maxlen", **count} for queue, count in said]
+    publish(client, "q", b"1", headers={"x-death": [*deaths, "no death"]})
+    found = headers(get(client, "dead"))["x-death"]
+    assert [(death["queue"], death["count"]) for death in found] == [("q", 3), ("a", 2), ("b", 1)]
+
+
+def test_a_circle_without_rejection_is_cut(node: Node) -> None:
+    node.declare("a", **dlx(key="b", x_message_ttl=10))
+    node.declare("b", **dlx(key="a", x_message_ttl=10))
+    client = open_channel(node)
+    publish(client, "a", b"1")
+    pass_ms(node, 15)
+    assert node.state("b").depth == 1
+    pass_ms(node, 15)
+    assert (node.state("a").depth, node.state("b").depth) == (0, 0)
+
+
+def test_a_circle_with_a_rejection_goes_on(node: Node) -> None:
+    """Retry by way of a queue with a TTL, as many do it."""
+    node.declare("work", **dlx(key="wait"))
+    node.declare("wait", **dlx(key="work", x_message_ttl=10))
+    client = open_channel(node)
+    publish(client, "work", b"1")
+    for turn in range(1, 4):
+        got = get(client, "work", no_ack=False)
+        assert got and got.body == b"1"
+        client.send("basic.nack", 1, delivery_tag=got.delivery_tag, requeue=False)
+        node.settle()
+        assert node.state("wait").contents.ready == 1, turn
+        pass_ms(node, 15)
+    deaths = headers(get(client, "work"))["x-death"]
+    assert [(death["queue"], death["reason"], death["count"]) for death in deaths] == [
+        ("wait", "expired", 3), ("work", "rejected", 3),
+    ]  # fmt: skip
+
+
+def test_own_keys_and_carbon_copies(node: Node) -> None:
+    node.ask("exchange_declare", name="x", type="topic")
+    for name in ("one", "two", "three"):
+        node.declare(name)
+        node.ask("queue_bind", queue=name, source="x", key=name)
+    node.declare("q", **dlx("x", None, x_max_length=0))
+    node.ask("queue_bind", queue="q", source="amq.direct", key="one")
+    client = open_channel(node)
+    publish(client, "one", b"1", exchange="amq.direct", headers={"CC": ["two"]})
+    got = get(client, "two")
+    assert got and got.routing_key == "one"
+    assert headers(got)["CC"] == ["two"]
+    assert headers(got)["x-death"][0]["routing-keys"] == ["one", "two"]
+    assert [node.state(name).depth for name in ("one", "two", "three")] == [1, 0, 0]
+
+
+def test_with_a_key_of_its_own_the_copies_are_forgotten(node: Node) -> None:
+    for name in ("dead", "two"):
+        node.declare(name)
+    node.declare("q", **dlx(x_max_length=0))
+    node.ask("queue_bind", queue="q", source="amq.direct", key="k")
+    client = open_channel(node)
+    publish(client, "k", b"1", exchange="amq.direct", headers={"CC": ["two"], "BCC": ["three"]})
+    assert node.state("two").depth == 0
+    assert not {"CC", "BCC"} & headers(get(client, "dead")).keys()
+
+
+def test_no_exchange_no_dead_letter(node: Node) -> None:
+    node.declare("q", **dlx("missing", x_max_length=0))
+    client = open_channel(node)
+    publish(client, "q", b"1")
+    assert not node.shard(0).burial.lanes
+    assert node.shard(0).state.weight == 0
+
+
+def test_headers_exchange(node: Node) -> None:
+    node.declare("dead")
+    node.ask("queue_bind", queue="dead", source="amq.headers", arguments={"x-match": "all", "a": 1})
+    node.declare("q", **dlx("amq.headers", x_max_length=0))
+    client = open_channel(node)
+    for number in range(3):
+        publish(client, "q", b"%d" % number, headers={"a": number % 2})
+    assert drain(client, "dead") == [b"1"]
+
+
+def test_a_full_queue_that_refuses_loses_dead_letters(node: Node) -> None:
+    node.declare("dead", **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    node.declare("q", **dlx(x_max_length=0))
+    client = open_channel(node)
+    publish(client, "q", b"1", b"2")
+    assert drain(client, "dead") == [b"1"]
+
+
+def held(client: Client) -> bool:
+    return client.connection.channels[1].held_by is not None
+
+
+def test_dead_letters_wait_for_room_in_a_full_queue(node: Node) -> None:
+    """Nothing is lost, the order stays, and what waits holds the producers of the queue that it died in."""
+    node.declare("dead", **{"qpid.flow_stop_count": 3})
+    node.declare("q", **dlx(x_max_length=20, x_message_ttl=100, x_overflow="flow"))
+    client, taker = open_channel(node), open_channel(node)
+    bodies = [b"%d" % number for number in range(60)]
+    publish(client, "q", *bodies)
+    for _ in range(10):
+        pass_ms(node, 110)
+        assert node.state("dead").depth == 4
+        assert node.state("q").depth <= 17
+    assert held(client)
+    taken = []
+    while len(taken) < len(bodies):
+        taken += drain(taker, "dead")
+        pass_ms(node, 110)
+        assert node.state("dead").depth <= 4
+    assert taken == bodies
+    assert not held(client)
+    assert (node.shard(0).burial.weight, node.shard(0).burial.room.under_way) == (0, {})
+    recount(node, "q")
+    recount(node, "dead")
+
+
+def test_rejected_messages_wait_for_room_too(node: Node) -> None:
+    node.declare("dead", **{"qpid.flow_stop_count": 3})
+    node.declare("q", **dlx(qpid_flow_stop_count=20))
+    client = open_channel(node)
+    publish(client, "q", *[b"%d" % number for number in range(15)])
+    for number in range(15):
+        assert get(client, "q", no_ack=False)
+        client.send("basic.reject", 1, delivery_tag=number + 1, requeue=False)
+    node.settle()
+    assert (node.state("dead").depth, node.state("q").depth) == (4, 11)
+    assert node.state("q").contents.unacked == node.state("q").contents.ready == 0
+    found = [body for _ in range(10) for body in drain(client, "dead")]
+    assert found == [b"%d" % number for number in range(15)]
+    recount(node, "q")
+
+
+def test_letters_for_a_full_queue_are_in_nobody_elses_way(node: Node) -> None:
+    node.declare("full", **{"qpid.flow_stop_count": 1})
+    node.declare("free")
+    node.declare("a", **dlx(key="full", x_max_length=0))
+    node.declare("b", **dlx(key="free", x_max_length=0))
+    client = open_channel(node)
+    for _ in range(5):
+        publish(client, "a", b"x")
+        publish(client, "b", b"y")
+    assert drain(client, "free") == [b"y"] * 5
+    assert node.state("full").depth == 2
+
+
+@pytest.mark.parametrize("how", ["deleted", "policy"])
+def test_letters_do_not_wait_for_what_is_no_more(node: Node, how: str) -> None:
+    node.declare("full", **{"qpid.flow_stop_count": 1})
+    node.declare("q", **dlx(key="full", x_max_length=0))
+    client = open_channel(node)
+    publish(client, "q", *[b"x"] * 5)
+    assert node.state("q").depth == 3
+    if how == "deleted":
+        client.call("queue.delete", 1, queue="full")
+    else:
+        node.policy("ring", "^full$", {"overflow": "spill"})
+        node.settle()
+        assert node.state("full").depth == 5
+    node.settle()
+    assert node.state("q").depth == 0 and not node.shard(0).burial.lanes
+
+
+def test_two_full_queues_that_dead_letter_to_each_other_go_on(node: Node) -> None:
+    for queue, other in (("a", "b"), ("b", "a")):
+        node.declare(queue, **dlx(key=other, qpid_flow_stop_count=5))
+    client = open_channel(node)
+    for queue in ("a", "b"):
+        publish(client, queue, *[b"x"] * 5)
+    for tag in range(1, 101):
+        got = get(client, "ab"[tag % 2], no_ack=False)
+        assert got
+        client.send("basic.reject", 1, delivery_tag=tag, requeue=False)
+    node.settle()
+    assert node.state("a").depth + node.state("b").depth == 10
+    for _ in range(5):
+        for queue in ("a", "b"):
+            drain(client, queue)
+    assert not node.shard(0).burial.lanes
+
+
+def test_a_backlog_that_expires_stays_where_it_is(node: Node) -> None:
+    """Rather than in the memory of letters."""
+    node.declare("dead", **{"qpid.flow_stop_count": 3})
+    node.declare("q", **dlx(x_message_ttl=100))
+    client = open_channel(node)
+    publish(client, "q", *[bytes(10_000)] * 100)
+    publish(client, "q", *[bytes(10_000)] * 100)
+    pass_ms(node, 50)
+    publish(client, "q", *[bytes(10_000)] * 100)
+    pass_ms(node, 60)
+    assert node.state("q").unburied == 196
+    pass_ms(node, 200)
+    assert (node.state("q").unburied, node.state("q").contents.ready) == (196, 100)
+    assert node.shard(0).next_wake() > node.microseconds()
+    left = 300
+    while left:
+        left -= len(drain(client, "dead"))
+        pass_ms(node, 110)
+    recount(node, "q")
+
+
+def test_letters_for_a_full_queue_of_another_shard() -> None:
+    with Node(shards=2) as node:
+        node.declare("dead", shard=1, **{"qpid.flow_stop_count": 3})
+        node.declare("q", shard=0, **dlx(x_max_length=0))
+        client = open_channel(node)
+        bodies = [b"%d" % number for number in range(50)]
+        publish(client, "q", *bodies)
+        taken = []
+        while len(taken) < 50:
+            assert 0 < node.state("dead").depth <= 4
+            taken += drain(client, "dead")
+            pass_ms(node, 110)
+        assert taken == bodies
+        assert not node.shard(0).burial.room.under_way
+
+
+def test_thousands_in_bounded_turns(node: Node) -> None:
+    node.declare("dead")
+    node.declare("q", **dlx(x_message_ttl=1000))
+    client = open_channel(node)
+    bodies = [b"%d" % number for number in range(2000)]
+    publish(client, "q", *bodies)
+    before = node.shard(0).state.weight
+    node.now += 2
+    node.shard(0).finish_turn(node.microseconds())
+    assert 0 < node.state("dead").depth < 1000
+    assert node.shard(0).next_wake() == node.microseconds()
+    assert node.shard(0).state.weight >= before
+    node.settle()
+    assert [got.body for got in _consumed(node, "dead")] == bodies
+    assert node.shard(0).burial.weight == 0
+
+
+def _consumed(node: Node, queue: str) -> list[Event]:
+    client = open_channel(node)
+    client.call("basic.consume", 1, queue=queue, no_ack=True)
+    node.settle()
+    return [event for event in client.events[1] if event.name == "basic.deliver"]
+
+
+# From shard to shard
+
+
+def test_to_a_queue_of_another_shard() -> None:
+    with Node(shards=2) as node:
+        node.declare("here", shard=0)
+        node.declare("there", shard=1)
+        node.bind("x", "here", "there")
+        node.declare("q", shard=0, **dlx("x", x_max_length=0))
+        client = open_channel(node)
+        publish(client, "q", b"1", b"2")
+        assert drain(client, "here") == drain(client, "there") == [b"1", b"2"]
+        assert node.shard(0).peers.held == 0
+        assert node.shard(0).state.weight == 0
+
+
+def test_what_a_shard_had_not_taken_in_goes_to_its_next_life() -> None:
+    with Node(shards=2) as node:
+        node.declare("there", shard=1)
+        node.declare("q", shard=0, **dlx(key="there", x_max_length=0))
+        client = open_channel(node)
+        publish(client, "q", b"0")
+        node.kill_shard(1)
+        publish(client, "q", b"1", b"2")
+        assert node.shard(0).peers.held > 0
+        assert node.shard(0).state.weight > 0
+        node.start_shard(1)
+        publish(client, "q", b"3")
+        assert drain(client, "there") == [b"1", b"2", b"3"]
+        assert node.shard(0).peers.held == 0
+
+
+def test_a_shard_that_takes_nothing_bounds_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shard.turns.peers.HELD_MAX", 1000)
+    with Node(shards=2) as node:
+        node.declare("there", shard=1)
+        node.declare("q", shard=0, **dlx(key="there", x_max_length=0))
+        client = open_channel(node)
+        node.kill_shard(1)
+        for number in range(10):
+            publish(client, "q", b"%d" % number + bytes(1000))
+        assert node.shard(0).peers.held < 3000
+        assert sum(lane.count for lane in node.shard(0).burial.lanes.values()) == 9
+        assert node.shard(0).next_wake() > node.microseconds()
+        node.start_shard(1)
+        node.settle()
+        assert [body[:1] for body in drain(client, "there")] == [b"%d" % number for number in range(10)]
+
+
+# Delivery limit
+
+
+def test_a_message_that_comes_back_too_often(node: Node) -> None:
+    node.declare("dead")
+    node.ask(
+        "queue_declare", name="q", durable=True, arguments=dlx(x_queue_type="quorum", x_delivery_limit=2)
+    )  # fmt: skip
+    client = open_channel(node)
+    publish(client, "q", b"1")
+    for turn in range(3):
+        got = get(client, "q", no_ack=False)
+        assert got and got.redelivered == (turn > 0)
+        assert got.properties.get("headers", {}).get("x-delivery-count") == (turn or None)
+        client.send("basic.nack", 1, delivery_tag=got.delivery_tag, requeue=True)
+        node.settle()
+    assert get(client, "q") is None
+    assert headers(get(client, "dead"))["x-death"][0]["reason"] == "delivery_limit"
+    assert not node.state("q").contents.deliveries
+    recount(node, "q")
+
+
+def test_over_the_limit_without_an_exchange(node: Node) -> None:
+    node.ask(
+        "queue_declare", name="q", durable=True, arguments={"x-queue-type": "quorum", "x-delivery-limit": 0}
+    )  # fmt: skip
+    client = open_channel(node)
+    publish(client, "q", b"1", b"2")
+    client.call("basic.consume", 1, queue="q")
+    client.call("channel.close", 1, code=200)
+    node.settle()
+    assert node.state("q").depth == 0
+    assert node.state("q").contents.dropped == 2
+
+
+# Octets
+
+
+def test_what_is_not_changed_keeps_its_octets() -> None:
+    table = {"n": 1, "t": [1, "a", {"b": None}], "l": 2**40, "x": b"\xff", "f": 1.5}
+    properties = {"content_type": "a", "headers": table, "priority": 3, "expiration": "5", "timestamp": 9, "app_id": ""}
+    octets = encode_properties(properties)
+    split = split_properties(octets)
+    assert list(split) == list(properties)
+    assert join_properties(split) == octets
+    assert join_table(split_table(split["headers"])) == split["headers"]

@@ -1,0 +1,270 @@
+"""Contents that cannot be read: their queue delivers nothing and loses nothing, and goes on once they can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.batch.batch_cy import PERSISTENT, Batch, BatchBuilder
+from shard.contents.errors import StoreError
+from shard.contents.priority_cy import PriorityQueue
+from shard.contents.queue_cy import UNLIMITED, Queue
+from shard.contents.segment_cy import Segment
+from shard.store.journal import Journal
+from tests.joined import Client, Node, open_channel
+from tests.shard.steps import drain, get, pass_ms, publish
+from tests.shard.store.test_store import Life, batch, bodies
+
+
+class Unreliable:
+    """Reads as the store does, but not while it is `broken`."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.broken = False
+        self._read = journal.read
+        journal.read = self
+
+    def __call__(self, key: bytes, count: int, spilled: bool) -> Batch:
+        if self.broken:
+            raise StoreError(Path("somewhere"), "not today")
+        return self._read(key, count, spilled)
+
+
+def prioritised(*bodies: bytes) -> Batch:
+    """Messages with the priority that is their first octet."""
+    builder = BatchBuilder()
+    for body in bodies:
+        header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + b"\x08\0" + bytes([body[0] - ord("0")])
+        builder.add(b"\0\0", header, body, PERSISTENT | 8)
+    return builder.finish()
+
+
+def with_priorities(journal: Journal) -> Queue:
+    return PriorityQueue(7, None, 9, 1 << 36, journal, True)
+
+
+@pytest.fixture(params=["plain", "priority"])
+def later(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Life, Unreliable]]:
+    """A life that has only in the store what it recovered: batches of three, two and one."""
+    make = with_priorities if request.param == "priority" else None
+    life = Life(tmp_path, make)
+    for names in ((b"5a", b"5b", b"5c"), (b"5d", b"5e"), (b"5f",)):
+        life.queue.enqueue(prioritised(*names), 0, len(names))
+    life.commit()
+    life.end()
+    life = Life(tmp_path, make)
+    yield life, Unreliable(life.journal)
+    life.end()
+
+
+NAMES = [b"5a", b"5b", b"5c", b"5d", b"5e", b"5f"]
+
+
+def counts(queue: Queue) -> tuple[int, ...]:
+    return (
+        *(queue.ready, queue.ready_bytes, queue.unacked, queue.unacked_bytes, queue.delivered, queue.acked),
+        *(queue.dropped, queue.published, queue.paged),
+    )
+
+
+def test_what_cannot_be_read_stays_where_it_is(later: tuple[Life, Unreliable]) -> None:
+    life, store = later
+    before = counts(life.queue)
+    store.broken = True
+    for attempt in (
+        lambda: life.queue.take(UNLIMITED, UNLIMITED, False),
+        lambda: life.queue.take(2, UNLIMITED, True),
+        lambda: life.queue.take(1, 0, True),
+    ):
+        with pytest.raises(StoreError, match="not today"):
+            attempt()
+        assert counts(life.queue) == before
+    store.broken = False
+    assert [body for body, _ in bodies(life.queue)] == NAMES
+
+
+def test_what_can_be_read_is_taken(later: tuple[Life, Unreliable]) -> None:
+    life, store = later
+    (first,) = life.queue.take(1, UNLIMITED, False)
+    store.broken = True
+    taken = life.queue.take(UNLIMITED, UNLIMITED, False)
+    assert [(item.sequence, item.count) for item in taken] == [(first.sequence + 1, 2)]
+    with pytest.raises(StoreError):
+        life.queue.take(UNLIMITED, UNLIMITED, False)
+    store.broken = False
+    assert [body for body, _ in bodies(life.queue)] == NAMES[3:]
+
+
+def burying(journal: Journal) -> Queue:
+    queue = Queue(7, None, 1 << 36, journal, True)
+    queue.configure(-1, True, -1)
+    return queue
+
+
+def test_what_was_rejected_and_cannot_be_read_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not known any more to be dead; else it is."""
+    life = Life(tmp_path, burying)
+    life.queue.enqueue(prioritised(*NAMES), 0, len(NAMES))
+    (taken,) = life.queue.take(4, UNLIMITED, False)
+    life.queue.reject(taken.sequence + 1, 3)
+    life.queue.buried(life.queue.take_dead()[0][1], 1, 1)
+    life.commit()
+    life.end()
+    life = Life(tmp_path, burying)
+    assert [(item.sequence, item.count) for _, item in life.queue.take_dead()] == [
+        (taken.sequence + 1, 1), (taken.sequence + 3, 1),
+    ]  # fmt: skip
+    assert [body for body, _ in bodies(life.queue)] == [b"5a", b"5e", b"5f"]
+    assert (life.queue.ready, life.queue.unacked) == (0, 3)
+    life.end()
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "load", no_load)
+        life = Life(tmp_path, burying)
+    assert not life.queue.take_dead()
+    assert [body for body, _ in bodies(life.queue)] == [b"5a", b"5b", b"5d", b"5e", b"5f"]
+    life.end()
+
+
+def no_load(journal: Journal, queue_id: int, segment: Segment) -> Batch:
+    raise StoreError(Path("somewhere"), "not today")
+
+
+def test_what_came_since_waits_behind_it(tmp_path: Path, later: tuple[Life, Unreliable]) -> None:
+    life, store = later
+    life.queue.enqueue(prioritised(b"5g"), 0, 1)
+    store.broken = True
+    with pytest.raises(StoreError):
+        life.queue.take(UNLIMITED, UNLIMITED, False)
+    store.broken = False
+    assert [body for body, _ in bodies(life.queue)] == [*NAMES, b"5g"]
+
+
+def test_what_is_in_hand_is_settled_all_the_same(later: tuple[Life, Unreliable]) -> None:
+    life, store = later
+    store.broken = True
+    first = life.queue.first_ready()
+    assert life.queue.claim(first, 5) == [(first, 5)] or life.queue.claim(first + 3, 2)
+    life.queue.settle(first, 2)
+    life.queue.requeue(first + 2, 2)
+    assert (life.queue.ready, life.queue.unacked, life.queue.acked) == (3, 1, 2)
+    store.broken = False
+    assert [body for body, _ in bodies(life.queue)] == [b"5c", b"5d", b"5f"]
+
+
+def test_what_is_rejected_and_cannot_be_buried_is_ready_again(later: tuple[Life, Unreliable]) -> None:
+    life, store = later
+    life.queue.configure(-1, True, -1)
+    store.broken = True
+    first = life.queue.first_ready()
+    life.queue.claim(first, 3)
+    life.queue.reject(first + 1, 2)
+    assert (life.queue.ready, life.queue.unacked) == (5, 1)
+    assert not life.queue.take_dead()
+    store.broken = False
+    assert [body for body, _ in bodies(life.queue)] == NAMES[1:]
+
+
+def test_drops_need_to_read_what_is_to_be_buried(later: tuple[Life, Unreliable]) -> None:
+    life, store = later
+    life.queue.configure(-1, True, -1)
+    store.broken = True
+    before = counts(life.queue)
+    with pytest.raises(StoreError):
+        life.queue.drop_head(2, UNLIMITED)
+    assert counts(life.queue) == before
+    life.queue.configure(-1, False, -1)
+    assert life.queue.purge() == 6
+    assert (life.queue.ready, life.queue.ready_bytes, life.queue.paged) == (0, 0, 0)
+
+
+# With the shard round it
+
+
+def in_the_gauges(node: Node, name: str) -> None:
+    state = node.state(name)
+    gauge = node.gauges.queue_read(state.slot)
+    assert gauge is not None
+    assert (gauge.ready, gauge.ready_bytes) == (state.contents.ready, state.contents.ready_bytes)
+
+
+Restarted = Callable[[], tuple[Node, Client, Unreliable]]
+
+
+@pytest.fixture
+def restarted() -> Iterator[Restarted]:
+    """A function that gives a joined node whose shard has recovered 20 messages each of the queues a and b."""
+    with Node(stores=True) as node:
+
+        def start() -> tuple[Node, Client, Unreliable]:
+            client = open_channel(node)
+            for queue in "ab":
+                node.declare(queue, durable=True)
+                for first in range(0, 20, 5):
+                    publish(client, queue, *(b"%d" % number for number in range(first, first + 5)), delivery_mode=2)
+            node.settle()
+            node.kill_shard(0)
+            node.start_shard(0)
+            node.settle()
+            journal = node.shard(0).state.journal
+            assert journal is not None
+            return node, client, Unreliable(journal)
+
+        yield start
+
+
+def test_a_queue_is_tried_again_each_second(restarted: Restarted) -> None:
+    node, client, store = restarted()
+    store.broken = True
+    client.call("basic.consume", 1, queue="a", consumer_tag="c", no_ack=True)
+    node.settle()
+    assert "basic.deliver" not in client.names(1)
+    assert node.shard(0).stalls.stalled.keys() == {node.state("a").id}
+    assert node.state("a").contents.ready == 20
+    in_the_gauges(node, "a")
+    store.broken = False
+    pass_ms(node, 900)
+    assert "basic.deliver" not in client.names(1)
+    assert node.shard(0).next_wake() <= node.microseconds() + 100_000
+    pass_ms(node, 100)
+    found = [int(client.take("basic.deliver", 1).body) for _ in range(20)]
+    assert found == list(range(20))
+    assert not node.shard(0).stalls.stalled
+    in_the_gauges(node, "a")
+
+
+def test_others_go_on(restarted: Restarted) -> None:
+    node, client, store = restarted()
+    assert len(drain(client, "b")) == 20
+    store.broken = True
+    assert get(client, "a") is None
+    publish(client, "b", b"new", delivery_mode=2)
+    assert drain(client, "b") == [b"new"]
+    assert get(client, "a") is None
+    store.broken = False
+    pass_ms(node, 1000)
+    assert drain(client, "a") == [b"%d" % number for number in range(20)]
+
+
+def test_a_queue_that_cannot_be_read_is_purged_or_deleted(restarted: Restarted) -> None:
+    node, client, store = restarted()
+    store.broken = True
+    assert get(client, "a") is None
+    assert get(client, "b") is None
+    assert client.call("queue.purge", 1, queue="a").messages == 20
+    assert client.call("queue.delete", 1, queue="b").messages == 20
+    node.settle()
+    assert not node.shard(0).stalls.stalled or node.state("a").id in node.shard(0).stalls.stalled
+    pass_ms(node, 1000)
+    assert not node.shard(0).stalls.stalled
+    in_the_gauges(node, "a")
+
+
+def test_an_ordinary_read_is_what_it_was(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    store = Unreliable(life.journal)
+    life.queue.enqueue(batch(b"a"), 0, 1)
+    store.broken = True
+    assert bodies(life.queue) == [(b"a", False)]
+    life.end()

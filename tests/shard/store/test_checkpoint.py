@@ -1,0 +1,288 @@
+"""An environment that is flushed now and then, and the power: what was flushed is there, nothing is there in part."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+from shard.store.checkpoint import NAME, STRIDE, Checkpoint
+from shard.store.environment import FILE_NAME
+from shard.store.store import Store
+from tests.faults.disk import Calls, Disk
+
+pytestmark = pytest.mark.long
+
+LIMIT = 1 << 20
+PARTS = 20
+WINDOW = 40
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from shard.store.checkpoint import Checkpoint
+from shard.store.checkpointed import Checkpointed
+from shard.contents.errors import StoreError
+path = Path(sys.argv[1])
+checkpoint = Checkpoint(path)
+checkpoint.restore()
+environment = Checkpointed(path, ("numbers",), 1 << 20, checkpoint)
+with environment.reading("numbers") as txn:
+    numbers = {int(bytes(key).split(b".")[0]) for key, _ in txn.cursor(environment["numbers"])}
+    entries = txn.stat(environment["numbers"])["entries"]
+print(json.dumps([sorted(numbers), entries]), flush=True)
+for line in sys.stdin:
+    command, number = json.loads(line)
+    def put(txn):
+        for part in range(20):
+            txn.put(b"%d.%d" % (number, part), bytes(700 * part), db=environment["numbers"])
+            txn.delete(b"%d.%d" % (number - 40, part), db=environment["numbers"])
+    try:
+        environment.write(put) if command == "write" else environment.sync()
+    except StoreError as error:
+        print(json.dumps(error.reason), flush=True)
+    else:
+        print(json.dumps("done"), flush=True)
+"""
+
+
+@contextmanager
+def program(disk: Disk) -> Iterator[tuple[list[int], Any]]:
+    """Which numbers there are, and a function that has a command carried out; the process is killed at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(disk.root / "store")],
+        env={**os.environ, **disk.environment},
+        cwd=Path(__file__).resolve().parents[3],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin and process.stdout
+
+        def call(command: str, number: int = 0) -> Any:
+            print(json.dumps([command, number]), file=process.stdin, flush=True)
+            return json.loads(process.stdout.readline())
+
+        try:
+            numbers, entries = json.loads(process.stdout.readline())
+            assert entries == PARTS * len(numbers), "a transaction that is there in part"
+            yield numbers, call
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    (tmp_path / "data" / "store").mkdir(parents=True)
+    return Disk(tmp_path / "data", tmp_path / "disk")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_flushed_is_there_after_each_cut(disk: Disk, seed: int) -> None:
+    """And nothing is lost where only the process dies."""
+    chance = random.Random(seed)
+    last = flushed = -1
+    cut = False
+    for _ in range(6):
+        with program(disk) as (numbers, call):
+            found = max(numbers, default=-1)
+            assert flushed <= found <= last if cut else found == last
+            assert numbers == list(range(max(found - WINDOW + 1, 0), found + 1))
+            last = flushed = found  # opening it flushes
+            for _ in range(chance.randrange(150)):
+                assert call("write", last + 1) == "done"
+                last += 1
+                if chance.random() < 0.1:
+                    assert call("sync") == "done"
+                    flushed = last
+        cut = chance.random() < 0.7
+        if cut:
+            disk.cut(chance)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_flush_that_failed_lost_is_written_again(disk: Disk, seed: int) -> None:
+    chance = random.Random(seed)
+    with program(disk) as (_, call):
+        for number in range(50):
+            call("write", number)
+        with disk.trouble(errno.EIO, Calls.SYNC):
+            assert call("sync") == os.strerror(errno.EIO)
+        for number in range(50, 60):
+            call("write", number)
+        assert call("sync") == "done"
+        call("write", 60)
+    disk.cut(chance)
+    with program(disk) as (numbers, _):
+        assert max(numbers) in (59, 60)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_trouble_now_and_then(disk: Disk, seed: int) -> None:
+    """Whatever call it is that fails: what was flushed is there after a cut, and nothing in part."""
+    chance = random.Random(seed)
+    written, refused = 0, 0
+    with program(disk) as (_, call):
+        last, flushed = -1, -1
+        for _ in range(80):
+            calls = chance.choice([Calls.WRITE, Calls.SYNC, Calls.SHORT, Calls.OPEN, Calls.WRITE | Calls.OPEN])
+            with disk.trouble(chance.choice([errno.ENOSPC, errno.EIO]), calls, one_in=chance.choice([1, 2, 5])):
+                if call("write", last + 1) == "done":
+                    last += 1
+                    written += 1
+                else:
+                    refused += 1
+                if chance.random() < 0.3 and call("sync") == "done":
+                    flushed = last
+    assert written and refused
+    disk.cut(chance)
+    with program(disk) as (numbers, call):
+        found = max(numbers, default=-1)
+        assert flushed <= found <= last + 1
+        assert numbers == list(range(max(found - WINDOW + 1, 0), found + 1))
+        assert call("write", found + 1) == "done"
+
+
+def test_room_that_is_pinned_is_given_back_before_the_map_grows(disk: Disk) -> None:
+    """Nobody flushes, and many times what the map holds is written."""
+    with program(disk) as (_, call):
+        for number in range(4000):
+            assert call("write", number) == "done"
+    assert (disk.root / "store" / "data.mdb").stat().st_size < 300 << 20
+
+
+def test_a_record_cut_short_leaves_the_one_before(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path)):
+        pass
+    pages = (tmp_path / "data.mdb").read_bytes()[:8192]
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.restore()
+    checkpoint.note(pages)
+    checkpoint.note(b"x" * 8192)
+    with (tmp_path / NAME).open("r+b") as file:
+        file.write(b"y" * 100)  # the second record lies first
+        assert (tmp_path / NAME).stat().st_size > STRIDE
+    later = Checkpoint(tmp_path)
+    later.boot = b"another"
+    with (tmp_path / "data.mdb").open("r+b") as file:
+        file.write(b"z" * 8192)
+    later.restore()
+    assert (tmp_path / "data.mdb").read_bytes()[:8192] == pages
+
+
+def test_a_store_that_ended_in_order_needs_none(tmp_path: Path) -> None:
+    store = Store(tmp_path, LIMIT, durable=False, epoch=1)
+    assert notes_something(tmp_path)
+    store.end()
+    assert not notes_something(tmp_path)
+
+
+def notes_something(path: Path) -> bool:
+    """Whether a start of the system would bring back what was noted."""
+    copy = path.with_name("copy")
+    shutil.copytree(path, copy)
+    with (copy / FILE_NAME).open("r+b") as file:
+        file.write(b"changed")
+    later = Checkpoint(copy)
+    later.boot = b"another"
+    later.restore()
+    changed = (copy / FILE_NAME).read_bytes().startswith(b"changed")
+    shutil.rmtree(copy)
+    return not changed
+
+
+def test_a_store_that_flushes_each_commit_puts_an_end_to_it(tmp_path: Path) -> None:
+    Store(tmp_path, LIMIT, durable=False, epoch=1).close()
+    Store(tmp_path, LIMIT, durable=True, epoch=2).close()
+    assert not notes_something(tmp_path)
+
+
+def test_a_checkpoint_without_its_environment_is_forgotten(tmp_path: Path) -> None:
+    Store(tmp_path, LIMIT, durable=False, epoch=1).close()
+    (tmp_path / "data.mdb").unlink()
+    later = Checkpoint(tmp_path)
+    later.boot = b"another"
+    later.restore()
+    assert not (tmp_path / NAME).exists()
+
+
+def noted(path: Path, times: int) -> tuple[Checkpoint, bytes]:
+    """A checkpoint beside an environment, noted so many times with other pages, and the pages noted last."""
+    with lmdb.open(str(path)):
+        pass
+    checkpoint = Checkpoint(path)
+    checkpoint.restore()
+    pages = b""
+    for number in range(times):
+        pages = b"%d" % number * 8192
+        checkpoint.note(pages)
+    return checkpoint, pages
+
+
+def courses(path: Path, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
+    """What a power cut may leave of a file that `work` writes to: any of the unflushed writes, at any time."""
+    content = path.read_bytes()
+    unflushed: list[tuple[int, bytes]] = []
+    states = {content}
+    write, sync = os.pwrite, os.fsync
+
+    def pwrite(file: int, octets: bytes, at: int) -> int:
+        unflushed.append((at, octets))
+        for chosen in product((True, False), repeat=len(unflushed)):
+            states.add(after(each for each, kept in zip(unflushed, chosen, strict=True) if kept))
+        return write(file, octets, at)
+
+    def fsync(file: int) -> None:
+        nonlocal content
+        content = after(unflushed)
+        unflushed.clear()
+        sync(file)
+
+    def after(writes: Iterable[tuple[int, bytes]]) -> bytes:
+        changed = bytearray(content)
+        for at, octets in writes:
+            changed[at : at + len(octets)] = octets
+        return bytes(changed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", pwrite)
+        patch.setattr(os, "fsync", fsync)
+        patch.setattr(os, "fdatasync", lambda file: None)  # of the environment
+        work()
+    assert len(states) > 1
+    return states
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_cut_while_it_is_dismissed_leaves_the_newest_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    checkpoint, newest = noted(tmp_path, times)
+    states = courses(tmp_path / NAME, checkpoint.dismiss, monkeypatch)
+    assert not notes_something(tmp_path)
+    for content in states:
+        (tmp_path / NAME).write_bytes(content)
+        (tmp_path / FILE_NAME).write_bytes(b"z" * 8192)
+        later = Checkpoint(tmp_path)
+        later.boot = b"another"
+        later.restore()
+        assert (tmp_path / FILE_NAME).read_bytes() in (newest, b"z" * 8192)
+
+
+def test_a_record_cut_short_is_dismissed_too(tmp_path: Path) -> None:
+    checkpoint, _ = noted(tmp_path, 2)
+    with (tmp_path / NAME).open("r+b") as file:
+        file.write(b"y" * 100)  # the newer one
+    checkpoint.dismiss()
+    assert not notes_something(tmp_path)

@@ -1,0 +1,696 @@
+"""A queue, its journal and a real store: what a later life finds is what the earlier one had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.batch.batch_cy import HAS_PRIORITY, PERSISTENT, Batch, BatchBuilder
+from penstock.files.witness import Witness
+from shard.contents.errors import StoreError
+from shard.contents.priority_cy import PriorityQueue
+from shard.contents.queue_cy import EXPIRED, MAXLEN, UNLIMITED, Queue
+from shard.contents.segment_cy import Segment
+from shard.store.environment import Environment
+from shard.store.journal import Journal
+from shard.store.store import Store
+from shard.store.stored import DATABASES, FORMAT, NUMBER, pack_held
+
+LIMIT = 1 << 24
+SEGMENT_WEIGHT = 1100
+EPOCH = 1
+
+
+def batch(*bodies: bytes, flags: int = PERSISTENT) -> Batch:
+    builder = BatchBuilder()
+    for body in bodies:
+        builder.add(b"\0\0", bytes(14), body, flags)
+    return builder.finish()
+
+
+def prioritised(body: bytes, priority: int) -> Batch:
+    builder = BatchBuilder()
+    header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + b"\x08\0" + bytes([priority])
+    builder.add(b"\0\0", header, body, PERSISTENT | HAS_PRIORITY)
+    return builder.finish()
+
+
+class Life:
+    """A store opened anew, and the queue 7 with what it has of it."""
+
+    def __init__(self, path: Path, make: Callable[[Journal], Queue] | None = None) -> None:
+        self.store = Store(path, LIMIT, durable=False, epoch=EPOCH)
+        self.journal = Journal(self.store.read)
+        base = self.store.life << 36
+        self.queue = Queue(7, None, base, self.journal, True) if make is None else make(self.journal)
+        found = (segment for queue_id, segment in self.store.segments() if queue_id == 7)
+        segments = sorted(found, key=lambda segment: segment.sequence)
+        for segment in segments:
+            self.journal.found(segment)
+        leases = {priority: number for queue_id, priority, number in self.store.numbers("leases") if queue_id == 7}
+        self.queue.recover(segments, leases)
+
+    def commit(self) -> None:
+        self.store.write(self.journal.hand_over())
+        self.journal.written()
+
+    def end(self) -> None:
+        self.store.close()
+
+
+def bodies(queue: Queue) -> list[tuple[bytes, bool]]:
+    """Body and redelivered flag of everything that is ready, taken."""
+    found = []
+    for item in queue.take(UNLIMITED, UNLIMITED, False):
+        found += [(item.batch.record(item.first + i)[2], item.redelivered) for i in range(item.count)]
+    return found
+
+
+def test_a_later_life_has_what_was_committed(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"one", b"two"), 0, 2)
+    life.queue.enqueue(batch(b"three"), 0, 1)
+    life.commit()
+    life.queue.enqueue(batch(b"lost"), 0, 1)
+    life.end()
+    life = Life(tmp_path)
+    assert (life.queue.ready, life.queue.ready_bytes) == (3, 11)
+    assert bodies(life.queue) == [(b"one", False), (b"two", False), (b"three", False)]
+    life.end()
+
+
+def test_what_was_settled_does_not_come_back_and_what_was_delivered_says_so(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b", b"c", b"d"), 0, 4)
+    life.queue.take(3, UNLIMITED, False)
+    life.queue.settle(first + 1, 1)
+    life.queue.note_position()
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert (life.queue.ready, life.queue.ready_bytes) == (3, 3)
+    assert bodies(life.queue) == [(b"a", True), (b"c", True), (b"d", False)]
+    life.end()
+
+
+def test_without_a_last_word_what_may_have_been_delivered_says_so(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.queue.take(1, UNLIMITED, False)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert bodies(life.queue) == [(b"a", True), (b"b", True)]
+    life.end()
+
+
+def test_an_undelivered_message_that_comes_back_after_its_delivery_says_so(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    (item,) = life.queue.take(2, UNLIMITED, False)
+    assert not item.redelivered
+    life.queue.requeue(item.sequence, 2)
+    assert bodies(life.queue) == [(b"a", True), (b"b", True), (b"c", False)]
+    life.end()
+
+
+def test_what_is_gone_before_it_was_handed_over_is_never_written(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a"), 0, 1)
+    (item,) = life.queue.take(1, UNLIMITED, False)
+    life.queue.settle(item.sequence, 1)
+    commit = life.journal.hand_over()
+    assert not commit.kept.index
+    assert not commit.kept.contents
+    life.end()
+
+
+def test_settled_segments_leave_the_store(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(*[b"x" * 100] * 50), 0, 50)
+    life.commit()
+    assert life.journal.octets > 5000
+    (item,) = life.queue.take(50, UNLIMITED, False)
+    life.queue.settle(item.sequence, 50)
+    life.commit()
+    assert life.journal.octets == 0
+    assert list(life.store.segments()) == []
+    life.end()
+
+
+def test_transient_messages_are_not_written(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    assert not life.journal
+    life.end()
+
+
+def test_numbers_do_not_come_again(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    before = life.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    life.end()
+    life = Life(tmp_path)
+    assert life.queue.enqueue(batch(b"a"), 0, 1) > before
+    life.end()
+
+
+def test_dead_letters_stay_in_the_store_until_they_are_buried(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.configure(-1, True, -1)
+    life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    life.commit()
+    life.queue.drop(2, UNLIMITED, MAXLEN)
+    ((reason, item),) = life.queue.take_dead()
+    assert reason == MAXLEN
+    commit = life.journal.hand_over()
+    assert not commit.kept.index
+    life.store.write(commit)
+    life.queue.buried(item, 0, 1)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"b", b"c"]
+    life.end()
+
+
+def test_claimed_messages_are_in_hand_and_others_are_ignored(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b", b"c"), 0, 3)
+    life.queue.take(2, UNLIMITED, False)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert life.queue.claim(first, 2) == [(first, 2)]
+    assert life.queue.claim(first, 2) == []
+    assert life.queue.claim(12345, 1) == []
+    assert (life.queue.ready, life.queue.unacked, life.queue.unacked_bytes) == (1, 2, 2)
+    life.queue.settle(first, 1)
+    life.queue.requeue(first + 1, 1)
+    assert bodies(life.queue) == [(b"b", True), (b"c", True)]
+    life.end()
+
+
+def test_expiry_outlives_the_shard(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.configure(1000, False, -1)
+    life.queue.enqueue(batch(b"old"), 0, 1, 5000)
+    life.queue.configure(-1, False, -1)
+    life.queue.enqueue(batch(b"young"), 0, 1, 5000)
+    life.commit()
+    life.end()
+    life = Life(tmp_path)
+    assert life.queue.expiring
+    assert life.queue.next_expiry() == 6000
+    assert life.queue.expire(6000) == 1
+    assert [body for body, _ in bodies(life.queue)] == [b"young"]
+    assert EXPIRED == 0
+    life.end()
+
+
+def test_lines_of_priorities_come_back(tmp_path: Path) -> None:
+    def make(journal: Journal) -> Queue:
+        return PriorityQueue(7, None, 9, 1 << 36, journal, True)
+
+    life = Life(tmp_path, make)
+    for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
+        life.queue.enqueue(prioritised(body, priority), 0, 1)
+    taken = life.queue.take(1, UNLIMITED, False)
+    life.queue.note_position()
+    life.commit()
+    life.end()
+    life = Life(tmp_path, make)
+    assert life.queue.claim(taken[0].sequence, 1) == [(taken[0].sequence, 1)]
+    assert bodies(life.queue) == [(b"middle", False), (b"low", False)]
+    life.end()
+
+
+def test_the_end_of_a_queue_leaves_nothing(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.queue.take(1, UNLIMITED, False)
+    life.commit()
+    life.queue.close()
+    life.commit()
+    assert list(life.store.segments()) == []
+    assert list(life.store.numbers("leases")) == []
+    life.end()
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path, LIMIT, durable=False, epoch=EPOCH).close()
+    environment = Environment(tmp_path, DATABASES, LIMIT, synced=False)
+    environment.write(lambda txn: txn.put(b"format", NUMBER.pack(FORMAT + 1), db=environment["facts"]))
+    environment.close()
+    with pytest.raises(StoreError, match=f"format {FORMAT + 1}"):
+        Store(tmp_path, LIMIT, durable=False, epoch=EPOCH)
+
+
+def test_leases_are_written_and_read(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for queue, id in ((7, "one/0/1"), (7, "één"), (9, "x" * 255)):
+        life.journal.hold(queue, id, pack_held(5, 6, [(10, 13), (20, 21)]))
+    life.commit()
+    life.journal.hold(7, "één", None)
+    life.commit()
+    held = 5, 6, [(10, 3), (20, 1)]
+    assert list(life.store.held()) == [(7, "one/0/1", held), (9, "x" * 255, held)]
+    life.end()
+
+
+@pytest.mark.parametrize("record", [b"", b"x", bytes(24)])
+def test_a_lease_that_cannot_be_read_is_said(tmp_path: Path, record: bytes) -> None:
+    life = Life(tmp_path)
+    life.journal.hold(7, "broken", record)
+    life.commit()
+    with pytest.raises(StoreError, match="held"):
+        list(life.store.held())
+    life.end()
+
+
+def test_what_is_paged_out_comes_back(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    expected = []
+    for i in range(40):
+        life.queue.enqueue(batch(b"%d" % i, b"x" * 1000, flags=PERSISTENT if i % 2 else 0), 0, 2)
+        expected += [b"%d" % i, b"x" * 1000]
+    depth, weight = life.queue.ready_whole, life.queue.weight()
+    while life.queue.page_out(UNLIMITED, 0):
+        life.commit()
+    assert life.queue.weight() == 0
+    assert life.queue.ready_whole == depth
+    (wanted, *_) = life.queue.ahead(life.queue.first_ready(), 1)
+    life.queue.install(wanted, life.journal.load(7, wanted))
+    assert [body for body, _ in bodies(life.queue)] == expected
+    assert (life.queue.paged, life.queue.weight()) == (0, weight)
+    life.end()
+
+
+def test_a_head_that_is_kept_stays_in_memory(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for _ in range(20):
+        life.queue.enqueue(batch(b"x" * 1000), 0, 1)
+    for _ in range(2):
+        life.commit()
+        life.queue.page_out(UNLIMITED, 5000)
+    assert 0 < life.queue.paged < 9 * life.queue.ready_whole // 10
+    assert life.queue.ahead(life.queue.first_ready(), 4000) == []
+    life.end()
+
+
+def test_small_messages_that_are_spilled_become_one_segment(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    for i in range(500):
+        life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1)
+    life.queue.page_out(UNLIMITED, 0)
+    commit = life.journal.hand_over()
+    assert len(commit.spilled.index) == 1
+    assert not commit.promises
+    life.store.write(commit)
+    life.queue.page_out(UNLIMITED, 0)
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"%d" % i for i in range(500)]
+    life.end()
+
+
+def test_what_replaces_contents_that_are_paged_out_is_in_memory(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.merges = False
+    first = life.queue.enqueue(batch(b"old"), 0, 1)
+    life.queue.enqueue(batch(b"other"), 0, 1)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.replace(first, batch(b"newer"), 0)
+    assert life.queue.weight() == life.queue.ready_whole // 2 + SEGMENT_WEIGHT
+    assert [body for body, _ in bodies(life.queue)] == [b"newer", b"other"]
+    assert life.queue.paged == 0
+    life.end()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_was_replaced_does_not_outlive_what_replaced_it(tmp_path: Path, fails: bool) -> None:
+    """Though the store never saw the newer one, which was gone before it was written."""
+    life = Life(tmp_path)
+    life.queue.merges = False
+    first = life.queue.enqueue(batch(b"old"), 0, 1)
+    life.commit()
+    assert life.queue.replace(first, batch(b"newer"), 0)
+    if fails:
+        life.journal.take_back(life.journal.hand_over())
+    assert [body for body, _ in bodies(life.queue)] == [b"newer"]
+    life.queue.settle(first, 1)
+    life.commit()
+    assert life.journal.octets == 0
+    life.end()
+    life = Life(tmp_path)
+    assert bodies(life.queue) == []
+    life.end()
+
+
+def test_messages_that_may_be_replaced_stay_apart(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.merges = False
+    numbers = [life.queue.enqueue(batch(b"%d" % i, flags=0), 0, 1) for i in range(3)]
+    life.queue.page_out(UNLIMITED, 0)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.replace(numbers[1], batch(b"new", flags=0), 0)
+    assert [body for body, _ in bodies(life.queue)] == [b"0", b"new", b"2"]
+    life.end()
+
+
+def test_a_message_among_others_is_not_replaced(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    assert not life.queue.replace(first, batch(b"new"), 0)
+    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
+    life.end()
+
+
+def test_small_messages_that_the_store_has_become_one_segment(tmp_path: Path) -> None:
+    """Or a backlog of single publishes would take a record of memory each. The rest stays as it was written."""
+    life = Life(tmp_path)
+    large = life.queue.enqueue(batch(b"0" * 5000), 0, 1)
+    for i in range(1, 500):
+        life.queue.enqueue(batch(b"%d" % i), 0, 1)
+    life.commit()
+    octets = life.journal.octets
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.weight() == sum(2 + 14 + len(b"%d" % i) + 64 for i in range(1, 500)) + SEGMENT_WEIGHT
+    commit = life.journal.hand_over()
+    assert sum(record is not None for record in commit.kept.index.values()) == 1
+    assert sum(record is None for record in commit.kept.index.values()) == 498
+    assert life.journal.octets == octets
+    life.store.write(commit)
+    life.journal.written()
+    life.queue.page_out(UNLIMITED, 0)
+    assert life.queue.weight() == 0
+    assert not life.journal
+    assert [segment.sequence for _, segment in life.store.segments()] == [large, large + 1]
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"0" * 5000, *(b"%d" % i for i in range(1, 500))]
+    life.end()
+
+
+def test_lines_of_priorities_are_read_ahead_in_the_order_in_which_they_are_served(tmp_path: Path) -> None:
+    life = Life(tmp_path, lambda journal: PriorityQueue(7, None, 9, 1 << 36, journal, True))
+    for body, priority in ((b"low", 1), (b"high", 9), (b"middle", 5)):
+        life.queue.enqueue(prioritised(body, priority), 0, 1)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    wanted = life.queue.ahead(life.queue.first_ready(), 100)
+    assert [segment.sequence >> 48 for segment in wanted] == [9, 5]
+    life.queue.reading = True
+    assert bodies(life.queue) == []
+    life.queue.enqueue(prioritised(b"new", 9), 0, 1)
+    life.queue.enqueue(prioritised(b"newest", 7), 0, 1)
+    assert bodies(life.queue) == [], "what is lower does not overtake what is being read"
+    for segment in wanted:
+        life.queue.install(segment, life.journal.load(7, segment))
+    life.queue.reading = False
+    assert [body for body, _ in bodies(life.queue)] == [b"high", b"new", b"newest", b"middle", b"low"]
+    life.end()
+
+
+def test_what_was_spilled_does_not_outlive_the_node(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", flags=0), 0, 1)
+    life.queue.page_out(UNLIMITED, 0)
+    life.commit()
+    life.end()
+    store = Store(tmp_path, LIMIT, durable=False, epoch=EPOCH + 1)
+    assert store.restarted
+    assert list(store.segments()) == []
+    store.close()
+
+
+def test_purging_what_is_paged_out_reads_nothing(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.commit()
+    life.queue.page_out(UNLIMITED, 0)
+    life.journal.read = _refuse
+    assert life.queue.purge() == 2
+    assert (life.queue.ready_bytes, life.queue.paged) == (0, 0)
+    life.commit()
+    assert list(life.store.segments()) == []
+    life.end()
+
+
+def test_while_contents_are_read_what_is_taken_ends_before_them(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"a"), 0, 1)
+    life.queue.enqueue(batch(b"b" * 5000), 0, 1)
+    life.commit()
+    life.queue.page_out(1, 0)
+    life.queue.reading = True
+    assert [body for body, _ in bodies(life.queue)] == [b"a"]
+    assert life.queue.ready == 1
+    life.queue.reading = False
+    assert [body for body, _ in bodies(life.queue)] == [b"b" * 5000]
+    life.end()
+
+
+def _refuse(key: bytes, count: int, spilled: bool) -> Batch:
+    raise AssertionError(f"{key!r} was read")
+
+
+def test_another_shards_store_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path, LIMIT, durable=False, epoch=EPOCH, shard=2).close()
+    with pytest.raises(StoreError, match=f"{tmp_path}: it is the store of shard 2"):
+        Store(tmp_path, LIMIT, durable=False, epoch=EPOCH, shard=1)
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"x" * 10000)
+    with pytest.raises(StoreError, match=f"^{tmp_path}: ") as caught:
+        Store(tmp_path, LIMIT, durable=False, epoch=EPOCH)
+    assert not caught.value.reason.startswith("mdb_")
+
+
+def test_a_witness_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "witness" / "shard.0.new").mkdir(parents=True)
+    witness = Witness(tmp_path, "shard.0", 1)
+    with pytest.raises(StoreError) as caught:
+        Store(tmp_path / "shards" / "0", LIMIT, True, 1, 0, witness)
+    assert caught.value.path == witness.path
+
+
+def test_a_commit_that_was_not_written_gathers_with_what_came_since(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.queue.enqueue(batch(b"old", b"older"), 0, 2)
+    life.commit()
+    for body in (b"gone", b"stays"):
+        life.queue.enqueue(batch(body), 0, 1)
+    life.queue.settle(life.queue.take(1, UNLIMITED, False)[0].sequence, 1)
+    failed = life.journal.hand_over()
+    octets = life.journal.octets
+    taken = life.queue.take(2, UNLIMITED, False)
+    assert [item.count for item in taken] == [1, 1]
+    for item in taken:
+        life.queue.settle(item.sequence, 1)
+    life.queue.enqueue(batch(b"new"), 0, 1)
+    life.journal.take_back(failed)
+    commit = life.journal.hand_over()
+    assert sum(parts is not None for parts in commit.kept.contents.values()) == 2
+    assert life.journal.octets < octets
+    life.store.write(commit)
+    life.end()
+    life = Life(tmp_path)
+    assert [body for body, _ in bodies(life.queue)] == [b"stays", b"new"]
+    life.end()
+
+
+def test_nothing_is_safe_before_what_was_taken_back_is_written(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a"), 0, 1)
+    life.queue.take(1, UNLIMITED, False)
+    failed = life.journal.hand_over()
+    assert not life.journal
+    life.queue.settle(first, 1)
+    life.journal.take_back(failed)
+    assert life.journal
+    life.end()
+
+
+def test_more_than_the_map_has_room_for_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes needs room as well: a store whose map is full could never become empty."""
+    monkeypatch.setattr("shard.store.environment.SLACK", 1 << 20)
+    store = Store(tmp_path, 0, durable=False, epoch=EPOCH)
+    journal = Journal(store.read)
+    queue = Queue(7, None, 0, journal, True)
+    for _ in range(30):
+        queue.enqueue(batch(bytes(100_000)), 0, 1)
+        store.write(journal.hand_over())
+    assert store.overflowed()
+    assert not store.overflowed()
+    assert bodies(queue) == [(bytes(100_000), False)] * 30
+    store.close()
+
+
+def test_what_is_within_its_limit_is_no_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of a shard grows when another one is removed."""
+    monkeypatch.setattr("shard.store.environment.SLACK", 1 << 20)
+    store = Store(tmp_path, 0, durable=False, epoch=EPOCH)
+    store.limit(10_000_000)
+    journal = Journal(store.read)
+    queue = Queue(7, None, 0, journal, True)
+    for _ in range(30):
+        queue.enqueue(batch(bytes(100_000)), 0, 1)
+        store.write(journal.hand_over())
+    assert not store.overflowed()
+    assert not store.is_empty()
+    queue.purge()
+    store.write(journal.hand_over())
+    assert store.is_empty()
+    store.discard()
+    assert not tmp_path.exists()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.lists(st.sampled_from((0, PERSISTENT)), min_size=1, max_size=5)),
+        st.tuples(st.just("take"), st.integers(1, 4)),
+        st.tuples(st.just("settle"), st.integers(0, 8)),
+        st.tuples(st.just("requeue"), st.integers(0, 8)),
+        st.tuples(st.just("drop"), st.integers(1, 3)),
+        st.tuples(st.just("commit"), st.none()),
+        st.tuples(st.just("fail"), st.none()),
+        st.tuples(st.just("page out"), st.integers(1, 100)),
+        st.tuples(st.just("crash"), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS)
+def test_any_history_is_recovered_as_of_its_last_commit(
+    steps: list[tuple[str, object]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("store")
+    life = Life(path)
+    number = 0
+    there: dict[bytes, int] = {}
+    held: dict[bytes, int] = {}
+    written: dict[bytes, None] = {}
+    for step, value in steps:
+        if step == "publish":
+            assert isinstance(value, list)
+            builder = BatchBuilder()
+            names = [b"%d" % (number + i) for i in range(len(value))]
+            number += len(value)
+            for name, flags in zip(names, value, strict=True):
+                builder.add(b"\0\0", bytes(14), name, flags)
+            life.queue.enqueue(builder.finish(), 0, len(names))
+            # With a persistent one in its batch a transient one is stored as well.
+            kept = any(value)
+            there.update({name: int(kept) for name in names})
+        elif step == "take":
+            assert isinstance(value, int)
+            for item in life.queue.take(value, UNLIMITED, False):
+                held.update({item.batch.record(item.first + i)[2]: item.sequence + i for i in range(item.count)})
+        elif step in ("settle", "requeue") and held:
+            assert isinstance(value, int)
+            name = list(held)[value % len(held)]
+            sequence = held.pop(name)
+            if step == "settle":
+                life.queue.settle(sequence, 1)
+                del there[name]
+            else:
+                life.queue.requeue(sequence, 1)
+        elif step == "drop":
+            assert isinstance(value, int)
+            ready = [name for name in there if name not in held]
+            count = life.queue.drop(value, UNLIMITED, MAXLEN)
+            assert count == min(value, len(ready))
+            there = _after_drop(life, there, held)
+        elif step == "page out":
+            assert isinstance(value, int)
+            life.commit()
+            life.queue.page_out(value, 0)
+            life.commit()
+            life.queue.page_out(value, 0)
+            written = dict.fromkeys(name for name, kept in there.items() if kept)
+        elif step == "commit":
+            life.commit()
+            written = dict.fromkeys(name for name, kept in there.items() if kept)
+        elif step == "fail":
+            life.journal.take_back(life.journal.hand_over())
+        elif step == "crash":
+            life.end()
+            life = Life(path)
+            there, held = _recovered(life, written, number), {}
+    life.commit()
+    written = dict.fromkeys(name for name, kept in there.items() if kept)
+    life.end()
+    life = Life(path)
+    _recovered(life, written, number)
+    life.end()
+
+
+def _recovered(life: Life, written: dict[bytes, None], ever: int) -> dict[bytes, int]:
+    """What is there in a new life: what was written, in order; and maybe something transient that was spilled."""
+    assert life.queue.ready_bytes >= sum(map(len, written))
+    taken = life.queue.take(UNLIMITED, UNLIMITED, False)
+    found = [item.batch.record(item.first + i)[2] for item in taken for i in range(item.count)]
+    for item in taken:
+        life.queue.requeue(item.sequence, item.count)
+    assert found == sorted(set(found), key=int)
+    assert set(written) <= set(found) <= {b"%d" % i for i in range(ever)}
+    assert life.queue.ready == len(found)
+    return dict.fromkeys(found, 1)
+
+
+def _after_drop(life: Life, there: dict[bytes, int], held: dict[bytes, int]) -> dict[bytes, int]:
+    """What is left, by looking at all segments."""
+    left = {}
+    taken = life.queue.take(UNLIMITED, UNLIMITED, False)
+    for item in taken:
+        for i in range(item.count):
+            name = item.batch.record(item.first + i)[2]
+            left[name] = there[name]
+    for item in taken:
+        life.queue.requeue(item.sequence, item.count)
+    return {name: kept for name, kept in there.items() if name in left or name in held}
+
+
+def test_a_segment_of_many_rows_is_read_back_in_part(tmp_path: Path) -> None:
+    segment = Segment(batch(*[b"%d" % i for i in range(20)]), 0, 20, 0)
+    assert segment.undone() == [(0, 20)]
+    assert not segment.finish(0, 3)
+    assert not segment.finish(7, 10)
+    assert segment.undone() == [(3, 4), (17, 3)]
+    assert not segment.finish(3, 4)
+    assert segment.finish(17, 3)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_being_written_stays_in_memory(tmp_path: Path, fails: bool) -> None:
+    """Until the commit is there the store could not give it back."""
+    life = Life(tmp_path)
+    first = life.queue.enqueue(batch(b"a", b"b"), 0, 2)
+    life.queue.take(1, UNLIMITED, False)
+    commit = life.journal.hand_over()
+    assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
+    assert life.queue.page_out(UNLIMITED, 0) == 0
+    if fails:
+        life.journal.take_back(commit)
+        assert life.queue.page_out_front(UNLIMITED, 0, False) == 0
+        commit = life.journal.hand_over()
+    life.queue.requeue(first, 1)
+    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
+    life.store.write(commit)
+    life.journal.written()
+    assert life.queue.page_out_front(UNLIMITED, 0, False) > 0
+    life.queue.requeue(first, 2)
+    assert [body for body, _ in bodies(life.queue)] == [b"a", b"b"]
+    life.end()

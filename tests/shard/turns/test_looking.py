@@ -1,0 +1,143 @@
+"""What a shard fails at before it has changed anything costs who asked its connection, and nobody else anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from shard.queue.consumer_cy import Consumer, Group
+from shard.queue.queue_state import QueueState
+from tests.joined import Client, Node, open_channel
+from tests.shard.steps import drain, publish
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with Node() as node:
+        for name in "good", "bad":
+            node.declare(name)
+        yield node
+
+
+class Looks(dict[int, QueueState]):
+    """The queues of a shard, of which it cannot look at one."""
+
+    bad = 0
+
+    def get(self, id: int, default: Any = None) -> Any:
+        if id == self.bad:
+            raise LookupError("a bug")
+        return super().get(id, default)
+
+    def __contains__(self, id: object) -> bool:
+        return self.get(id) is not None  # type: ignore[arg-type]
+
+
+def fails_to_look(node: Node, name: str) -> Callable[[], None]:
+    """From now on; what is called makes it look again."""
+    core = node.shard(0)
+    known = core.state.queues
+    core.state.queues = looks = Looks(known)
+    looks.bad = node.queue(name).queue_id
+
+    def mend() -> None:
+        core.state.queues = known
+
+    return mend
+
+
+REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "get": ("basic.get", {"queue": "bad"}),
+    "consume": ("basic.consume", {"queue": "bad"}),
+    "look": ("queue.declare", {"queue": "bad", "passive": True}),
+    "purge": ("queue.purge", {"queue": "bad"}),
+    "delete": ("queue.delete", {"queue": "bad"}),
+}
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_a_request(node: Node, request_: str) -> None:
+    """It ends its connection with 541; what comes behind it in the turn, and of others, is taken in."""
+    unlucky, beside, behind = open_channel(node), open_channel(node), open_channel(node)
+    publish(unlucky, "bad", b"kept")
+    mend = fails_to_look(node, "bad")
+    publish_in_turn(beside, b"before")
+    name, arguments = REQUESTS[request_]
+    unlucky.send(name, 1, **arguments)
+    unlucky.read()
+    behind.send("basic.get", 1, queue="good", no_ack=True)
+    behind.read()
+    node.settle()
+    assert behind.take("basic.get-ok", 1).body == b"before"
+    assert unlucky.take("connection.close").code == 541
+    (line,) = (line for line in node.logs if line["event"] == "request failed before it changed anything")
+    assert isinstance(line["exc_info"], LookupError)
+    mend()
+    unlucky.send("connection.close-ok")
+    node.settle()
+    assert drain(beside, "bad") == [b"kept"]
+
+
+def publish_in_turn(client: Client, body: bytes) -> None:
+    """Into the turn of the acceptor, which does not leave yet."""
+    client.publish(1, body, routing_key="good")
+    client.read()
+
+
+def test_what_is_attached_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that the next life of the shard cannot make costs its connection, and no other consumer."""
+    unlucky, other = open_channel(node), open_channel(node)
+    unlucky.call("basic.consume", 1, queue="bad")
+    other.call("basic.consume", 1, queue="good")
+    bad = node.queue("bad").queue_id
+
+    def fails(id: int, contents: Any, *rest: Any) -> Consumer:
+        if contents.owner.id == bad:
+            raise OverflowError("a bug")
+        return Consumer(id, contents, *rest)
+
+    monkeypatch.setattr("shard.requests.consuming.Consumer", fails)
+    node.kill_shard(0)
+    node.start_shard(0)
+    node.settle()
+    assert unlucky.take("connection.close").code == 541
+    publish(other, "good", b"x")
+    assert other.take("basic.deliver", 1).body == b"x"
+
+
+class Groups(dict[int, Group]):
+    """The groups of a link, of which it cannot look at one."""
+
+    bad = 0
+
+    def get(self, id: int, default: Any = None) -> Any:
+        if id == self.bad:
+            raise LookupError("a bug")
+        return super().get(id, default)
+
+
+def test_a_limit_that_channels_share(node: Node) -> None:
+    unlucky, other = open_channel(node), open_channel(node)
+    for client in (unlucky, other):
+        client.call("basic.consume", 1, queue="good")
+    (link,) = node.shard(0).state.links.values()
+    link.groups = groups = Groups(link.groups)
+    groups.bad = unlucky.connection.channels[1].group
+    for client in (unlucky, other):
+        client.send("basic.qos", 1, prefetch_count=3, global_=True)
+        client.read()
+    node.settle()
+    assert other.take("basic.qos-ok", 1)
+    assert unlucky.take("connection.close").code == 541
+
+
+def test_in_the_middle_of_a_change_nothing_is_contained(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer: the shard ends, so that none of it is seen."""
+    client = open_channel(node)
+    monkeypatch.setattr(node.shard(0).serving, "settle_now", lambda queue: 1 // 0)
+    client.send("queue.purge", 1, queue="good")
+    with pytest.raises(ZeroDivisionError):
+        node.settle()
+    assert not client.names(0)
