@@ -16,6 +16,8 @@ from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
+from kombu import pools
+
 from tests.broker.process import ROOT
 from tests.waiting import PATIENCE, wait_for
 
@@ -79,5 +81,6 @@ def running(worker: Worker) -> Iterator[Worker]:
         wait_for(lambda: worker.app.control.inspect(timeout=1).ping(), 2 * PATIENCE, "the worker to answer")
         yield worker
     finally:
+        pools.reset()  # they are of the whole process, and the broker may be another when the next one comes
         worker.app.close()
         worker.stop()
