@@ -9,11 +9,13 @@ import json
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from load import pump
 from load.churn import churn
 from load.idle import idle
 from load.latency import Pace, latency
@@ -26,6 +28,13 @@ WIDTH = 12
 CPU = "cpu_us_per_message"
 
 
+class Client(StrEnum):
+    """What the clients are written in."""
+
+    PYTHON = "python"
+    C = "c"
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What rows can be told."""
@@ -33,6 +42,7 @@ class Options:
     seconds: float
     concurrency: int
     connections: int
+    client: Client = Client.PYTHON
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,8 @@ def flow(**shape: Any) -> Row:
     """Messages a second."""
 
     def run(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
-        return throughput(target, pid, options.seconds, Shape(**shape))
+        course = pump.throughput if options.client is Client.C else throughput
+        return course(target, pid, options.seconds, Shape(**shape))
 
     return Row("messages_per_second", True, statistics.median, needs_pid=False, run=run)
 
@@ -68,7 +79,8 @@ def delay(figure: str, rate: float, **shape: Any) -> Row:
     """Milliseconds from a write to a delivery, each producer at that rate."""
 
     def run(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
-        return latency(target, pid, options.seconds, Pace(Shape(burst=1, **shape), rate))
+        course = pump.latency if options.client is Client.C else latency
+        return course(target, pid, options.seconds, Pace(Shape(burst=1, **shape), rate))
 
     return Row(figure, False, statistics.median, needs_pid=False, run=run)
 
@@ -159,12 +171,15 @@ def bench(
     seconds: Annotated[float, typer.Option(min=0.1, help="how long one run takes, but for idle")] = 4.0,
     concurrency: Annotated[int, typer.Option(min=1, help="client processes of churn")] = 4,
     connections: Annotated[int, typer.Option(min=1, help="connections of idle")] = 2000,
+    client: Annotated[
+        Client, typer.Option(help="what clients are written in; churn and idle are Python's")
+    ] = Client.PYTHON,
     json_file: Annotated[Path | None, typer.Option("--json", help="write every run's figures here")] = None,
 ) -> None:
     """Measure throughput and latency in shapes that people have, and connections: churn (opened and closed a second)
     and idle (memory of many that do nothing).
     """
-    options = Options(seconds, concurrency, connections)
+    options = Options(seconds, concurrency, connections, client)
     report: dict[str, Any] = {}
     try:
         brokers = {"a": (Target.parse(a), a_pid)}

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
-from typing import Any
+from typing import Any, Protocol
 
 from load import frames
 from load.processes import cpu_seconds
@@ -85,7 +85,7 @@ def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) ->
             process.start()
         far.close()
         try:
-            return _measure(near, pid, seconds)
+            return measure(near, pid, seconds)
         finally:
             ending.set()
             for process in processes:
@@ -93,7 +93,16 @@ def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) ->
                 process.join()
 
 
-def _measure(counts: Connection, pid: int | None, seconds: float) -> dict[str, Any]:
+class Counts(Protocol):
+    """Where counts come from. EOFError from `recv` when there are no more."""
+
+    def recv(self) -> Counted: ...
+
+    def poll(self, timeout: float) -> bool: ...
+
+
+def measure(counts: Counts, pid: int | None, seconds: float) -> dict[str, Any]:
+    """Messages in so many seconds, once it is warm. ConnectionError if none come, or no more counts."""
     try:
         _last(counts, WARM_SECONDS)
         before = cpu_seconds(pid) if pid else 0.0
@@ -113,7 +122,7 @@ def _measure(counts: Connection, pid: int | None, seconds: float) -> dict[str, A
     return result
 
 
-def _last(counts: Connection, seconds: float) -> Counted:
+def _last(counts: Counts, seconds: float) -> Counted:
     """The last count that comes within some time, but at least one."""
     until = time.monotonic() + seconds
     found: Counted = counts.recv()

@@ -93,6 +93,18 @@ def test_rows_of_every_kind_against_a_broker(broker: Broker, tmp_path: Path) -> 
     assert all(name in done.stdout for name in rows)
 
 
+@pytest.mark.broker
+def test_rows_with_clients_in_c(broker: Broker, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    rows = ("ack", "durable", "fanout", "writers", "backlog", "latency-p99")
+    where = ("--a", broker.address.url, "--a-pid", str(broker.pid))
+    done = bench(*rows, *where, "--client", "c", "--runs", "1", "--seconds", "0.5", "--json", str(report))
+    assert done.returncode == 0, done.stderr
+    found = {name: row["a"][0] for name, row in json.loads(report.read_text()).items()}
+    assert all(found[name]["messages"] > 0 and found[name]["cpu_us_per_message"] > 0 for name in rows)
+    assert 0 < found["latency-p99"]["p50_ms"] <= found["latency-p99"]["p99_ms"] <= found["latency-p99"]["max_ms"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
