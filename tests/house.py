@@ -12,7 +12,7 @@ import re
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -128,11 +128,16 @@ def modules_of(packages: Iterable[str]) -> list[Module]:
 
 
 def circles(modules: Iterable[Module]) -> list[list[str]]:
-    """Modules that import each other, directly or not: the strongly connected components of more than one (Tarjan,
-    Depth-First Search and Linear Graph Algorithms, 1972).
-    """
+    """Modules that import each other, directly or not."""
+    modules = list(modules)
     names = {module.name for module in modules}
-    imports = {module.name: sorted(module.imported(names)) for module in modules}
+    return connected({module.name: sorted(module.imported(names)) for module in modules})
+
+
+def connected(imports: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one (Tarjan, Depth-First Search and Linear Graph Algorithms,
+    1972).
+    """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -160,10 +165,26 @@ def circles(modules: Iterable[Module]) -> list[list[str]]:
     return found
 
 
-def partner(module: Module) -> Path:
-    """Where its tests are, by the layout of the folders."""
+def has_partner(module: Module) -> bool:
+    """Whether its tests are where they should be, by the layout of the folders."""
     path = module.path.relative_to(ROOT)
-    return ROOT / "tests" / path.parent / f"test_{path.stem.removesuffix('_cy')}.py"
+    folder = ROOT / "tests" / path.parent
+    return any((folder / f"test_{stem}.py").exists() for stem in (path.stem, path.stem.removesuffix("_cy")))
+
+
+def circles_of_folders(modules: Iterable[Module]) -> list[list[str]]:
+    """Folders that import each other, directly or not."""
+    modules = list(modules)
+    names = {module.name for module in modules}
+    imports: dict[str, set[str]] = defaultdict(set)
+    for module in modules:
+        imports[folder_of(module.name)] |= {folder_of(name) for name in module.imported(names)}
+    return connected({folder: sorted(others - {folder}) for folder, others in imports.items()})
+
+
+def folder_of(name: str) -> str:
+    """The folder of a module in a package; a module beside the folders stands for itself."""
+    return ".".join(name.split(".")[:2])
 
 
 class Figure(NamedTuple):
@@ -180,6 +201,7 @@ def figures() -> Iterator[Figure]:
     in_circles = Counter(name.partition(".")[0] for circle in circles(modules) for name in circle)
     for package in PACKAGES:
         yield Figure(f"modules in circles, {package}", in_circles[package], {"acceptor": 5, "shard": 4}.get(package, 0))
+    yield Figure("folders in circles", sum(map(len, circles_of_folders(modules))), 0)
     yield Figure("lines through .core.", sum(module.lines_through_core() for module in modules), 79)
     fields = [each for module in modules for each in module.fields().items()]
     largest = max(fields, key=lambda each: each[1])
@@ -187,7 +209,7 @@ def figures() -> Iterator[Figure]:
     longest = max(modules, key=lambda module: module.text.count("\n"))
     yield Figure("lines of the longest file", longest.text.count("\n"), 700, longest.name)
     mirrored = [module for module in modules_of(MIRRORED) if module.path.stem not in {"__init__", "__main__"}]
-    alone = [module for module in mirrored if not partner(module).exists()]
+    alone = [module for module in mirrored if not has_partner(module)]
     yield Figure("modules without a partner among the tests, %", 100 * len(alone) / len(mirrored), 10)
     counts = [module.undocumented() for module in modules]
     yield Figure("public names without docstring, %", 100 * sum(c[0] for c in counts) / sum(c[1] for c in counts), 10)
