@@ -1,0 +1,287 @@
+/* One end of a benchmark, written in C so that it leaves the broker more of the machine. `load.pump` opens the
+ * connections, says what to write and how long a delivery is, and starts this with their descriptors.
+ *
+ *     pump produce RATE STAMP FD...          standard input: of each connection the octets of its burst, behind how many
+ *                                            octets (4, big-endian) and messages (4) these are
+ *     pump consume EACH PREFETCH STAMP FD... EACH: octets of a delivery; with a prefetch half of it is acked at a time
+ *
+ * Both say how many messages there were every 50 ms and at the end: nanoseconds of the monotonic clock, and the count.
+ * RATE is messages a second of all connections together, 0 for as many as sockets take. STAMP is where in a message, from its end, its time
+ * is written or read, -1 for nowhere. SIGTERM ends it; a consumer that reads stamps prints what they came to, in
+ * nanoseconds: "latency COUNT P50 P99 MAX". SIGUSR1 has it forget those it has read.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { REPORT_NS = 50 * 1000 * 1000, WAIT_MS = 100, EVENTS = 64, READ_OCTETS = 1 << 20 };
+
+struct link {
+    int fd;
+    uint8_t *octets; /* of a producer: its burst; of a consumer: what has come and is no whole delivery yet */
+    size_t size, at; /* how many there are, how many of them are written */
+    uint32_t messages;
+    uint64_t received, acked; /* octets of deliveries, and deliveries */
+};
+
+static volatile sig_atomic_t ending, forgetting;
+static uint64_t total, told_at;
+static int64_t *samples;
+static size_t sample_count, sample_room;
+
+static void on_signal(int number) {
+    if (number == SIGTERM)
+        ending = 1;
+    else
+        forgetting = 1;
+}
+
+static void fail(const char *what) {
+    fprintf(stderr, "pump: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static void tell(uint64_t now) {
+    told_at = now;
+    printf("%llu %llu\n", (unsigned long long)now, (unsigned long long)total);
+    fflush(stdout);
+}
+
+static void report(void) {
+    uint64_t now = now_ns();
+    if (now >= told_at + REPORT_NS)
+        tell(now);
+}
+
+static void put64(uint8_t *at, uint64_t value) {
+    for (int i = 7; i >= 0; i--, value >>= 8)
+        at[i] = value;
+}
+
+static uint64_t get64(const uint8_t *at) {
+    uint64_t value = 0;
+    for (int i = 0; i < 8; i++)
+        value = value << 8 | at[i];
+    return value;
+}
+
+static uint32_t read_number(void) {
+    uint8_t octets[4];
+    if (fread(octets, 1, sizeof octets, stdin) != sizeof octets)
+        fail("standard input ends too early");
+    return (uint32_t)octets[0] << 24 | octets[1] << 16 | octets[2] << 8 | octets[3];
+}
+
+static void watch(int poller, struct link *link, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.ptr = link};
+    fcntl(link->fd, F_SETFL, fcntl(link->fd, F_GETFL) | O_NONBLOCK);
+    if (epoll_ctl(poller, EPOLL_CTL_ADD, link->fd, &event))
+        fail("a connection cannot be watched");
+}
+
+static void write_all(int fd, const uint8_t *octets, size_t size) {
+    while (size) {
+        ssize_t written = write(fd, octets, size);
+        if (written < 0 && (errno == EAGAIN || errno == EINTR)) {
+            struct pollfd waits = {.fd = fd, .events = POLLOUT};
+            poll(&waits, 1, WAIT_MS);
+            if (ending)
+                return;
+            continue;
+        }
+        if (written <= 0)
+            fail("a connection broke");
+        octets += written;
+        size -= written;
+    }
+}
+
+/* Producers */
+
+static void discard_input(int fd) {
+    static uint8_t octets[READ_OCTETS];
+    if (read(fd, octets, sizeof octets) == 0)
+        fail("the broker closed a producer's connection");
+}
+
+static void produce_flat_out(struct link *links, int count) {
+    int poller = epoll_create1(0);
+    for (int i = 0; i < count; i++)
+        watch(poller, &links[i], EPOLLIN | EPOLLOUT);
+    while (!ending) {
+        struct epoll_event events[EVENTS];
+        int found = epoll_wait(poller, events, EVENTS, WAIT_MS);
+        for (int i = 0; i < found; i++) {
+            struct link *link = events[i].data.ptr;
+            if (events[i].events & EPOLLIN)
+                discard_input(link->fd);
+            if (!(events[i].events & EPOLLOUT))
+                continue;
+            ssize_t written = write(link->fd, link->octets + link->at, link->size - link->at);
+            if (written < 0 && errno != EAGAIN && errno != EINTR)
+                fail("a producer's connection broke");
+            if (written > 0 && (link->at += written) == link->size) {
+                link->at = 0;
+                total += link->messages;
+            }
+        }
+        report();
+    }
+}
+
+static void wait_until(uint64_t moment) {
+    struct timespec at = {.tv_sec = moment / 1000000000, .tv_nsec = moment % 1000000000};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+static void produce_at(double rate, long stamp, struct link *links, int count) {
+    uint64_t began = now_ns();
+    while (!ending) {
+        uint64_t due = began + (uint64_t)(total / rate * 1e9);
+        if (due > now_ns()) {
+            report();
+            wait_until(due);
+            continue;
+        }
+        struct link *link = &links[total % count];
+        if (stamp >= 0)
+            put64(link->octets + link->size - stamp, now_ns());
+        write_all(link->fd, link->octets, link->size);
+        total++;
+    }
+}
+
+static void produce(char **arguments, int count) {
+    double rate = atof(arguments[0]);
+    long stamp = atol(arguments[1]);
+    struct link *links = calloc(count, sizeof *links);
+    for (int i = 0; i < count; i++) {
+        links[i].fd = atoi(arguments[2 + i]);
+        links[i].size = read_number();
+        links[i].messages = read_number();
+        links[i].octets = malloc(links[i].size);
+        if (fread(links[i].octets, 1, links[i].size, stdin) != links[i].size)
+            fail("standard input ends too early");
+    }
+    if (rate > 0)
+        produce_at(rate, stamp, links, count);
+    else
+        produce_flat_out(links, count);
+    tell(now_ns());
+}
+
+/* Consumers */
+
+static void acknowledge(struct link *link, uint64_t tag) {
+    uint8_t frame[21] = {1, 0, 1, 0, 0, 0, 13, 0, 60, 0, 80, [19] = 1, [20] = 0xCE};
+    put64(frame + 11, tag);
+    write_all(link->fd, frame, sizeof frame);
+    link->acked = tag;
+}
+
+static void take_sample(int64_t took) {
+    if (sample_count == sample_room) {
+        sample_room = sample_room ? 2 * sample_room : 1 << 16;
+        samples = realloc(samples, sample_room * sizeof *samples);
+    }
+    samples[sample_count++] = took;
+}
+
+/* Read stamps of whole deliveries; the rest is kept for the next time. */
+static void read_stamps(struct link *link, size_t each, long stamp) {
+    uint64_t now = now_ns();
+    size_t at = 0;
+    for (; link->size - at >= each; at += each)
+        take_sample((int64_t)(now - get64(link->octets + at + each - stamp)));
+    memmove(link->octets, link->octets + at, link->size - at);
+    link->size -= at;
+}
+
+static void take(struct link *link, size_t each, uint64_t prefetch, long stamp) {
+    ssize_t got = read(link->fd, link->octets + link->size, READ_OCTETS - link->size);
+    if (got == 0)
+        fail("the broker closed a consumer's connection");
+    if (got < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            fail("a consumer's connection broke");
+        return;
+    }
+    uint64_t before = link->received / each;
+    link->received += got;
+    uint64_t tag = link->received / each;
+    total += tag - before;
+    if (stamp >= 0) {
+        link->size += got;
+        read_stamps(link, each, stamp);
+    }
+    if (prefetch && tag > link->acked && (stamp >= 0 || tag - link->acked >= (prefetch + 1) / 2))
+        acknowledge(link, tag);
+}
+
+static int compare(const void *one, const void *other) {
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+    return (a > b) - (a < b);
+}
+
+static void print_latency(void) {
+    qsort(samples, sample_count, sizeof *samples, compare);
+    size_t last = sample_count ? sample_count - 1 : 0;
+    int64_t none = 0, *sorted = sample_count ? samples : &none;
+    printf("latency %zu %lld %lld %lld\n", sample_count, (long long)sorted[last / 2],
+           (long long)sorted[(size_t)(last * 0.99)], (long long)sorted[last]);
+}
+
+static void consume(char **arguments, int count) {
+    size_t each = atol(arguments[0]);
+    uint64_t prefetch = atol(arguments[1]);
+    long stamp = atol(arguments[2]);
+    struct link *links = calloc(count, sizeof *links);
+    int poller = epoll_create1(0);
+    for (int i = 0; i < count; i++) {
+        links[i].fd = atoi(arguments[3 + i]);
+        links[i].octets = malloc(READ_OCTETS);
+        watch(poller, &links[i], EPOLLIN);
+    }
+    while (!ending) {
+        struct epoll_event events[EVENTS];
+        int found = epoll_wait(poller, events, EVENTS, REPORT_NS / 1000000);
+        for (int i = 0; i < found; i++)
+            take(events[i].data.ptr, each, prefetch, stamp);
+        if (forgetting)
+            forgetting = sample_count = 0;
+        report();
+    }
+    tell(now_ns());
+    if (stamp >= 0)
+        print_latency();
+}
+
+int main(int count, char **arguments) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    if (count > 4 && !strcmp(arguments[1], "produce"))
+        produce(arguments + 2, count - 4);
+    else if (count > 5 && !strcmp(arguments[1], "consume"))
+        consume(arguments + 2, count - 5);
+    else {
+        fprintf(stderr, "pump: see the head of pump.c\n");
+        return 2;
+    }
+    return 0;
+}
