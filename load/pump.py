@@ -1,7 +1,7 @@
-"""Benchmark rows with clients in C (`pump.c`): what they cost the machine is hardly in the figures.
+"""Benchmark rows with clients in C (`pump.c`), which cost the machine little.
 
-Connections are opened here, and what is written on them is made here; the compiled program gets their descriptors. So a
-load is the same octets as with clients in Python.
+This module opens the connections and makes the octets to write; the compiled program gets the descriptors. So a load is
+the same octets as with clients in Python.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
-from load import frames
 from load.latency import PATIENCE_SECONDS, WARM_SECONDS, Pace
 from load.processes import cpu_seconds
 from load.target import Target
-from load.throughput import Counted, Shape, Subscription, measure, prepared
-from load.wire import Wire
+from load.throughput import Counted, Shape, Subscription, measure, prepared, producers
 
 SOURCE = Path(__file__).with_suffix(".c")
 PROGRAM = SOURCE.parents[1] / "build" / "pump"
@@ -106,43 +104,37 @@ def pumps(target: Target, shape: Shape, rate: float = 0.0) -> Iterator[tuple[Pum
     names, stamp = shape.names(), str(shape.size + 1) if rate else NO_STAMP
     with ExitStack() as stack:
         subscriptions = [Subscription(target, shape, names[number % len(names)]) for number in range(shape.consumers)]
-        wires = [Wire(target) for _ in range(shape.producers)]
-        for connection in (*(each.socket for each in subscriptions), *(each.socket for each in wires)):
+        opened = list(producers(target, shape))
+        for connection in (*(each.socket for each in subscriptions), *(connection for connection, _ in opened)):
             stack.callback(connection.close)
-        octets = b""
-        for number, wire in enumerate(wires):
-            if shape.confirm:
-                wire.call(frames.CONFIRM_SELECT, b"\0", frames.CONFIRM_SELECT_OK)
-            key = shape.key(names[number % len(names)])
-            burst = frames.publish(key, bytes(shape.size), shape.burst, shape.exchange, shape.persistent)
-            octets += given(burst, shape.burst)
         consumers = None
         if subscriptions:
             (each,) = {subscription.octets_each for subscription in subscriptions}
             arguments = ["consume", str(each), str(shape.prefetch), stamp]
             consumers = Pump(arguments, [subscription.socket for subscription in subscriptions])
             stack.callback(consumers.kill)
-        producers = Pump(["produce", str(rate), stamp], [wire.socket for wire in wires], octets)
-        stack.callback(producers.kill)
-        yield producers, consumers
+        octets = b"".join(given(burst, shape.burst) for _, burst in opened)
+        source = Pump(["produce", str(rate), stamp], [connection for connection, _ in opened], octets)
+        stack.callback(source.kill)
+        yield source, consumers
 
 
 def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) -> dict[str, Any]:
     """As `load.throughput.throughput`."""
-    with prepared(target, shape), pumps(target, shape) as (producers, consumers):
-        return measure(consumers or producers, pid, seconds)
+    with prepared(target, shape), pumps(target, shape) as (source, consumers):
+        return measure(consumers or source, pid, seconds)
 
 
 def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict[str, Any]:
     """As `load.latency.latency`."""
     shape = pace.shape
-    with prepared(target, shape), pumps(target, shape, pace.rate * shape.producers) as (producers, consumers):
+    with prepared(target, shape), pumps(target, shape, pace.rate * shape.producers) as (source, consumers):
         assert consumers is not None
         count_for(consumers, WARM_SECONDS)
         consumers.forget()
         before = cpu_seconds(pid) if pid else 0.0
         count_for(consumers, seconds)
-        sent = int(producers.end().split()[1])
+        sent = int(source.end().split()[1])
         until = time.monotonic() + PATIENCE_SECONDS
         while (arrived := consumers.recv()[1]) < sent:
             if time.monotonic() > until:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
+from socket import socket
 from typing import Any, Protocol
 
 from load import frames
@@ -158,18 +159,13 @@ def prepared(target: Target, shape: Shape) -> Iterator[None]:
 
 def _produce(target: Target, shape: Shape, ending: Event, counts: Connection | None) -> None:
     """A process: publish as fast as sockets take it; count what was written if there is somebody to tell."""
-    names, body = shape.names(), bytes(shape.size)
     poll, wires, rest = select.epoll(), {}, {}
     bursts = {}
-    for number in range(shape.producers):
-        wire = Wire(target)
-        if shape.confirm:
-            wire.call(frames.CONFIRM_SELECT, b"\0", frames.CONFIRM_SELECT_OK)
-        wire.socket.setblocking(False)
-        fd = wire.socket.fileno()
-        key = shape.key(names[number % len(names)])
-        bursts[fd] = memoryview(frames.publish(key, body, shape.burst, shape.exchange, shape.persistent))
-        wires[fd], rest[fd] = wire.socket, bursts[fd]
+    for connection, burst in producers(target, shape):
+        connection.setblocking(False)
+        fd = connection.fileno()
+        wires[fd], rest[fd] = connection, memoryview(burst)
+        bursts[fd] = rest[fd]
         poll.register(fd, select.EPOLLOUT | (select.EPOLLIN if shape.confirm else 0))
     sent = 0
     said = time.monotonic()
@@ -185,6 +181,17 @@ def _produce(target: Target, shape: Shape, ending: Event, counts: Connection | N
         if counts is not None and (now := time.monotonic()) > said + REPORT_SECONDS:
             counts.send((now, sent))
             said = now
+
+
+def producers(target: Target, shape: Shape) -> Iterator[tuple[socket, bytes]]:
+    """The connection of each producer, and its burst."""
+    names, body = shape.names(), bytes(shape.size)
+    for number in range(shape.producers):
+        wire = Wire(target)
+        if shape.confirm:
+            wire.call(frames.CONFIRM_SELECT, b"\0", frames.CONFIRM_SELECT_OK)
+        key = shape.key(names[number % len(names)])
+        yield wire.socket, frames.publish(key, body, shape.burst, shape.exchange, shape.persistent)
 
 
 class Subscription:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ops.administration import permission, policy, queue, restart, topic_permission, user, vhost
-from ops.compiled import uncompiled
+from ops.compiled import refusal
 from ops.errors import CommandError, StartError
 from ops.flow import command as flow
 from ops.naming import Data, inherited
@@ -84,8 +84,8 @@ def serve(
     flags = {"host": host, "port": port, "acceptors": acceptors, "shards": shards, "data": data, "log_level": log_level}
     read = partial(read_configuration, config, flags, assignments or ())
     configuration = read()
-    if missing := uncompiled():
-        raise StartError(f"not compiled, run `make setup`: {', '.join(missing)}")
+    if (reason := refusal()) is not None:
+        raise StartError(reason)
     from ops.serve import serve as run  # only now: it imports compiled modules
 
     logs.configure(configuration.settings, "supervisor", 0)

@@ -20,6 +20,12 @@ def uncompiled() -> list[str]:
     return sorted(name for name, source in _sources() if not _is_compiled(source))
 
 
+def refusal() -> str | None:
+    """Why this checkout cannot serve, in one line; None if it can."""
+    missing = uncompiled()
+    return f"not compiled, run `make setup`: {', '.join(missing)}" if missing else None
+
+
 def _sources() -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
@@ -30,5 +36,5 @@ def _sources() -> Iterator[tuple[str, Path]]:
 
 
 def _is_compiled(source: Path) -> bool:
-    """What was built lies beside its source, and goes before it."""
+    """Whether the built module lies beside its source: Python prefers it there."""
     return any(source.with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES)

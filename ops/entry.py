@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from ops.compiled import uncompiled
+from ops.compiled import refusal
 
 
 def main() -> None:
     try:
         from ops import cli
     except ModuleNotFoundError:
-        if missing := uncompiled():
-            print(f"penstock: not compiled, run `make setup`: {', '.join(missing)}", file=sys.stderr)
-            sys.exit(2)
-        raise
+        if (reason := refusal()) is None:
+            raise
+        print(f"penstock: {reason}", file=sys.stderr)
+        sys.exit(2)
     cli.main()

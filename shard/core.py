@@ -254,7 +254,7 @@ class ShardCore:
                 self.state.touch(self.state.queues[id])
 
     def end_recovery(self, recovery: Recovery) -> None:
-        """It is known what is in the hands of consumers: what waited for that goes on, and the shard delivers."""
+        """The consumers' unacked messages were reported, or awaited for long enough: turns that waited go on."""
         self.state.recovery = None
         for queue in self.state.queues.values():
             if recovery.awaited and not queue.ring.consumers:

@@ -83,12 +83,13 @@ class Module:
         properties are among them.
         """
         without = count = 0
-        for owner in [self.tree, *(node for node in self.tree.body if isinstance(node, ast.ClassDef))]:
-            for node in owner.body:
-                public = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-                if public and not node.name.startswith("_"):  # type: ignore[union-attr]
+        bodies = [self.tree.body, *(node.body for node in self.tree.body if isinstance(node, ast.ClassDef))]
+        for body in bodies:
+            for node in body:
+                named = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                if named and not node.name.startswith("_"):
                     count += 1
-                    without += ast.get_docstring(node) is None  # type: ignore[arg-type]
+                    without += ast.get_docstring(node) is None
         return without, count
 
     def prose(self) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""The control sockets: commands and questions, who gave them, and what is kept of that."""
+"""The control sockets: commands and questions, their senders, and the audit log."""

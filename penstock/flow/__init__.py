@@ -1,1 +1,1 @@
-"""What is told and kept of flow control: events, incidents, short stops."""
+"""Events, incidents and short stops of flow control."""

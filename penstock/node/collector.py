@@ -1,7 +1,7 @@
-"""Python's collector of cycles, kept from what is made in bulk and stays.
+"""Keeps Python's collector of cycles away from objects that are made in bulk and stay.
 
-It looks through all objects again whenever a quarter more have come: while 100,000 queues are read, ten times as much
-work as reading them, and none of it is garbage.
+The collector examines all objects again whenever their number has grown by a quarter: while 100,000 queues are read
+that is ten times the work of reading them, and finds no garbage.
 """
 
 from __future__ import annotations

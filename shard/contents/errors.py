@@ -1,4 +1,4 @@
-"""What may be wrong with a store."""
+"""Errors of a shard's store."""
 
 from __future__ import annotations
 
