@@ -86,8 +86,9 @@ class Module:
         bodies = [self.tree.body, *(node.body for node in self.tree.body if isinstance(node, ast.ClassDef))]
         for body in bodies:
             for node in body:
-                named = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-                if named and not node.name.startswith("_"):
+                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith(
+                    "_"
+                ):
                     count += 1
                     without += ast.get_docstring(node) is None
         return without, count
