@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.telemetry.schema import CONNECTION, ConnectionEvent
 
 if TYPE_CHECKING:
-    from acceptor.connection import Connection
+    from acceptor.connection_state import ConnectionState
 
 
 class Stay:
@@ -20,35 +20,35 @@ class Stay:
         self.reason: str | None = None
         self.channels = 0
 
-    def begins(self, connection: Connection) -> None:
+    def begins(self, connection: ConnectionState) -> None:
         """The handshake is over."""
-        self.opened = connection.core.now
+        self.opened = connection.acceptor.now
         _tell(connection, "open", 0, None, None)
 
-    def ends(self, connection: Connection, reason: str) -> None:
+    def ends(self, connection: ConnectionState, reason: str) -> None:
         """It is to end; the first reason is the one that counts."""
         if self.reason is None:
             self.reason, self.channels = reason, len(connection.channels)
 
-    def is_over(self, connection: Connection) -> None:
+    def is_over(self, connection: ConnectionState) -> None:
         """The socket is gone. One that went without a word before it was open is nobody's."""
         if self.opened is not None:
-            open_ms = round((connection.core.now - self.opened) * 1000)
+            open_ms = round((connection.acceptor.now - self.opened) * 1000)
             _tell(connection, "close", self.channels, self.reason, open_ms)
         elif self.reason is not None:
             _tell(connection, "refused", 0, self.reason, None)
 
 
 def _tell(
-    connection: Connection, event: ConnectionEvent, channels: int, reason: str | None, open_ms: int | None
+    connection: ConnectionState, event: ConnectionEvent, channels: int, reason: str | None, open_ms: int | None
 ) -> None:
-    core = connection.core
-    core.record(
+    acceptor = connection.acceptor
+    acceptor.record(
         CONNECTION,
-        core.time_us(),
+        acceptor.time_us(),
         {
             "event": event,
-            "acceptor": core.index,
+            "acceptor": acceptor.index,
             "connection": connection.id,
             "peer": connection.peer,
             "product": connection.said("product"),

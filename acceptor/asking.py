@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from acceptor.inlet import Gate
-from penstock.amqp.errors import amqp_error
-
-if TYPE_CHECKING:
-    from acceptor.connection import Connection
+from acceptor.gate import Gate
+from penstock.amqp.errors import AMQPError, amqp_error
 
 INTERNAL_ERROR = 541
 """What a shard answers that has failed before it changed anything (shard/turns/looking.py): it ends the connection."""
+
+
+class Failing(Protocol):
+    """A connection, as far as an error can end it."""
+
+    def fail(self, error: AMQPError) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def ask_shard(shard: int, *operation: Any, about: str = "") -> Asking:
     return _result(answer)
 
 
-def has_failed(connection: Connection, error: Sequence[Any] | None) -> bool:
+def has_failed(connection: Failing, error: Sequence[Any] | None) -> bool:
     """Whether a shard has failed at what was asked for a connection. It ends, though nobody waits for the answer."""
     if error is None or error[0] != INTERNAL_ERROR:
         return False

@@ -10,86 +10,45 @@ producer must be able to send, overtake parked publishes: two clients that feed 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Hashable
+from collections.abc import Hashable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from acceptor import methods, overtaking, publishing, replies
 from acceptor.asking import AtGates, Until
-from acceptor.confirms import Confirms
-from acceptor.consumers import Consumer
+from acceptor.channel_state import EMPTY, ChannelState
+from acceptor.connection_state import ConnectionState
 from acceptor.contained import contained
-from acceptor.early import Pulse
 from acceptor.fair import BY_CONNECTION, BY_KEY, BY_USER
-from acceptor.inlet import UNLIMITED, Gate, Inlet
-from acceptor.obedience import Obedience
+from acceptor.gate import UNLIMITED, Gate
+from acceptor.overtaking import asked
 from acceptor.parked import OVERTAKES, QUEUE_METHODS, ParkedMethod, ParkedRun, ParkedSettlements, means
-from acceptor.prefetch import SharedPrefetch
-from acceptor.replies import ReplyConsumer
-from acceptor.routing import Routing, Unfinished
-from acceptor.transaction import Transaction
+from acceptor.routing import Unfinished
 from acceptor.unacked_cy import UnackedTags
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.scan_cy import SETTLE_REQUEUE, Method, PublishRun, SettleRun
 from penstock.amqp.spec import BASIC_CLASS, BY_NAME, METHODS, MethodSpec
 from penstock.node.logs import get_logger
-from router.model.topics_cy import Work
 
 if TYPE_CHECKING:
-    from acceptor.connection import Connection
-    from acceptor.route import Route
+    from acceptor.confirms import Withholding
+    from acceptor.services import Services
+    from acceptor.transaction import Transaction
 
 log = get_logger()
 
-EMPTY: deque[ParkedRun | ParkedMethod] = deque(maxlen=0)
-"""The inbox of channels in which nothing has had to wait yet: an empty deque takes 760 bytes."""
 
+class Channel(ChannelState):
+    """One channel: what it does with what arrives, and with room."""
 
-class Channel:
-    """The state of one channel. `connection.output` takes what it has to say."""
+    transaction: Transaction | None
+    committing: Transaction | None
 
-    def __init__(self, connection: Connection, number: int) -> None:
-        self.connection = connection
-        self.core = connection.core
-        self.vhost = connection.vhost
-        self.access = connection.access
-        self.number = number
-        self.group = self.core.next_group(connection)
-        self.closing = False
-        self.detached = False
-        self.inbox = EMPTY
-        self.parked_methods = 0
-        self.overtaking = overtaking.asked(self.core.topology, self.access, connection.properties)
-        self.running: Generator[Any, Any, None] | None = None
-        self.runs_at_gates = False
-        self.method: MethodSpec | None = None
-        self.gates: list[Gate] = []
-        self.held_by: Gate | None = None
-        self.held_since = 0.0
-        self.told_flow = False
-        self.told_blocked = False
-        self.warned_by: Inlet | None = None
-        self.pulse = Pulse()
-        self.budgets = 1
-        self.refusing: Inlet | None = None
-        self.obedience = Obedience()
-        self.confirms: Confirms | None = None
-        self.withheld = 0
-        self.routing: Routing | None = None
-        self.route: Route | None = None
-        self.routes: dict[Route, None] = {}
-        self.transaction: Transaction | None = None
-        self.committing: Transaction | None = None
-        self.unacked = UnackedTags()
-        self.consumers: dict[str, Consumer] = {}
-        self.reply_consumer: ReplyConsumer | None = None
-        self.getters: dict[int, int] = {}
-        self.shards: set[int] = set()
-        self.prefetch = connection.core.settings.amqp.prefetch_max
-        self.shared_prefetch = SharedPrefetch(self)
-        self.delivers = True
-        self.last_queue = ""
+    def __init__(self, connection: ConnectionState, number: int, services: Services) -> None:
+        super().__init__(
+            connection, number, asked(services.acceptor.topology, connection.access, connection.properties)
+        )
+        self.services = services
 
     # In
 
@@ -110,7 +69,7 @@ class Channel:
     def take_publishes(self, run: PublishRun) -> None:
         """Publishes arrived."""
         if not self.closing:
-            publishing.take(self, run)
+            self.services.publishing.take(self, run)
 
     def take_settlements(self, run: SettleRun) -> None:
         """Acks, nacks and rejects arrived."""
@@ -120,8 +79,8 @@ class Channel:
             self.take_in_transaction(run)
         else:
             before, whole = len(self.unacked), self.unacked.whole
-            unknown = self.unacked.settle(run.rows, run.count, self.core.settling(self.shards))
-            self.core.settled(self, before - len(self.unacked), whole)
+            unknown = self.unacked.settle(run.rows, run.count, self.services.settling.places(self.shards))
+            self.services.settling.settled(self, before - len(self.unacked), whole)
             self.settled(run, unknown)
 
     def take_in_transaction(self, run: SettleRun) -> None:
@@ -140,34 +99,16 @@ class Channel:
 
     def take_oversize(self, size: int) -> None:
         if not self.closing:
-            text = f"message size {size} is larger than configured max size {self.core.settings.amqp.max_message_size}"
+            text = (
+                f"message size {size} is larger than configured max size {self.acceptor.settings.amqp.max_message_size}"
+            )
             self.fail(amqp_error(406, text, BY_NAME["basic_publish"]))
-
-    def transactions(self) -> list[Transaction]:
-        """The transactions whose settlements have not left: the one that waits for room, and the next one."""
-        return [transaction for transaction in (self.committing, self.transaction) if transaction is not None]
-
-    def consumers_by_shard(self) -> dict[int, list[int]]:
-        """Ids of its consumers, by shard; not those of queues that move, whose next home hears how they are."""
-        found: dict[int, list[int]] = {}
-        for consumer in self.consumers.values():
-            if consumer.shard != self.core.moves.nowhere:
-                found.setdefault(consumer.shard, []).append(consumer.id)
-        return found
-
-    def settles(self) -> bool:
-        """Whether acks may come, or the commit (or rollback) of some that have come."""
-        return bool(self.consumers) or self.has_in_hand()
-
-    def has_in_hand(self) -> bool:
-        """Whether it has deliveries to settle, or settlements to commit."""
-        return bool(self.unacked.total or (self.transaction is not None and self.transaction.journal))
 
     # Methods
 
     def handle(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
         """Carry out a method; where it needs an answer from elsewhere, the channel runs it on when that comes."""
-        handler = methods.HANDLERS.get(method.name)
+        handler = self.services.handlers.get(method.name)
         overtaken, self.method = self.method, method
         try:
             if handler is None:
@@ -207,12 +148,12 @@ class Channel:
             elif isinstance(request, Until):
                 request.start(self.resume)
             else:
-                self.core.ask(request, self.resume)
+                self.services.requests.ask(request, self.resume)
 
     def pump(self, most: int) -> None:
         """Go through the inbox until something has to wait, publishing at most that many messages."""
         if self.overtaking:
-            overtaking.pump(self, most)
+            self.services.overtaking.pump(self, most)
         else:
             self.pump_in_order(most)
         if self.gates:
@@ -234,9 +175,9 @@ class Channel:
 
     def forward(self, run: ParkedRun, most: int) -> int:
         """Publish of a run what its queues have room for, at most so many messages; how many more may follow."""
-        sent = publishing.forward(self, run, most)
+        sent = self.services.publishing.forward(self, run, most)
         if sent:
-            self.core.escalations.progressed(self)
+            self.services.escalations.progressed(self)
         # Its share is used up: now it is a newcomer. What needs no room may have gone beyond it.
         return most if most == UNLIMITED else max(most - sent, 0) or UNLIMITED
 
@@ -244,7 +185,7 @@ class Channel:
         """Whether a method may go before the first `end` items of what is parked."""
         if self.running is not None:
             return self.runs_at_gates and method.name == "channel_close"  # what waits for its commit is given up
-        if method not in OVERTAKES or not self.core.may_overtake(self, method):
+        if method not in OVERTAKES or not self.services.orphans.may_overtake(self, method):
             return False
         if not self.parked_methods:
             return True
@@ -268,7 +209,7 @@ class Channel:
         """A gate lets the channel in: it publishes at most that many messages."""
         if self.overtaking and not self.runs_at_gates:
             self.leave_opened()
-            self.core.throttle.look_at_cause(self)
+            self.services.throttle.look_at_cause(self)
         else:
             self.leave_gates()
         if self.runs_at_gates:
@@ -279,11 +220,7 @@ class Channel:
 
     def pass_lane(self, most: int) -> int:
         """Publish what is parked for priority lanes, at most so many messages; how many went."""
-        return 0 if self.closing else publishing.pass_lane(self, most)
-
-    def waits_for_lane(self) -> bool:
-        """Whether something is parked that may go by a priority lane, now or when the methods before it are done."""
-        return any(isinstance(item, ParkedRun) and item.in_lane for item in self.inbox)
+        return 0 if self.closing else self.services.publishing.pass_lane(self, most)
 
     def head_has_gone(self) -> None:
         """What was first in the inbox has been published before its turn."""
@@ -293,12 +230,9 @@ class Channel:
             self.leave_gates()
             self.pump(UNLIMITED)
 
-    def budget(self) -> Work:
-        return self.connection.budget.at(self.core.turns)
-
     def share(self, by: str) -> tuple[Hashable, int]:
         """What it shares its turns by at a gate, and its weight."""
-        weight = self.core.weights.of(self.access)
+        weight = self.services.weights.of(self.access)
         if by == BY_CONNECTION:
             return self.connection, weight
         if by == BY_USER:
@@ -306,11 +240,6 @@ class Channel:
         if by == BY_KEY:
             return (self.route.exchange, self.route.key) if self.route is not None else self, weight
         return self, weight
-
-    def size(self) -> int:
-        """Octets of the next message that it has parked, about."""
-        item = self.inbox[0] if self.inbox else None
-        return max(item.octets // item.count, 1) if isinstance(item, ParkedRun) and item.count else 1
 
     @contained
     def reconsider(self) -> None:
@@ -322,7 +251,7 @@ class Channel:
         item = self.inbox[0] if self.inbox else None
         if isinstance(item, ParkedRun) and self.gates:
             try:
-                route = self.core.routes.find(self, item.address, item.further)
+                route = self.services.routes.find(self, item.address, item.further)
                 gates = route.gates_for(self.connection.id)
             except (AMQPError, Unfinished):
                 gates = ()
@@ -331,23 +260,23 @@ class Channel:
 
     def park(self, item: ParkedRun | ParkedMethod) -> None:
         if isinstance(item, ParkedRun):
-            item.since = item.since or self.core.now
-            self.core.episodes.parked(self, item.count, item.octets)
+            item.since = item.since or self.acceptor.now
+            self.services.episodes.parked(self, item.count, item.octets)
             if any(gate.is_saturated() for gate in self.gates):
                 item.batch = bus.taken_home(item.batch)  # the arena is for what passes
-            if self.core.spool is not None:
-                item = self.core.throttle.spooled(self, item, self.core.spool)
+            if self.acceptor.spool is not None:
+                item = self.services.throttle.spooled(self, item, self.acceptor.spool)
         if self.inbox is EMPTY:
             self.inbox = deque()
         self.inbox.append(item)
         self.parked_methods += isinstance(item, ParkedMethod)
-        self.core.throttle.parked(self, item.octets)
+        self.services.throttle.parked(self, item.octets)
 
     def unpark(self, at: int = 0) -> None:
         item = self.inbox[at]
         del self.inbox[at]
         self.parked_methods -= isinstance(item, ParkedMethod)
-        self.core.throttle.parked(self, -item.octets)
+        self.services.throttle.parked(self, -item.octets)
 
     # Gates
 
@@ -356,15 +285,15 @@ class Channel:
         if gate not in self.gates:
             self.gates.append(gate)
             if self.held_by is not None and gate is not self.held_by:
-                self.core.throttle.look_at_cause(self)
+                self.services.throttle.look_at_cause(self)
         if gate.opens_with_time:
-            self.core.gates.waits_for_time(gate, self)
+            self.services.gates.waits_for_time(gate, self)
         if gate.is_saturated():
             self.held_at(gate)
 
     def held_at(self, gate: Gate) -> None:
         """A gate that the channel waits at is saturated: now its client is told."""
-        self.core.throttle.hold(self, gate)
+        self.services.throttle.hold(self, gate)
 
     def unwarn(self) -> None:
         """It need not know any more of a stop that it was told of early. Who is held is told when it is free."""
@@ -372,16 +301,12 @@ class Channel:
         if inlet is not None:
             del inlet.warned[self]
             if self.held_by is None:
-                self.core.throttle.untell(self)
+                self.services.throttle.untell(self)
 
     def look_at_warning(self) -> None:
         """Its ways, or the means to hold it, may be others by now."""
-        if self.warned_by is not None and not self.core.early.concerns(self, self.warned_by):
+        if self.warned_by is not None and not self.services.early.concerns(self, self.warned_by):
             self.unwarn()
-
-    def cause(self) -> Gate | None:
-        """What holds it: what its client was told, as long as that is in its way."""
-        return self.held_by if self.withheld or self.held_by in self.gates or not self.gates else self.gates[0]
 
     def leave_gates(self) -> None:
         for gate in list(self.gates):
@@ -392,7 +317,7 @@ class Channel:
         # Ways through one pool that count a message once or several times are gates of their own, with one line.
         if all(other.waiting is not gate.waiting for other in self.gates):
             gate.waiting.pop(self, None)
-        self.core.gates.metered.leaves(gate, self, self.core.now)
+        self.services.gates.metered.leaves(gate, self, self.acceptor.now)
 
     def leave_opened(self) -> None:
         """Leave the gates that have let it in; others have not."""
@@ -401,19 +326,19 @@ class Channel:
             if self in gate.waiting:
                 self.gates.append(gate)
             else:
-                self.core.gates.metered.leaves(gate, self, self.core.now)
+                self.services.gates.metered.leaves(gate, self, self.acceptor.now)
 
     def release_if_free(self) -> None:
         """Nothing of it waits any more, neither publishes nor confirms: its client is told."""
         waits = self.inbox or self.gates or self.withheld or self.refusing is not None
         if self.held_by is not None and not waits:
-            self.core.throttle.release(self)
+            self.services.throttle.release(self)
 
-    def withholds(self, inlet: Inlet) -> bool:
+    def withholds(self, inlet: Withholding) -> bool:
         """Whether its confirms wait as long as a queue is saturated."""
         return (
             self.refusing is not inlet
-            and self.core.user_terms.at(self.vhost, self.connection.user, inlet).means.confirms
+            and self.services.user_terms.at(self.vhost, self.connection.user, inlet.terms).means.confirms
         )
 
     def withheld_at(self, gate: Gate) -> None:
@@ -425,39 +350,17 @@ class Channel:
     def no_longer_withheld(self) -> None:
         self.withheld -= 1
         self.release_if_free()
-        self.core.throttle.look_at_cause(self)
-
-    def confirmed(self) -> None:
-        """Some publishes are complete: tell at the end of the turn."""
-        if not self.detached and not self.closing:
-            self.core.confirming[self] = None
+        self.services.throttle.look_at_cause(self)
 
     @contained
     def write_confirms(self) -> None:
         if self.confirms is not None:
             completed = self.confirms.completed
-            self.core.confirmed_total += sum(count for _, count, negative in completed if not negative)
+            self.acceptor.confirmed_total += sum(count for _, count, negative in completed if not negative)
             self.confirms.write(self.number, self.connection.output)
-            self.core.dirty[self.connection] = None
-
-    def time_out(self, milliseconds: int) -> None:
-        """The client did not acknowledge in time."""
-        self.end_by(
-            f"delivery acknowledgement on channel {self.number} timed out. Timeout value used: {milliseconds} ms. "
-            "This timeout value can be configured, see consumers doc guide to learn more"
-        )
-
-    def end_by(self, text: str) -> None:
-        """Close it with 406; no method of its own is to blame."""
-        self.method = None
-        self.fail(amqp_error(406, text))
+            self.acceptor.dirty[self.connection] = None
 
     # Out
-
-    def send(self, name: str, **arguments: Any) -> None:
-        """Send a method to the client."""
-        if not self.detached:
-            self.connection.send(self.number, name, **arguments)
 
     def fail(self, error: AMQPError) -> None:
         """An error of the client: it closes the channel, or the connection where it is a hard one."""
@@ -468,7 +371,7 @@ class Channel:
         if error.hard:
             self.connection.fail(error)
             return
-        self.core.log_error(self.connection, error, self.number)
+        self.connection.log_error(error, self.number)
         self.send(
             "channel_close",
             reply_code=error.code, reply_text=error.reply_text, class_id=error.class_id, method_id=error.method_id,
@@ -497,22 +400,27 @@ class Channel:
         if leased:
             self.unacked.leave(leased)
         if self.unacked.total:  # GONE would do; but this is kept until it is safe
-            self.unacked.settle_all(SETTLE_REQUEUE, self.core.settling(self.shards))
+            self.unacked.settle_all(SETTLE_REQUEUE, self.services.settling.places(self.shards))
         for shard in self.shards:
-            self.core.links[shard].end_group(self.group)
+            self.acceptor.links[shard].end_group(self.group)
         self.shards.clear()
-        self.core.delivery.sharing.pop(self.group, None)
+        self.acceptor.sharing.pop(self.group, None)
         for consumer in self.consumers.values():
-            self.core.delivery.forget(consumer)
+            self.services.delivery.forget(consumer)
         self.consumers.clear()
-        replies.cancel(self)
+        self.services.replies.cancel(self)
         self.unacked = UnackedTags()
         self.leave_gates()
         self.unwarn()
         if self.held_by is not None:
-            self.core.throttle.release(self)
+            self.services.throttle.release(self)
         parked = [item for item in self.inbox if isinstance(item, ParkedRun)] if keep_parked else []
         while self.inbox:
             self.unpark()
         if parked:
-            self.core.adopt(self, parked)
+            self.services.orphans.adopt(self, parked)
+
+    def heir(self) -> Channel:
+        heir = Channel(self.connection, self.number, self.services)
+        heir.detached = True
+        return heir

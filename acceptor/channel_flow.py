@@ -16,29 +16,19 @@ from typing import TYPE_CHECKING
 from penstock.limits.means import Means
 
 if TYPE_CHECKING:
-    from acceptor.connection import Connection
-    from acceptor.throttle import Throttle
+    from acceptor.connection_state import ConnectionState
 
 
-def stops(connection: Connection, means: Means) -> bool:
+def stops(connection: ConnectionState, means: Means) -> bool:
     """Whether it is stopped by Channel.Flow."""
     if not means.flow or connection.ignores_flow or acknowledges(connection):
         return False
     return connection.traits.honours_flow if means.auto else not connection.traits.breaks_on_flow
 
 
-def acknowledges(connection: Connection) -> bool:
+def acknowledges(connection: ConnectionState) -> bool:
     """Whether something is to be settled on it, or will be: it has deliveries in hand, or consumes with acks."""
     return any(
         channel.has_in_hand() or any(not consumer.no_ack for consumer in channel.consumers.values())
         for channel in connection.channels.values()
     )
-
-
-def lift(throttle: Throttle, connection: Connection) -> None:
-    """A connection has begun to consume, or has got something: its channels that were stopped may go on sending."""
-    told = [channel for channel in connection.channels.values() if channel.told_flow]
-    if told and acknowledges(connection):
-        for channel in told:
-            channel.told_flow = False
-            throttle.tell_flow(channel, active=True)

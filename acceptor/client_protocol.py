@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from acceptor.outputs import WRITE_HIGH_OCTETS
 from acceptor.read_size import READ_OCTETS
+from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.connection import Connection
-    from acceptor.process import Acceptor
+    from acceptor.connection_state import ConnectionState
+    from acceptor.sockets import Sockets
+
+log = get_logger()
 
 # getsockopt(2): what the kernel holds for a socket; the first two numbers are what is received and its limit, octets.
 SO_MEMINFO = 55
@@ -29,8 +33,9 @@ LINGER_MOST = 1024
 class ClientProtocol(asyncio.BufferedProtocol):
     """One client's socket. All of them read into the acceptor's one buffer; what is left of a read is kept here."""
 
-    def __init__(self, acceptor: Acceptor) -> None:
-        self.acceptor = acceptor
+    def __init__(self, sockets: Sockets) -> None:
+        self.sockets = sockets
+        self.core = sockets.core
         self.transport: Any = None
         self.fd = -1
         self.connection: Connection | None = None
@@ -46,16 +51,18 @@ class ClientProtocol(asyncio.BufferedProtocol):
         self.transport = transport
         self.fd = transport.get_extra_info("socket").fileno()
         peer = transport.get_extra_info("peername") or ("", 0)
-        self.acceptor.core.now = self.acceptor.loop.time()
-        if not self.acceptor.may_connect(f"{peer[0]}:{peer[1]}"):
+        self.sockets.set_clock()
+        if not self.sockets.have_room():
+            log.warning("connection refused: the limit of open files is near", peer=f"{peer[0]}:{peer[1]}",
+                        connections=self.sockets.most)  # fmt: skip
             transport.abort()
             return
         self.limit_write_buffer(WRITE_HIGH_OCTETS)
-        self.connection = self.acceptor.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
-        self.acceptor.protocols[self.connection] = self
+        self.connection = self.core.connect(self, f"{peer[0]}:{peer[1]}", peer[0])
+        self.sockets.protocols[self.connection] = self
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        size, buffer = len(self.rest), self.acceptor.buffer
+        size, buffer = len(self.rest), self.sockets.buffer
         if size:
             buffer[:size] = self.rest
         octets = READ_OCTETS if self.connection is None else self.connection.read_octets()
@@ -65,27 +72,27 @@ class ClientProtocol(asyncio.BufferedProtocol):
         if self.dripping:
             self.dripping = 0
             self.transport.pause_reading()
-        self.take(self.acceptor.buffer, len(self.rest) + received)
+        self.take(self.sockets.buffer, len(self.rest) + received)
 
     def take(self, buffer: memoryview, end: int) -> None:
         """Give the octets to the connection, unless the replica is behind the topology: then they wait."""
-        acceptor, connection = self.acceptor, self.connection
+        connection = self.connection
         if self.lingers or connection is None:
             self.rest = b""
             return
-        acceptor.core.now = acceptor.loop.time()
-        if acceptor.core.behind():
+        self.sockets.set_clock()
+        if self.core.state.behind():
             self.stall(bytes(buffer[:end]))
             return
         used = connection.receive(buffer, end)
         self.rest = bytes(buffer[used:end]) if used < end else b""
-        acceptor.schedule_finish()
+        self.sockets.schedule_finish()
 
     def stall(self, octets: bytes) -> None:
         self.rest = octets
         self.stalled = True
         self.transport.pause_reading()
-        self.acceptor.stalled.append(self)
+        self.sockets.stalled.append(self)
 
     def unstall(self) -> None:
         self.stalled = False
@@ -102,28 +109,28 @@ class ClientProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         connection, self.connection = self.connection, None
         self.rest = b""
-        self.acceptor.lingering -= self.lingers
+        self.sockets.lingering -= self.lingers
         self.lingers = False
-        self.acceptor.hang_ups.forget(self, closed=True)
+        self.sockets.hang_ups.forget(self, closed=True)
         if connection is not None:
-            self.acceptor.protocols.pop(connection, None)
-            self.acceptor.core.dirty.pop(connection, None)
-            if not self.acceptor.protocols:
-                self.acceptor.emptied.set()
+            self.sockets.protocols.pop(connection, None)
+            self.core.state.dirty.pop(connection, None)
+            if not self.sockets.protocols:
+                self.sockets.emptied.set()
             connection.lost()
-            self.acceptor.schedule_finish()
+            self.sockets.schedule_finish()
 
     # Octets out
 
-    def flush(self, connection: Connection) -> None:
+    def flush(self, connection: ConnectionState) -> None:
         """Write what its output has, or leave it there."""
         if self.gathers:
             if connection.writable and self.unsent() > self.write_high:
-                self.acceptor.core.delivery.writable(connection, False)
+                self.core.delivery.writable(connection, False)
         else:
             self.write(connection.output.take())
         if not connection.writable:
-            self.acceptor.core.outputs.wrote(connection)
+            self.core.outputs.wrote(connection)
 
     def write(self, chunks: list[Any]) -> None:
         if not chunks or self.lingers or self.transport.is_closing():
@@ -138,7 +145,7 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         if self.connection is not None and self.connection.writable and not self.gathers:
-            self.acceptor.core.delivery.writable(self.connection, False)
+            self.core.delivery.writable(self.connection, False)
 
     def resume_writing(self) -> None:
         if self.gathers:
@@ -156,18 +163,18 @@ class ClientProtocol(asyncio.BufferedProtocol):
             if not was_writable and not self.gathers and self.unsent() <= self.write_high:
                 self.drained(self.connection)
 
-    def drained(self, connection: Connection) -> None:
-        self.acceptor.core.delivery.writable(connection, True)
-        self.acceptor.schedule_finish()
+    def drained(self, connection: ConnectionState) -> None:
+        self.core.delivery.writable(connection, True)
+        self.sockets.schedule_finish()
 
     # What the connection asks of its socket
 
     def pause_reading(self) -> None:
         self.transport.pause_reading()
-        self.acceptor.hang_ups.watch(self)
+        self.sockets.hang_ups.watch(self)
 
     def resume_reading(self) -> None:
-        self.acceptor.hang_ups.forget(self)
+        self.sockets.hang_ups.forget(self)
         if not self.stalled and not self.transport.is_closing():
             self.dripping = 0
             self.transport.resume_reading()
@@ -210,14 +217,14 @@ class ClientProtocol(asyncio.BufferedProtocol):
 
     def finish(self) -> None:
         """Nothing more is written, and what comes is dropped until the client closes."""
-        if self.acceptor.lingering >= LINGER_MOST or self.transport.is_closing():
+        if self.sockets.lingering >= LINGER_MOST or self.transport.is_closing():
             self.close()
             return
         self.write_rest()
         self.lingers = True
-        self.acceptor.lingering += 1
+        self.sockets.lingering += 1
         self.transport.write_eof()
-        self.acceptor.hang_ups.forget(self)
+        self.sockets.hang_ups.forget(self)
         self.dripping = 0
         self.transport.resume_reading()
 

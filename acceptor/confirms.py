@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from acceptor.gate import Gate
 from penstock.amqp.encode_cy import Output
 from penstock.batch.ranges_cy import RangeSet
 
 if TYPE_CHECKING:
-    from acceptor.fan import Fan
-    from acceptor.inlet import Gate, Inlet
     from acceptor.permissions import Access
-    from acceptor.route import Route
     from router.model.topics_cy import Work
 
 
@@ -59,6 +57,35 @@ class Confirms:
             output.acks(channel, up_to, 1, True, False)
 
 
+class Withholding(Gate, Protocol):
+    """The gate of a queue: confirms of what it holds wait for it."""
+
+    withheld: list[Span]
+
+
+class FlowSet(Protocol):
+    """Several queues of one publish that may hold it (acceptor/fan.py)."""
+
+    @property
+    def inlets(self) -> tuple[Withholding, ...]: ...
+
+    def leavers(self) -> frozenset[Withholding]: ...
+
+    def holders(self) -> Sequence[Withholding]: ...
+
+
+class Way(Protocol):
+    """How publishes went: a route (acceptor/route.py)."""
+
+    @property
+    def powerless(self) -> frozenset[int]: ...
+
+    @property
+    def further(self) -> tuple[str, ...]: ...
+
+    def address(self) -> bytes: ...
+
+
 class Confirmed(Protocol):
     """The channel that hears of its publishes: it is held while confirms are withheld from it."""
 
@@ -71,7 +98,7 @@ class Confirmed(Protocol):
 
     def broken(self, error: Exception) -> None: ...
 
-    def withholds(self, inlet: Inlet) -> bool: ...
+    def withholds(self, inlet: Withholding) -> bool: ...
 
     def withheld_at(self, gate: Gate) -> None: ...
 
@@ -92,8 +119,8 @@ class Span:
     )  # fmt: skip
 
     def __init__(
-        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Inlet], session: Confirmed,
-        fan: Fan | None = None, route: Route | None = None,
+        self, confirms: Confirms, first: int, count: int, shards: int, inlets: Sequence[Withholding],
+        session: Confirmed, fan: FlowSet | None = None, route: Way | None = None,
     ) -> None:  # fmt: skip
         self.confirms = confirms
         self.route = route
@@ -106,7 +133,7 @@ class Span:
         self.rejected: RangeSet | None = None
         self.session = session
         self.withheld = False
-        self.left: dict[Inlet, RangeSet] | None = None
+        self.left: dict[Withholding, RangeSet] | None = None
         self.untold: RangeSet | None = None
 
     def heeds(self, queue: int) -> bool:
@@ -141,7 +168,7 @@ class Span:
         elif self.left is not None:
             self.give([(self.first, self.first + self.count)])
 
-    def let_go(self, inlet: Inlet) -> None:
+    def let_go(self, inlet: Withholding) -> None:
         """A queue that it waited for need not be waited for any longer."""
         if self.done:
             return  # it waited for several queues, and there was no need to for all of them
@@ -158,7 +185,7 @@ class Span:
         if self.withheld and self.fan is not None and not self.done and not self.fan.holders():
             self.complete()
 
-    def lose(self, inlet: Inlet) -> None:
+    def lose(self, inlet: Withholding) -> None:
         """A queue that it waited for is gone with its contents: what had not left it before is not there any more."""
         lost = RangeSet()
         lost.add(self.first, self.count)
@@ -169,7 +196,7 @@ class Span:
             self.reject(low - self.first, high - low)
         self.let_go(inlet)
 
-    def leave(self, inlet: Inlet, offset: int, count: int) -> None:
+    def leave(self, inlet: Withholding, offset: int, count: int) -> None:
         """Some of the publishes, counted from the first of the span, have left a saturated queue for good."""
         if self.done:
             return

@@ -10,34 +10,30 @@ and ignores all but its answer.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 from acceptor import handshake
 from acceptor.arrivals import Stay
 from acceptor.channel import Channel
-from acceptor.clients import Traits, kept, traits_of
+from acceptor.clients import kept, traits_of
+from acceptor.connection_state import ConnectionState, Transport
 from acceptor.contained import contained
 from acceptor.pauses import HELD, LOGIN
 from acceptor.read_size import LARGE_READ_OCTETS, MANY_EVENTS, READ_OCTETS, ReadSize
-from acceptor.routing import Budget
 from acceptor.unfinished import LEAST_OCTETS as UNFINISHED_OCTETS
 from acceptor.unread import WHY
 from penstock.amqp import methods
-from penstock.amqp.encode_cy import Output
 from penstock.amqp.errors import AMQPError, HardError, amqp_error
-from penstock.amqp.scan_cy import Failure, Method, Oversize, PublishRun, Scanner, SettleRun
+from penstock.amqp.scan_cy import Failure, Method, Oversize, PublishRun, SettleRun
 from penstock.amqp.spec import PROTOCOL_HEADER, MethodSpec
-from penstock.batch.batch_cy import Batch
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
-    from acceptor.core import AcceptorCore
-    from acceptor.inlet import Inlet
+    from acceptor.channel_state import ChannelState
+    from acceptor.services import Services
 
 log = get_logger()
 
-# Before tune some clients put long tokens into start-ok (RabbitMQ 4.1 and later allow this much).
-FRAME_BEFORE_TUNE = 8192
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 # How long a peer may take to answer our close, and to close the socket after its own and after the last word.
 CLOSE_SECONDS = 10.0
@@ -48,77 +44,29 @@ LINGER_SECONDS = 5.0
 PROBE_SECONDS = 10.0
 
 
-class Transport(Protocol):
-    """The socket as the connection sees it."""
+class Connection(ConnectionState):
+    """One connection: its handshake, its channels, and its end.
 
-    def pause_reading(self) -> None: ...
-    def resume_reading(self) -> None: ...
-    def drip(self, octets: int) -> None: ...
-    def limit_receive_buffer(self, octets: int) -> None: ...
-    def limit_write_buffer(self, octets: int) -> None: ...
-    def is_overfull(self) -> bool: ...
-    def is_filled(self) -> bool: ...
-    def unsent(self) -> int: ...
-    def finish(self) -> None: ...
-    def close(self) -> None: ...
+    A login is being decided on while `held` has what the client has sent ahead. At `deadline` it is hung up on.
+    """
 
-
-class Connection:
-    """The state of one connection. Times are seconds of the caller's clock."""
-
-    def __init__(self, core: AcceptorCore, id: str, transport: Transport, peer: str, peer_host: str) -> None:
-        self.core = core
-        self.id = id
-        self.number = core.last_connection
-        self.transport = transport
-        self.peer = peer
-        self.peer_host = peer_host
-        self.scanner = Scanner(FRAME_BEFORE_TUNE, core.settings.amqp.max_message_size, core.arena)
-        self.output = Output()
-        self.expected: str | None = ""
-        self.closing = False
-        self.closed = False
-        self.channels: dict[int, Channel] = {}
-        self.channel_max = 0
-        self.frame_max = FRAME_BEFORE_TUNE
-        self.heartbeat = 0
-        self.user = ""
-        self.vhost = ""
-        self.owns_queues = False
-        self.access = core.permissions.access("", "")
+    def __init__(
+        self, services: Services, id: str, number: int, transport: Transport, peer: str, peer_host: str
+    ) -> None:
+        acceptor = services.acceptor
+        super().__init__(acceptor, id, number, transport, peer, peer_host, services.permissions.access("", ""))
+        self.services = services
         self.held: list[Method] | None = None
-        self.properties: dict[str, Any] = {}
-        self.client = ""
-        self.traits = Traits()
-        self.blocked_channels = 0
-        self.told_blocked = 0.0
-        self.told_reason = ""
-        self.parked_octets = 0
-        self.kept_octets = 0
-        self.ignores_flow = False
-        self.deliveries_withheld = False
         self.stay = Stay()
-        self.closed_at: dict[Inlet, float] = {}
-        self.pauses = 0
-        self.told_unread = 0
-        self.read_since = core.now
-        self.writable = True
-        self.delivered = 0
-        self.unreported = 0
-        self.gets = 0
-        self.unfinished = 0
-        self.uncommitted = 0
         self.read_size = ReadSize()
-        self.budget = Budget()
-        self.last_received = core.now
-        self.last_sent = core.now
-        self.deadline: float | None = core.now + core.settings.amqp.handshake_timeout
+        self.last_received = acceptor.now
+        self.deadline: float | None = acceptor.now + acceptor.settings.amqp.handshake_timeout
 
     # Octets in
 
     def receive(self, data: Any, end: int) -> int:
         """Take the octets of a buffer up to `end`; how many were used. The rest comes again with what follows."""
-        self.last_received = self.core.now
+        self.last_received = self.acceptor.now
         start = 0
         if self.expected == "":
             if end < 8:
@@ -135,7 +83,7 @@ class Connection:
         events: list[object] = []
         used = self.scanner.scan(data, start, end, events)
         if self.scanner.unfinished > UNFINISHED_OCTETS or self.unfinished:
-            self.core.unfinished.follow(self)
+            self.services.unfinished.follow(self)
         if len(events) > MANY_EVENTS or self.read_size.octets < READ_OCTETS:
             self.read_size.follow(len(events))
         for event in events:
@@ -146,7 +94,7 @@ class Connection:
             except Exception as error:
                 self.broken(error)
         if self.pauses & HELD:
-            self.core.throttle.look_for_acks(self)
+            self.services.throttle.look_for_acks(self)
         return used
 
     def read_octets(self) -> int:
@@ -187,7 +135,7 @@ class Connection:
                 self.fail(amqp_error(503, "a channel is used before the connection is open"))
             else:
                 self.fail(amqp_error(504, "expected 'channel.open'"))
-        return None if self.closing else channel
+        return None if self.closing else cast("Channel | None", channel)
 
     def take_method(self, frame: Method) -> None:
         if self.held is not None and not self.closing:
@@ -228,17 +176,17 @@ class Connection:
     def shake_hands(self, method: MethodSpec, arguments: dict[str, Any]) -> None:
         assert self.expected
         try:
-            self.expected = handshake.step(self, self.expected, method, arguments)
+            self.expected = handshake.step(self, self.services, self.expected, method, arguments)
         except handshake.Refused as refused:
             log.warning("handshake refused", peer=self.peer, reason=str(refused))
             self.stay.ends(self, str(refused))
             self.scanner.failed = True
             self.closing = True
-            self.deadline = self.core.now + handshake.REFUSAL_SECONDS
+            self.deadline = self.acceptor.now + handshake.REFUSAL_SECONDS
         else:
             if self.expected is None:
                 self.deadline = None
-                self.core.outputs.opened(self)
+                self.services.outputs.opened(self)
                 log.info("connection open", connection=self.id, peer=self.peer, client=self.client, user=self.user,
                          vhost=self.vhost)  # fmt: skip
                 self.stay.begins(self)
@@ -246,8 +194,8 @@ class Connection:
     def log_in(self, mechanism: str, user: str, password: str) -> None:
         """Have a login decided on; what the client has sent ahead waits until it is."""
         self.held = []
-        decided = partial(self.login_decided, mechanism, user, self.core.now)
-        self.core.logins.check(user, password, self.peer_host, decided)
+        decided = partial(self.login_decided, mechanism, user, self.acceptor.now)
+        self.services.logins.check(user, password, self.peer_host, decided)
         if self.held is not None:
             self.pause_reading(LOGIN)
 
@@ -268,8 +216,8 @@ class Connection:
         self.stay.ends(self, f"login of user '{user}' refused: {reason}")
         self.scanner.failed = True
         # Counted from the question: how long it takes must not tell what was wrong.
-        wait = asked + handshake.REFUSAL_SECONDS - self.core.now
-        self.core.later(wait, partial(self.refuse_login, mechanism))
+        wait = asked + handshake.REFUSAL_SECONDS - self.acceptor.now
+        self.acceptor.later(wait, partial(self.refuse_login, mechanism))
 
     @contained
     def refuse_login(self, mechanism: str) -> None:
@@ -291,15 +239,6 @@ class Connection:
         words = (self.said(name) for name in ("product", "version", "connection_name"))
         self.client = " ".join(word for word in words if word)[:255]
 
-    def said(self, name: str) -> str | None:
-        """A word that the client has said of itself."""
-        word = self.properties.get(name)
-        return str(word)[:255] if word else None
-
-    def has_capability(self, name: str) -> bool:
-        capabilities = self.properties.get("capabilities")
-        return isinstance(capabilities, dict) and capabilities.get(name) is True
-
     def open_channel(self, number: int) -> None:
         if self.closing:
             return
@@ -311,30 +250,15 @@ class Connection:
                 f"number of channels opened ({self.channel_max}) has reached the negotiated channel_max "
                 f"({self.channel_max})",
             )
-        self.core.headcount.open_channel(self)
-        self.channels[number] = Channel(self, number)
-        self.core.open_channels += 1
+        self.services.headcount.open_channel(self)
+        self.channels[number] = Channel(self, number, self.services)
+        self.acceptor.open_channels += 1
         self.send(number, "channel_open_ok")
 
-    def forget_channel(self, channel: Channel) -> None:
+    def forget_channel(self, channel: ChannelState) -> None:
         if self.channels.pop(channel.number, None) is not None:
-            self.core.open_channels -= 1
-            self.core.headcount.channels_are_gone(self, 1)
-
-    # Octets out
-
-    def send(self, channel: int, name: str, **arguments: Any) -> None:
-        if not self.closed:
-            self.output.write(methods.frame(channel, name, **arguments))
-            self.core.dirty[self] = None
-
-    def write_contents(
-        self, channel: int, prefix: bytes, tag: int, redelivered: bool, suffix: bytes, batch: Batch, first: int,
-        count: int,
-    ) -> None:  # fmt: skip
-        """Frames of a range of a batch (see `encode_cy.Output.contents`)."""
-        self.output.contents(channel, prefix, tag, redelivered, suffix, batch, first, count, self.frame_max)
-        self.core.dirty[self] = None
+            self.acceptor.open_channels -= 1
+            self.services.headcount.channels_are_gone(self, 1)
 
     # Time
 
@@ -349,55 +273,32 @@ class Connection:
         elif self.heartbeat and self.expected is None and not self.closing:
             if now - self.last_sent >= self.heartbeat / 2:
                 self.output.write(HEARTBEAT)
-                self.core.dirty[self] = None
+                self.acceptor.dirty[self] = None
             if not self.pauses and now - self.last_received > 2 * self.heartbeat + 1:
                 log.info("missed heartbeats", connection=self.id, peer=self.peer, seconds=2 * self.heartbeat)
                 self.stay.ends(self, "missed heartbeats")
                 self.hang_up()
         elif not self.reads and self.expected is None and now - self.last_sent >= PROBE_SECONDS:
             self.output.write(HEARTBEAT)
-            self.core.dirty[self] = None
-
-    @property
-    def reads(self) -> bool:
-        """Whether its socket is read (but for the drip)."""
-        return not self.pauses
+            self.acceptor.dirty[self] = None
 
     def pause_reading(self, why: int) -> None:
         """Read its socket no more, as long as there is that reason (`acceptor.pauses`) or another one."""
         if not self.pauses:
             self.transport.pause_reading()
         if why in WHY and not self.pauses & why:
-            self.core.unread.begins(self, why)
+            self.services.unread.begins(self, why)
         self.pauses |= why
 
     def resume_reading(self, why: int) -> None:
         """A reason is gone. With the last one its socket is read again."""
         if self.pauses & why:
             self.pauses &= ~why
-            if self in self.core.unread.since:
-                self.core.unread.ends(self, why)
+            if self in self.services.unread.since:
+                self.services.unread.ends(self, why)
             if not self.pauses:
-                self.read_since = self.last_received = self.core.now
+                self.read_since = self.last_received = self.acceptor.now
                 self.transport.resume_reading()
-
-    def drip(self, octets: int) -> None:
-        """Read a little though paused, if it is for nothing but what is parked."""
-        if self.closing or not self.pauses & ~HELD:
-            self.transport.drip(octets)
-
-    def drip_seconds(self) -> float:
-        """How often its socket is to be read a little while it is paused."""
-        beats = self.traits.drip_heartbeats * self.heartbeat
-        return min(beats, self.traits.drip_seconds) if beats else self.traits.drip_seconds
-
-    def settles(self) -> bool:
-        """Whether the client may make room: it consumes, has deliveries in hand, or acks of them to commit."""
-        return any(channel.settles() for channel in self.channels.values())
-
-    def has_in_hand(self) -> bool:
-        """Whether the client has deliveries to settle, or settlements to commit."""
-        return any(channel.has_in_hand() for channel in self.channels.values())
 
     # The end
 
@@ -405,7 +306,7 @@ class Connection:
         """An error that the connection does not survive: say so, then wait for the answer."""
         if self.closing or self.closed:
             return
-        self.core.log_error(self, error, 0)
+        self.log_error(error, 0)
         self.close(error, keep_parked=keep_parked)
 
     def broken(self, error: Exception) -> None:
@@ -430,12 +331,12 @@ class Connection:
         )
         self.closing = True
         self.scanner.abandon()
-        self.core.unfinished.forget(self)
+        self.services.unfinished.forget(self)
         # After a frame error what follows cannot be read, and so neither can its close-ok.
-        self.deadline = self.core.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
-        if self not in self.core.throttle.last_resort.closing:
+        self.deadline = self.acceptor.now + (UNREADABLE_SECONDS if self.scanner.failed else CLOSE_SECONDS)
+        if self not in self.services.throttle.last_resort.closing:
             self.resume_reading(self.pauses)
-        self.core.delete_exclusive(self, lambda: None)
+        self.services.requests.delete_exclusive(self, lambda: None)
 
     def close_asked(self, arguments: dict[str, Any]) -> None:
         """The client closes: its exclusive queues go before it is answered."""
@@ -448,20 +349,20 @@ class Connection:
         self.stay.ends(self, f"closed by the client: {arguments['reply_code']} {arguments['reply_text']}")
         self.end_channels(keep_parked=True)
         self.closing = True
-        self.deadline = self.core.now + CLOSE_SECONDS
+        self.deadline = self.acceptor.now + CLOSE_SECONDS
 
         def answer() -> None:
             self.send(0, "connection_close_ok")
             self.finish()
 
-        self.core.delete_exclusive(self, answer)
+        self.services.requests.delete_exclusive(self, answer)
 
     def end_channels(self, *, keep_parked: bool) -> None:
         for channel in self.channels.values():
             if not channel.closing:
                 channel.end(keep_parked=keep_parked)
-        self.core.open_channels -= len(self.channels)
-        self.core.headcount.channels_are_gone(self, len(self.channels))
+        self.acceptor.open_channels -= len(self.channels)
+        self.services.headcount.channels_are_gone(self, len(self.channels))
         self.channels.clear()
 
     def finish(self) -> None:
@@ -469,15 +370,15 @@ class Connection:
         nobody has read would make the kernel reset the connection, and the word might be lost (RFC 1122, 4.2.2.13).
         """
         if not self.closed:
-            self.core.flush(self)
+            self.acceptor.flush(self)
             self.closed = True
-            self.deadline = self.core.now + LINGER_SECONDS
+            self.deadline = self.acceptor.now + LINGER_SECONDS
             self.transport.finish()
 
     def hang_up(self) -> None:
         """Close the socket once what was written has left."""
         if not self.closed:
-            self.core.flush(self)
+            self.acceptor.flush(self)
             self.closed = True
         self.transport.close()
 
@@ -490,9 +391,20 @@ class Connection:
             self.stay.ends(self, "connection lost")
         self.end_channels(keep_parked=True)
         if not self.closing:
-            self.core.delete_exclusive(self, lambda: None)
-        self.core.forget_connection(self)
+            self.services.requests.delete_exclusive(self, lambda: None)
+        self.forget()
         self.stay.is_over(self)
+
+    def forget(self) -> None:
+        """Nobody keeps anything for it any more."""
+        services = self.services
+        self.acceptor.connections.pop(self.id, None)
+        services.headcount.connection_is_gone(self)
+        services.delivery.forget_connection(self)
+        services.outputs.lost(self)
+        services.unfinished.forget(self)
+        services.unread.forget(self)
+        services.throttle.forget(self)
 
 
 def forced(text: str) -> HardError:

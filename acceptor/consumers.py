@@ -10,7 +10,7 @@ from penstock.amqp.encode_cy import DELIVER
 from router.model.topology import Queue
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
+    from acceptor.channel_state import ChannelState
 
 
 class Consumer:
@@ -27,7 +27,7 @@ class Consumer:
     )  # fmt: skip
 
     def __init__(
-        self, id: int, channel: Channel, queue: Queue, tag: str, no_ack: bool, exclusive: bool, prefetch: int,
+        self, id: int, channel: ChannelState, queue: Queue, tag: str, no_ack: bool, exclusive: bool, prefetch: int,
         priority: int, lease: Lease | None = None,
     ) -> None:  # fmt: skip
         octets = tag.encode("utf-8", "surrogateescape")

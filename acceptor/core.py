@@ -11,9 +11,8 @@ from functools import partial
 from typing import Any
 
 from acceptor.accounts import Accounts
-from acceptor.asking import Answer, ToRouter, ToShard
-from acceptor.channel import Channel
-from acceptor.connection import Connection, Transport, forced
+from acceptor.connection import Connection, forced
+from acceptor.connection_state import ConnectionState, Transport
 from acceptor.delivery import Delivery
 from acceptor.early import EarlyNotice
 from acceptor.episodes import Episodes
@@ -23,35 +22,36 @@ from acceptor.fair import Weights
 from acceptor.gates import Gates
 from acceptor.headcount import Headcount
 from acceptor.last_resort import LastResort
+from acceptor.ledger import Ledger
 from acceptor.logins import Logins
 from acceptor.metered_events import facts as metered_facts
+from acceptor.methods import HANDLERS
 from acceptor.moving import Moves
+from acceptor.orphans import Orphans
 from acceptor.outputs import Outputs
-from acceptor.parked import ParkedRun
+from acceptor.overtaking import Overtaking
 from acceptor.patience import Patience
 from acceptor.permissions import Permissions
-from acceptor.quotas import ORPHAN_OCTETS, OVERDRAFT, RUN_OCTETS, Quotas
+from acceptor.publishing import Publishing
+from acceptor.quotas import Quotas
 from acceptor.replies import Replies
+from acceptor.requests import Requests
 from acceptor.routes import Routes
-from acceptor.settling import awaited
+from acceptor.services import Services
+from acceptor.settling import Settling
 from acceptor.shard_link import ShardLink
-from acceptor.spool import Spool
+from acceptor.state import AcceptorState
 from acceptor.suspects import Suspects
 from acceptor.terms import UserTerms
 from acceptor.throttle import Throttle
-from acceptor.unacked_cy import Settlements
 from acceptor.unfinished import Unfinished
 from acceptor.unread import Unread
 from penstock import bus
-from penstock.amqp.errors import AMQPError
-from penstock.amqp.spec import MethodSpec
-from penstock.batch.arena import Arena
 from penstock.memory.gauges import Gauges
 from penstock.node.logs import get_logger
 from penstock.settings import Settings
-from penstock.telemetry.rows import Put, nowhere
 from router.model.resource_limits import Holder
-from router.model.topology import Queue, Topology
+from router.model.topology import Queue
 
 log = get_logger()
 
@@ -65,201 +65,76 @@ POWERS = frozenset({
 
 
 class AcceptorCore:
-    """One life of one acceptor. `stalled` connections wait for the replica to catch up with the topology.
-
-    `began` is when its clock was at 0, in seconds since 1970 by the wall clock, `node_began` the same by the node's
-    (`penstock.node.clock`).
-    """
+    """One incarnation of one acceptor: its parts, and what comes from the other processes."""
 
     def __init__(self, index: int, incarnation: int, gauges: Gauges, settings: Settings, node_name: str) -> None:
-        self.index = index
-        self.incarnation = incarnation
-        self.gauges = gauges
-        self.settings = settings
-        self.node_name = node_name
-        self.now = 0.0
-        self.began = self.node_began = 0.0
-        self.topology = Topology()
-        self.loaded = False
-        self.links = [
-            ShardLink(shard, gauges, index, settings.flow.pair_count, settings.flow.pair_bytes)
-            for shard in range(gauges.shards)
-        ]
-        if self.has_place():
+        self.state = state = AcceptorState(index, incarnation, gauges, settings, node_name)
+        self.gauges, self.topology, self.links = gauges, state.topology, state.links
+        if state.has_place():
             for link in self.links:
                 link.begin_counting()
+        self.loaded = False
+        self.powers_changed = False
+        self.last_connection = 0
         self.permissions = Permissions(self.topology)
-        self.logins = Logins(self.topology, settings.amqp.loopback_users, self.clock)
-        self.headcount = Headcount(self.topology, settings.resolved_limits, self.clock)
+        self.logins = Logins(self.topology, settings.amqp.loopback_users, state.clock)
+        self.headcount = Headcount(self.topology, settings.resolved_limits, state.clock)
         self.weights = Weights(self.topology)
-        self.gates = Gates(
-            index, incarnation, self.topology, gauges, settings, self.links, self.clock, lambda: self.turns
-        )  # fmt: skip
-        self.moves = Moves(self)
-        self.routes = Routes(self.topology, self.links, settings.acceptors, self.gates, self.moves)
-        self.events = EventLog(self.topology, gauges, self.links)
         self.user_terms = UserTerms(self.topology)
-        self.escalations = Escalations(self)
-        self.record: Put = nowhere
-        self.episodes = Episodes(self)
-        self.quotas = Quotas(self)
-        self.last_resort = LastResort(self, self.quotas)
+        self.gates = Gates(
+            index, incarnation, self.topology, gauges, settings, self.links, state.clock, lambda: state.turns
+        )  # fmt: skip
+        self.events = EventLog(self.topology, gauges, self.links)
+        ledger = Ledger()
+        self.episodes = Episodes(state)
+        self.escalations = Escalations(state, self.gates, ledger, self.episodes, self.events)
+        self.quotas = Quotas(state)
+        self.last_resort = LastResort(state, self.quotas, ledger, self.escalations, self.episodes)
         self.throttle = Throttle(
-            settings.flow.parking_bytes, self.user_terms, self.escalations, self.episodes, self.last_resort
+            settings.flow.parking_bytes, self.user_terms, ledger, self.escalations, self.episodes, self.last_resort
         )
         self.accounts = Accounts(settings)
-        self.unread = Unread(self)
-        self.outputs = Outputs(self, self.accounts)
-        self.unfinished = Unfinished(self, self.accounts)
-        self.arena: Arena | None = None
-        self.spool: Spool | None = None
-        self.connections: dict[str, Connection] = {}
-        self.open_channels = 0
-        self.delivery = Delivery(self)
-        self.early = EarlyNotice(self, settings.flow.early_rate)
-        self.patience = Patience(self, settings.amqp.consumer_timeout, settings.amqp.transaction_timeout)
-        self.replies = Replies(self)
-        self.suspects = Suspects(self)
-        self.dirty: dict[Connection, None] = {}
-        self.told_first: dict[Connection, None] = {}
-        """What there is for these is written before the turns are sent."""
-        self.confirming: dict[Channel, None] = {}
-        self.orphans: dict[Channel, None] = {}
-        self.late_closes: dict[Channel, None] = {}
-        self.until_current: list[Callable[[], None]] = []
-        self.powers_changed = False
-        self.router_requests: list[tuple[str, dict[str, Any], Callable[[Any, Any], None]]] = []
-        self.timers: list[tuple[float, Callable[[], None]]] = []
-        self.flush: Callable[[Connection], None] = lambda connection: None
-        self.published_total = 0
-        self.confirmed_total = 0
-        self.turns = 0
-        self.last_connection = 0
-        self.last_group = 0
-        self.last_transaction = 0
-
-    # Connections
+        self.outputs = Outputs(state, self.accounts)
+        self.unread = Unread(state, self.outputs)
+        self.unfinished = Unfinished(state, self.accounts)
+        self.delivery = Delivery(state, self.throttle, self.outputs)
+        self.moves = Moves(state, self.gates, self.delivery, self.queue_is_home)
+        self.routes = Routes(self.topology, self.links, settings.acceptors, self.gates, self.moves)
+        self.early = EarlyNotice(state, self.gates, self.routes, self.throttle, self.user_terms)
+        self.patience = Patience(state)
+        self.replies = Replies(state, self.outputs)
+        self.suspects = Suspects(state)
+        self.orphans = Orphans(self.quotas)
+        self.requests = Requests(state, self.moves)
+        overtaking = Overtaking(self.routes, self.throttle.look_at_cause)
+        publishing = Publishing(
+            state, self.gates, self.routes, overtaking, self.throttle, self.escalations, self.episodes
+        )  # fmt: skip
+        self.services = Services(
+            acceptor=state, handlers=HANDLERS, permissions=self.permissions, logins=self.logins,
+            headcount=self.headcount, weights=self.weights, user_terms=self.user_terms, gates=self.gates,
+            routes=self.routes, overtaking=overtaking, publishing=publishing,
+            settling=Settling(state, self.gates.inlets), delivery=self.delivery, replies=self.replies,
+            moves=self.moves, requests=self.requests, orphans=self.orphans, episodes=self.episodes,
+            escalations=self.escalations, throttle=self.throttle, early=self.early, accounts=self.accounts,
+            outputs=self.outputs, unfinished=self.unfinished, unread=self.unread,
+        )  # fmt: skip
 
     def connect(self, transport: Transport, peer: str, peer_host: str) -> Connection:
         """A client connected."""
         self.last_connection += 1
-        id = f"{self.index}.{self.incarnation}.{self.last_connection}"
-        connection = self.connections[id] = Connection(self, id, transport, peer, peer_host)
+        number = self.last_connection
+        id = f"{self.state.index}.{self.state.incarnation}.{number}"
+        connection = Connection(self.services, id, number, transport, peer, peer_host)
+        self.state.connections[id] = connection
         return connection
-
-    def forget_connection(self, connection: Connection) -> None:
-        self.connections.pop(connection.id, None)
-        self.headcount.connection_is_gone(connection)
-        self.delivery.forget_connection(connection)
-        self.outputs.lost(connection)
-        self.unfinished.forget(connection)
-        self.unread.forget(connection)
-        self.throttle.forget(connection)
-
-    def delete_exclusive(self, connection: Connection, done: Callable[[], None]) -> None:
-        """Have the exclusive queues of a connection deleted; `done` is called when they are gone."""
-        if not connection.owns_queues:
-            done()
-            return
-        arguments = {"connection": connection.id}
-        self.router_requests.append(("connection_closed", arguments, lambda result, error: done()))
-
-    def behind(self) -> bool:
-        """Whether the topology has moved on without this replica: then nothing may be routed by it."""
-        behind: bool = self.gauges.topology_version() > self.topology.version
-        return behind
-
-    def log_error(self, connection: Connection, error: AMQPError, channel: int) -> None:
-        log.warning("client error", code=error.code, text=error.text, connection=connection.id, channel=channel,
-                    peer=connection.peer, user=connection.user, client=connection.client)  # fmt: skip
-
-    # What channels ask for
-
-    def next_group(self, connection: Connection) -> int:
-        """What a channel is called at shards: its connection's number before its own."""
-        self.last_group += 1
-        return connection.number << bus.GROUP_BITS | self.last_group & (1 << bus.GROUP_BITS) - 1
-
-    def next_transaction(self) -> int:
-        """What a transaction over several shards is called there."""
-        self.last_transaction += 1
-        return self.last_transaction
-
-    def ask(self, request: ToRouter | ToShard, resume: Callable[[Answer], None]) -> None:
-        """Send a request of a running method; `resume` gets the answer."""
-        if isinstance(request, ToRouter):
-
-            def done(result: Any, error: Any) -> None:
-                self.once_current(partial(resume, Answer(result, error)))
-
-            self.router_requests.append((request.name, request.arguments, done))
-        else:
-            self.moves.ask(request, resume)
-
-    def ask_at(self, shard: int, operation: list[Any], resume: Callable[[Answer], None]) -> None:
-        self.links[shard].ask(operation, lambda result, error, parts: resume(Answer(result, error, parts)))
-
-    def once_current(self, action: Callable[[], None]) -> None:
-        """The router's answer may be here before the change that it speaks of: the replica has to have both."""
-        if self.behind():
-            self.until_current.append(action)
-        else:
-            action()
-
-    def tell(self, shard: int, *operation: Any) -> None:
-        self.links[shard].tell(*operation)
-
-    def settling(self, shards: set[int]) -> list[Settlements]:
-        """Where settlements go, by shard, and last those of queues that move; those of the given shards are opened."""
-        for shard in shards:
-            self.links[shard].settling(self.now)
-        return [*(link.next.settlements for link in self.links), self.moves.limbo]
-
-    def settled(self, channel: Channel, count: int, whole: int) -> None:
-        """Settlements of so many messages of a channel are to leave: at once, if somebody may wait for them. All that
-        it had in hand before counted so much whole.
-        """
-        if awaited(channel, count, whole):
-            for shard in channel.shards:
-                self.links[shard].hurries = True
 
     def waits(self) -> bool:
         """Whether a turn waits for something else to say, or for `now` to be a little later."""
         for link in self.links:  # noqa: SIM110  a generator costs more than what it asks, in each turn
-            if not link.absent and link.waits(self.now):
+            if not link.absent and link.waits(self.state.now):
                 return True
         return False
-
-    def may_overtake(self, channel: Channel, method: MethodSpec) -> bool:
-        """A close overtakes parked publishes as long as they can be kept: it must not lose them. Else it is late."""
-        if method.name != "channel_close":
-            return True
-        late = self.quotas.is_used_up(channel.connection, ORPHAN_OCTETS, OVERDRAFT)
-        if late:
-            self.late_closes[channel] = None
-        return not late
-
-    def take_late_closes(self) -> None:
-        """There may be room for what they leave behind; what they have in hand may be what others wait for."""
-        late, self.late_closes = self.late_closes, {}
-        for channel in late:
-            channel.overtake()
-
-    def adopt(self, channel: Channel, parked: list[ParkedRun]) -> None:
-        """Publishes that outlive their channel go on waiting for room, charged to their user and vhost."""
-        octets = sum(run.octets + RUN_OCTETS for run in parked)
-        if self.quotas.is_used_up(channel.connection, octets + ORPHAN_OCTETS, OVERDRAFT):
-            log.warning("parked publishes dropped with their connection", connection=channel.connection.id,
-                        messages=sum(run.count for run in parked), octets=octets)  # fmt: skip
-            return
-        heir = Channel(channel.connection, channel.number)
-        heir.detached = True
-        self.orphans[heir] = None
-        self.quotas.keep(channel.connection, ORPHAN_OCTETS)
-        for run in parked:
-            run.tag, run.mandatory = 0, False
-            heir.park(run)
-        heir.admit(heir.inbox[0].count if isinstance(heir.inbox[0], ParkedRun) else 1)
 
     # Topology
 
@@ -270,7 +145,7 @@ class AcceptorCore:
             self.change(change)
         self.gates.keep_only({change[3] for change in changes if change[0] == "queue"})
         self.moves.keep_only(self.topology.moves)
-        for connection in list(self.connections.values()):
+        for connection in list(self.state.connections.values()):
             self.check_home(connection)
         self.topology.version = version
         self.loaded = True
@@ -292,10 +167,7 @@ class AcceptorCore:
             for inlet in self.gates.inlets.values():
                 if inlet.withheld:
                     inlet.release_others(partial(self.routes.waits, inlet))
-        if not self.behind():
-            actions, self.until_current = self.until_current, []
-            for action in actions:
-                action()
+        self.requests.catch_up()
 
     def change(self, change: list[Any]) -> None:
         self.topology.apply(change)
@@ -319,7 +191,7 @@ class AcceptorCore:
         elif change[0] == "user_gone":
             self.expel(lambda connection: connection.user == change[1], f"user '{change[1]}' is deleted")
 
-    def check_home(self, connection: Connection) -> None:
+    def check_home(self, connection: ConnectionState) -> None:
         """After a snapshot: what a connection lives on may have gone unseen."""
         user, vhost = connection.user, connection.vhost
         if not self.topology.has_vhost(vhost):
@@ -327,11 +199,16 @@ class AcceptorCore:
         elif self.topology.users.user(user) is None:
             self.expel(lambda other: other is connection, f"user '{user}' is deleted")
 
-    def expel(self, concerned: Callable[[Connection], bool], reason: str) -> None:
+    def expel(self, concerned: Callable[[ConnectionState], bool], reason: str) -> None:
         """Close open connections for a reason of the operator's."""
-        for connection in list(self.connections.values()):
+        for connection in list(self.state.connections.values()):
             if connection.expected is None and not connection.closing and concerned(connection):
                 connection.close(forced(reason))
+
+    def queue_is_home(self) -> None:
+        """A queue that has moved takes what comes."""
+        self.reroute()
+        self.gates.look_at_changed()
 
     def reroute(self) -> None:
         """The topology has changed, and with it where publishes go, what they wait for, and on which terms."""
@@ -363,7 +240,7 @@ class AcceptorCore:
 
     def shard_gone(self, shard: int) -> None:
         """A shard has ended for good, with no queue on it."""
-        for channel in self.delivery.channels():
+        for channel in self.state.channels():
             channel.shards.discard(shard)
             channel.shared_prefetch.shard_gone(shard)
         self.links[shard].end()
@@ -419,8 +296,8 @@ class AcceptorCore:
 
     def finish_turn(self) -> list[tuple[int, list[Any]]]:
         """Write confirms, close the outgoing turns; the multiparts to send, each with its shard."""
-        self.turns += 1
-        confirming, self.confirming = self.confirming, {}
+        self.state.turns += 1
+        confirming, self.state.confirming = self.state.confirming, {}
         for channel in confirming:
             if not channel.closing:
                 channel.write_confirms()
@@ -428,20 +305,9 @@ class AcceptorCore:
             self.gates.claims.settle()
         turns = []
         for link in self.links:
-            while not link.absent and (frames := link.close_turn(self.topology.version, self.now)) is not None:
+            while not link.absent and (frames := link.close_turn(self.topology.version, self.state.now)) is not None:
                 turns.append((link.index, frames))
         return turns
-
-    def clock(self) -> float:
-        """The machine's monotonic clock, as of now."""
-        return self.now
-
-    def time_us(self) -> int:
-        """Microseconds since 1970, as of now."""
-        return int((self.now + self.began) * 1_000_000)
-
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
-        self.timers.append((self.now + seconds, action))
 
     def recheck(self) -> None:
         """Often: run what is due, drip, and tell or let in whom a lost broadcast left waiting."""
@@ -451,49 +317,38 @@ class AcceptorCore:
     def rechecks(self) -> tuple[Callable[[], None], ...]:
         """What that is, in its order."""
         return (
-            self.run_due, self.outputs.look, self.look_at_unfinished, self.drip, self.gates.recheck_queues,
+            self.state.run_due, self.outputs.look, self.look_at_unfinished, self.drip, self.gates.recheck_queues,
             self.early.look, self.look_at_pressure, self.recheck_others, self.tell_of_metered, self.look_at_holds,
-            self.forget_orphans, self.take_late_closes, self.delivery.forget_holders, self.write_counters,
+            self.orphans.forget_empty, self.orphans.take_late_closes, self.delivery.forget_holders, self.write_counters,
         )  # fmt: skip
 
-    def run_due(self) -> None:
-        due = [action for time, action in self.timers if time <= self.now]
-        self.timers = [(time, action) for time, action in self.timers if time > self.now]
-        for action in due:
-            action()
-
     def look_at_unfinished(self) -> None:
-        self.unfinished.look(self.now)
+        self.unfinished.look(self.state.now)
 
     def drip(self) -> None:
-        self.throttle.drip(self.now)
+        self.throttle.drip(self.state.now)
 
     def look_at_pressure(self) -> None:
         if self.gates.pressure.look(self.gates.freed):
             self.reroute()
 
     def recheck_others(self) -> None:
-        self.gates.recheck_others(self.now)
+        self.gates.recheck_others(self.state.now)
 
     def look_at_holds(self) -> None:
-        self.escalations.look(self.now)
-
-    def forget_orphans(self) -> None:
-        for orphan in [orphan for orphan in self.orphans if not orphan.inbox]:
-            del self.orphans[orphan]
-            self.quotas.keep(orphan.connection, -ORPHAN_OCTETS)
+        self.escalations.look(self.state.now)
 
     def tell_of_metered(self) -> None:
         """Events about limits of rates and paced queues."""
-        begun, over = self.gates.metered.changed(self.now)
+        begun, over = self.gates.metered.changed(self.state.now)
         for held in begun:
-            self.events.tell(metered_facts(held, True, self.now), self.now + self.began)
+            self.events.tell(metered_facts(held, True, self.state.now), self.state.now + self.state.began)
         for held in over:
-            self.events.tell(metered_facts(held, False, self.now), self.now + self.began)
+            self.events.tell(metered_facts(held, False, self.state.now), self.state.now + self.state.began)
 
     def parked_in_memory(self) -> int:
         """Octets of what is parked and not on disk."""
-        return self.throttle.parked_octets - (0 if self.spool is None else self.spool.held)
+        return self.throttle.parked_octets - (0 if self.state.spool is None else self.state.spool.held)
 
     def tick(self) -> None:
         """Once a second: heartbeats and deadlines."""
@@ -505,39 +360,35 @@ class AcceptorCore:
         return self.tick_connections, self.look_at_patience, self.look_at_counting, self.tell_again, self.early.tick
 
     def tick_connections(self) -> None:
-        for connection in list(self.connections.values()):
-            connection.tick(self.now)
+        for connection in list(self.state.connections.values()):
+            connection.tick(self.state.now)
 
     def look_at_patience(self) -> None:
-        self.patience.tick(self.now)
+        self.patience.tick(self.state.now)
 
     def look_at_counting(self) -> None:
-        self.routes.look_at_counting(self.now)
+        self.routes.look_at_counting(self.state.now)
 
     def tell_again(self) -> None:
-        self.throttle.tell_again(self.now)
-
-    def has_place(self) -> bool:
-        """Whether the gauges of the place are this acceptor's: a predecessor may still write them."""
-        return self.gauges.process_read("acceptor", self.index).incarnation in (0, self.incarnation)
+        self.throttle.tell_again(self.state.now)
 
     def write_counters(self) -> None:
-        if not self.has_place():
+        if not self.state.has_place():
             return
         for link in self.links:
             link.begin_counting()
         if self.loaded and all(self.links[shard].up for shard in self.topology.shards):
             self.gates.claims.succeed()
         self.gauges.counters_write(
-            "acceptor", self.index, len(self.connections), self.open_channels,
+            "acceptor", self.state.index, len(self.state.connections), self.state.open_channels,
             len(self.throttle.held), self.throttle.parked_octets, len({*self.throttle.paused, *self.unread.since}),
-            self.published_total, self.delivery.delivered_total, self.confirmed_total, self.turns,
+            self.state.published_total, self.delivery.delivered_total, self.state.confirmed_total, self.state.turns,
             len(self.throttle.ignoring),
             *[*self.escalations.counters(), self.gates.wakeups.lost, self.headcount.refused],
         )  # fmt: skip
 
     def shut_down(self) -> None:
         """Tell every client that the broker goes."""
-        for connection in list(self.connections.values()):
+        for connection in list(self.state.connections.values()):
             if connection.expected is None and not connection.closing:
                 connection.close(forced("broker forced connection closure with reason 'shutdown'"))

@@ -5,12 +5,7 @@ Then routes have a meter that counts; at any other time publishes do not come by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from acceptor.sessions import whose
-
-if TYPE_CHECKING:
-    from acceptor.channel import Channel
+from typing import Any, Protocol
 
 # Counting goes on for so long after the last question.
 KEPT_SECONDS = 10.0
@@ -22,6 +17,14 @@ Way = tuple[tuple[str, ...], str, tuple[int, ...], tuple[int, ...]]
 REST: Way = ((), "", (), ())
 
 
+class Publishes(Protocol):
+    """A channel that publishes."""
+
+    def whose(self) -> dict[str, Any]:
+        """What tells it from others."""
+        ...
+
+
 class Counting:
     """Messages and octets of bodies that each channel has published each way since `began`; None: nothing is counted.
 
@@ -31,7 +34,7 @@ class Counting:
     def __init__(self) -> None:
         self.began: float | None = None
         self.ends = 0.0
-        self.counts: dict[tuple[Channel, Way], list[int]] = {}
+        self.counts: dict[tuple[Publishes, Way], list[int]] = {}
 
     def ask(self, now: float) -> bool:
         """Count from now on, or go on counting; whether it begins now."""
@@ -52,7 +55,7 @@ class Counting:
         """For a route."""
         return Meter(self, way)
 
-    def add(self, channel: Channel, way: Way, count: int, octets: int) -> None:
+    def add(self, channel: Publishes, way: Way, count: int, octets: int) -> None:
         entry = self.counts.get((channel, way))
         if entry is None:
             key = (channel, way if len(self.counts) < MOST else REST)
@@ -68,7 +71,7 @@ class Counting:
             "seconds": now - (now if self.began is None else self.began),
             "publishes": [
                 {
-                    **whose(channel),
+                    **channel.whose(),
                     "exchanges": list(exchanges), "routing_key": key, "queues": list(ids),
                     "powerless": list(powerless), "messages": count, "octets": octets,
                 }
@@ -86,5 +89,5 @@ class Meter:
         self.counting = counting
         self.way = way
 
-    def spend(self, count: int, octets: int, channel: Channel) -> None:
+    def spend(self, count: int, octets: int, channel: Publishes) -> None:
         self.counting.add(channel, self.way, count, octets)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acceptor.asking import has_failed
 from acceptor.consumers import Consumer
 from acceptor.pauses import HELD
-from acceptor.prefetch import SharedPrefetch
 from acceptor.shard_link import Reply
 from acceptor.unacked_cy import GETS, Settlements
 from penstock import bus
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.connection import Connection
-    from acceptor.core import AcceptorCore
+    from acceptor.connection_state import ConnectionState
+    from acceptor.outputs import Outputs
+    from acceptor.state import AcceptorState
+    from acceptor.throttle import Throttle
 
 # A consumer's window is opened again once this share of it has left for its socket.
 WINDOW_SHARE = 8
@@ -26,17 +26,17 @@ WINDOW_SHARE = 8
 class Delivery:
     """The consumers of one acceptor, by their id on the bus.
 
-    `uncredited` are connections whose sockets take nothing: their consumers' windows are not opened; `sharing`
-    holds, by group, what keeps the prefetch limit of a channel over several shards.
+    `uncredited` are connections whose sockets take nothing: their consumers' windows are not opened.
     """
 
-    def __init__(self, core: AcceptorCore) -> None:
-        self.core = core
-        self.window = core.settings.flow.consumer_window_bytes
-        self.connection_window = core.settings.flow.connection_window_bytes
+    def __init__(self, acceptor: AcceptorState, throttle: Throttle, outputs: Outputs) -> None:
+        self.acceptor = acceptor
+        self.throttle = throttle
+        self.outputs = outputs
+        self.window = acceptor.settings.flow.consumer_window_bytes
+        self.connection_window = acceptor.settings.flow.connection_window_bytes
         self.consumers: dict[int, Consumer] = {}
-        self.uncredited: set[Connection] = set()
-        self.sharing: dict[int, SharedPrefetch] = {}
+        self.uncredited: set[ConnectionState] = set()
         self.delivered_total = 0
         self.last_consumer = 0
 
@@ -58,7 +58,7 @@ class Delivery:
         self.consumers.pop(consumer.id, None)
         self.reported(consumer)
 
-    def forget_connection(self, connection: Connection) -> None:
+    def forget_connection(self, connection: ConnectionState) -> None:
         self.uncredited.discard(connection)
 
     def deliver(self, operation: list[Any], parts: list[Any]) -> None:
@@ -73,7 +73,7 @@ class Delivery:
         tag = (
             channel.unacked.skip(count)
             if consumer.no_ack
-            else channel.unacked.deliver(id, sequence, count, int(self.core.now), octets)
+            else channel.unacked.deliver(id, sequence, count, int(self.acceptor.now), octets)
         )
         connection.write_contents(channel.number, consumer.prefix, tag, redelivered, b"", batch, 0, count)
         consumer.written += octets
@@ -81,7 +81,7 @@ class Delivery:
         connection.unreported += octets
         self.delivered_total += count
         if connection.pauses & HELD:
-            self.core.throttle.look_for_acks(connection)
+            self.throttle.look_for_acks(connection)
         overdue = connection.unreported * WINDOW_SHARE > self.connection_window
         if overdue or consumer.written * WINDOW_SHARE > self.window:
             if not connection.writable:
@@ -93,11 +93,13 @@ class Delivery:
 
     def open_window(self, consumer: Consumer) -> None:
         """Tell the shard what has left for the socket."""
-        if consumer.shard < len(self.core.links):  # else its queue moves, and its window is opened when that is over
-            self.core.links[consumer.shard].open_window(consumer.id, consumer.written)
+        if consumer.shard < len(
+            self.acceptor.links
+        ):  # else its queue moves, and its window is opened when that is over
+            self.acceptor.links[consumer.shard].open_window(consumer.id, consumer.written)
         self.reported(consumer)
 
-    def open_windows(self, connection: Connection) -> None:
+    def open_windows(self, connection: ConnectionState) -> None:
         """Tell shards all that has left for a socket."""
         for channel in connection.channels.values():
             for consumer in channel.consumers.values():
@@ -109,10 +111,10 @@ class Delivery:
         consumer.channel.connection.unreported -= consumer.written
         consumer.written = 0
 
-    def writable(self, connection: Connection, writable: bool) -> None:
+    def writable(self, connection: ConnectionState, writable: bool) -> None:
         """The socket's buffer is full, or has drained."""
         connection.writable = writable
-        self.core.outputs.writable(connection, writable)
+        self.outputs.writable(connection, writable)
         if writable and connection in self.uncredited:
             self.uncredited.discard(connection)
             self.open_windows(connection)
@@ -124,14 +126,14 @@ class Delivery:
             self.cancelled(id)
         elif kind == bus.ELECTED and id in self.consumers:
             self.consumers[id].elected = True
-        elif kind == bus.HUNGRY and id in self.sharing:
-            self.sharing[id].is_hungry(shard)
-        elif kind == bus.SPENT and id in self.sharing:
-            self.sharing[id].spent(shard, operation[2])
+        elif kind == bus.HUNGRY and id in self.acceptor.sharing:
+            self.acceptor.sharing[id].is_hungry(shard)
+        elif kind == bus.SPENT and id in self.acceptor.sharing:
+            self.acceptor.sharing[id].spent(shard, operation[2])
 
     def shard_started(self, shard: int) -> None:
         """Nothing more comes from its earlier life. Until now, turns that it had sent before it died might."""
-        for shared in self.sharing.values():
+        for shared in self.acceptor.sharing.values():
             shared.lost(shard)
 
     def attach_again(self, shard: int) -> list[tuple[list[Any], Reply]]:
@@ -150,11 +152,11 @@ class Delivery:
     def in_hand(self, shard: int) -> Settlements:
         """Rows of all that a shard has delivered and that is not settled for good; requeued is what was to be."""
         held = Settlements()
-        for channel in self.channels():
+        for channel in self.acceptor.channels():
             channel.unacked.hold(shard, held)
             for transaction in channel.transactions():
                 held.extend_held(transaction.settlements[shard])
-        for sent in self.core.links[shard].unsafe():
+        for sent in self.acceptor.links[shard].unsafe():
             if sent.returned is not None:
                 held.extend(sent.returned, requeues=True)
             held.extend(sent.settlements, requeues=True)
@@ -163,20 +165,17 @@ class Delivery:
                     held.extend(commit.settlements, requeues=True)
         return held
 
-    def channels(self) -> Iterator[Channel]:
-        return (c for connection in self.core.connections.values() for c in connection.channels.values())
-
     def go_on(self, shard: int) -> None:
         """The next life of a shard has said what is safe: it is told of the consumers, and what they have in hand."""
-        living = {channel.group for channel in self.channels()}
-        version = self.core.topology.version
-        self.core.links[shard].go_on(version, self.attach_again(shard), self.in_hand(shard), living)
+        living = {channel.group for channel in self.acceptor.channels()}
+        version = self.acceptor.topology.version
+        self.acceptor.links[shard].go_on(version, self.attach_again(shard), self.in_hand(shard), living)
 
     def forget_holders(self) -> None:
         """Now and then: nothing need be known of those whose deliveries are all settled for good."""
-        for link in self.core.links:
+        for link in self.acceptor.links:
             if link.holders.are_many():
-                getters = {id for channel in self.channels() for id in channel.getters.values()}
+                getters = {id for channel in self.acceptor.channels() for id in channel.getters.values()}
                 asking = {operation[2] for operation, _ in link.requests.values() if operation[0] == bus.CONSUME}
                 link.holders.keep({*self.consumers, *getters, *asking, *self.in_hand(link.index).consumers()})
 

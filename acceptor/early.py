@@ -20,54 +20,39 @@ from acceptor import channel_flow
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.core import AcceptorCore
+    from acceptor.channel_state import ChannelState
+    from acceptor.gates import Gates
     from acceptor.inlet import Inlet
+    from acceptor.routes import Routes
+    from acceptor.state import AcceptorState
+    from acceptor.terms import UserTerms
+    from acceptor.throttle import Throttle
     from penstock.limits.means import Means
 
 log = get_logger()
 
-# What was published a second ago counts a tenth less: what remains is of about the last ten seconds.
-LATELY_SECONDS = 10.0
-# Less than that is nothing, messages.
-LEAST = 0.1
 # Looking at all channels may take that much of the time at most: so many seconds pass for each that was looked at.
 SECONDS_EACH = 20e-6
-
-
-class Pulse:
-    """What a channel has published: `count` messages in all, `lately` in about the last seconds up to `counted`."""
-
-    __slots__ = ("count", "counted", "lately")
-
-    def __init__(self) -> None:
-        self.count = self.counted = 0
-        self.lately = 0.0
-
-    def tick(self) -> None:
-        """Once a second."""
-        self.lately = self.lately * (1 - 1 / LATELY_SECONDS) + self.count - self.counted
-        self.counted = self.count
-        if self.lately < LEAST:
-            self.lately = 0.0
-
-    def rate(self) -> float:
-        """Messages a second, by now."""
-        return (self.lately + self.count - self.counted) / LATELY_SECONDS
 
 
 class EarlyNotice:
     """Whom an acceptor warns: who has published at least at that rate, in messages a second; 0 warns nobody."""
 
-    def __init__(self, core: AcceptorCore, rate: float) -> None:
-        self.core = core
-        self.rate = rate
+    def __init__(
+        self, acceptor: AcceptorState, gates: Gates, routes: Routes, throttle: Throttle, user_terms: UserTerms,
+    ) -> None:  # fmt: skip
+        self.acceptor = acceptor
+        self.gates = gates
+        self.routes = routes
+        self.throttle = throttle
+        self.user_terms = user_terms
+        self.rate = acceptor.settings.flow.early_rate
         self.next_look = 0.0
 
     def tick(self) -> None:
         """Once a second."""
-        if self.rate and self.core.gates.inlets:
-            for connection in self.core.connections.values():
+        if self.rate and self.gates.inlets:
+            for connection in self.acceptor.connections.values():
                 for channel in connection.channels.values():
                     pulse = channel.pulse
                     if pulse.lately or pulse.count != pulse.counted:
@@ -75,8 +60,8 @@ class EarlyNotice:
 
     def look(self) -> None:
         """Often: tell of the queues that have stopped since, if they still are."""
-        gates = self.core.gates
-        if not gates.stopped or self.core.now < self.next_look:
+        gates = self.gates
+        if not gates.stopped or self.acceptor.now < self.next_look:
             return
         stopped, gates.stopped = gates.stopped, {}
         full = {inlet for inlet in stopped if inlet.is_saturated() and inlet.lane is None}
@@ -84,30 +69,30 @@ class EarlyNotice:
             return
         seen = 0
         told = dict.fromkeys(full, 0)
-        for connection in self.core.connections.values():
+        for connection in self.acceptor.connections.values():
             for channel in connection.channels.values():
                 seen += 1
                 inlet = self.is_for(channel, full)
                 if inlet is not None and self.warn(channel, inlet):
                     told[inlet] += 1
-        self.next_look = self.core.now + seen * SECONDS_EACH
+        self.next_look = self.acceptor.now + seen * SECONDS_EACH
         for inlet, count in told.items():
             if count:
                 log.info("told early", reason=str(inlet), channels=count)
 
-    def is_for(self, channel: Channel, full: set[Inlet]) -> Inlet | None:
+    def is_for(self, channel: ChannelState, full: set[Inlet]) -> Inlet | None:
         """Which of these queues a channel publishes to, if it does so often enough, and is not told already."""
         if channel.held_by is not None or channel.warned_by is not None or channel.pulse.rate() < self.rate:
             return None
         for route in channel.routes:
             for inlet in route.inlets:
-                if inlet in full and self.core.routes.passes(inlet, channel, route):
+                if inlet in full and self.routes.passes(inlet, channel, route):
                     return inlet
         return None
 
-    def warn(self, channel: Channel, inlet: Inlet) -> bool:
+    def warn(self, channel: ChannelState, inlet: Inlet) -> bool:
         """Tell it, if it can be; whether it was."""
-        connection, throttle = channel.connection, self.core.throttle
+        connection, throttle = channel.connection, self.throttle
         if channel.closing or connection in throttle.paused or channel_flow.acknowledges(connection):
             return False
         means = self.means(channel, inlet)
@@ -118,10 +103,10 @@ class EarlyNotice:
         throttle.tell(channel, inlet, means)
         return True
 
-    def means(self, channel: Channel, inlet: Inlet) -> Means:
-        return self.core.user_terms.at(channel.vhost, channel.connection.user, inlet).means
+    def means(self, channel: ChannelState, inlet: Inlet) -> Means:
+        return self.user_terms.at(channel.vhost, channel.connection.user, inlet.terms).means
 
-    def tells(self, channel: Channel, means: Means) -> bool:
+    def tells(self, channel: ChannelState, means: Means) -> bool:
         """Whether its client hears of a stop by these means."""
         connection = channel.connection
         blocked = means.blocked and connection.has_capability("connection.blocked")
@@ -129,12 +114,12 @@ class EarlyNotice:
 
     def reconsider(self) -> None:
         """The topology has changed: who does not publish to its queue any more, or is told by no means, may go on."""
-        for inlet in self.core.gates.limited():
+        for inlet in self.gates.limited():
             for session in list(inlet.warned):
                 session.look_at_warning()
 
-    def concerns(self, channel: Channel, inlet: Inlet) -> bool:
+    def concerns(self, channel: ChannelState, inlet: Inlet) -> bool:
         """Whether a channel that is warned of a queue still is to be."""
         if inlet.lane is not None or not self.tells(channel, self.means(channel, inlet)):
             return False
-        return any(self.core.routes.passes(inlet, channel, route) for route in channel.routes)
+        return any(self.routes.passes(inlet, channel, route) for route in channel.routes)

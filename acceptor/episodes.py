@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.move_gate import MoveGate
 from acceptor.obedience import AFTER_ANSWER_COUNT
+from acceptor.pauses import HELD
 from acceptor.peaks import Peak, Peaks
 from acceptor.pools import Pool, itself
 from acceptor.pressure import RESOURCES, VhostGate
@@ -21,9 +23,9 @@ from penstock.telemetry.schema import FLOW, Cause, Event, Outcome
 from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.connection import Connection
-    from acceptor.core import AcceptorCore
+    from acceptor.channel_state import ChannelState
+    from acceptor.connection_state import ConnectionState
+    from acceptor.state import AcceptorState
 
 SHARED: dict[str, Cause] = {
     EXCHANGE: "exchange", ROUTING_KEY: "pattern", USER: "user", VHOST: "vhost", NODE: "node",
@@ -60,28 +62,28 @@ class Episode:
 
 
 class Episodes:
-    """The episodes of an acceptor's sessions that are not over; `core.record` takes the rows."""
+    """The episodes of an acceptor's sessions that are not over; `AcceptorState.record` takes the rows."""
 
-    def __init__(self, core: AcceptorCore) -> None:
-        self.core = core
-        self.open: dict[Channel, Episode] = {}
+    def __init__(self, acceptor: AcceptorState) -> None:
+        self.acceptor = acceptor
+        self.open: dict[ChannelState, Episode] = {}
         self.peaks = Peaks()
 
-    def begin(self, channel: Channel, gate: Gate) -> None:
+    def begin(self, channel: ChannelState, gate: Gate) -> None:
         """Something holds a session; perhaps something else did until now."""
         if channel in self.open:
             self.end(channel, "other-cause")
-        paused = channel.connection in self.core.throttle.paused
+        paused = bool(channel.connection.pauses & HELD)
         gate = itself(gate)
-        self.open[channel] = Episode(gate, self.peaks.begin(gate), self.core.now, paused)
+        self.open[channel] = Episode(gate, self.peaks.begin(gate), self.acceptor.now, paused)
         self.tell(channel, gate, "stop")
 
-    def came(self, channel: Channel, count: int) -> None:
+    def came(self, channel: ChannelState, count: int) -> None:
         """Publishes of a session came, perhaps of a held one."""
         if channel in self.open:
             self.open[channel].after_stop += count
 
-    def parked(self, channel: Channel, count: int, octets: int) -> None:
+    def parked(self, channel: ChannelState, count: int, octets: int) -> None:
         """Publishes of a session are to wait."""
         episode = self.open.get(channel)
         if episode is not None:
@@ -91,31 +93,31 @@ class Episodes:
             if first:
                 self.tell(channel, episode.gate, "park")
 
-    def paused(self, connection: Connection) -> None:
+    def paused(self, connection: ConnectionState) -> None:
         """A socket is read slowly from now on."""
         for channel, episode in self.of(connection):
-            episode.paused_since = self.core.now
+            episode.paused_since = self.acceptor.now
             self.tell(channel, episode.gate, "pause")
 
-    def unpaused(self, connection: Connection) -> None:
+    def unpaused(self, connection: ConnectionState) -> None:
         for channel, episode in self.of(connection):
-            episode.unpause(self.core.now)
+            episode.unpause(self.acceptor.now)
             self.tell(channel, episode.gate, "unpause")
 
-    def of(self, connection: Connection) -> list[tuple[Channel, Episode]]:
+    def of(self, connection: ConnectionState) -> list[tuple[ChannelState, Episode]]:
         channels = connection.channels.values()
         return [(channel, self.open[channel]) for channel in channels if channel in self.open]
 
-    def escalated(self, channel: Channel, gate: Gate, rung: str) -> None:
+    def escalated(self, channel: ChannelState, gate: Gate, rung: str) -> None:
         """A session has come to a rung of its ladder."""
         self.tell(channel, gate, "escalate", rung=rung)
 
-    def end(self, channel: Channel, outcome: Outcome) -> None:
+    def end(self, channel: ChannelState, outcome: Outcome) -> None:
         """Whatever held a session does not hold it any more."""
         episode = self.open.pop(channel, None)
         if episode is None:
             return
-        now = self.core.now
+        now = self.acceptor.now
         self.peaks.end(episode.gate, episode.peak)
         episode.unpause(now)
         self.tell(
@@ -129,15 +131,15 @@ class Episodes:
         """Once a second."""
         self.peaks.look()
 
-    def tell(self, channel: Channel, gate: Gate, action: Event, **more: Any) -> None:
-        core, connection = self.core, channel.connection
-        core.record(
+    def tell(self, channel: ChannelState, gate: Gate, action: Event, **more: Any) -> None:
+        acceptor, connection = self.acceptor, channel.connection
+        acceptor.record(
             FLOW,
-            core.time_us(),
+            acceptor.time_us(),
             {
                 "vhost": channel.vhost,
-                **whats_full(core, gate),
-                "acceptor": core.index,
+                **whats_full(acceptor, gate),
+                "acceptor": acceptor.index,
                 "connection": connection.id,
                 "channel": channel.number,
                 "user": connection.user,
@@ -151,7 +153,7 @@ class Episodes:
         )
 
 
-def whats_full(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
+def whats_full(acceptor: AcceptorState, gate: Gate) -> dict[str, Any]:
     """What holds, and how it stands: queue, shard, cause, depth, bytes, mark, flow_epoch."""
     found: dict[str, Any] = dict.fromkeys(("queue", "shard", "depth", "bytes", "mark", "flow_epoch"))
     if isinstance(gate, Inlet):
@@ -159,9 +161,9 @@ def whats_full(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
         if isinstance(gate, Pool):
             found["cause"] = SHARED[gate.limit.sort]
         else:
-            queue = core.topology.queue_by_id(gate.id)
+            queue = acceptor.topology.queue_by_id(gate.id)
             found |= {"queue": gate.name, "shard": None if queue is None else queue.shard}
-            found["flow_epoch"] = None if gate.closed else core.gauges.flow_epoch(gate.slot)
+            found["flow_epoch"] = None if gate.closed else acceptor.gauges.flow_epoch(gate.slot)
     elif isinstance(gate, ShardLink):
         found |= {"shard": gate.index, **of_shard(gate)}
     elif isinstance(gate, MoveGate):
@@ -198,12 +200,12 @@ def of_shard(link: ShardLink) -> dict[str, Any]:
     return {"cause": OF_SHARD[resource], **held}
 
 
-def told_how(channel: Channel) -> str:
+def told_how(channel: ChannelState) -> str:
     blocked = channel.told_blocked and channel.connection.has_capability("connection.blocked")
     return "+".join(["flow"] * channel.told_flow + ["blocked"] * blocked) or "none"
 
 
-def obeyed(channel: Channel) -> bool | None:
+def obeyed(channel: ChannelState) -> bool | None:
     """Whether it stopped when it was told to by Channel.Flow; None if it was not, or has not answered yet."""
     if not channel.told_flow:
         return None

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from acceptor.due import Due
-from acceptor.inlet import UNLIMITED, Inlet
+from acceptor.gate import UNLIMITED
+from acceptor.inlet import Inlet
 from acceptor.parked import ParkedRun
 from acceptor.pools import itself
-from acceptor.sessions import whose
 from penstock.amqp.errors import amqp_error
 from penstock.limits.ladder import (
     CLOSE_CHANNEL,
@@ -35,10 +35,14 @@ from penstock.node.logs import get_logger
 from penstock.text.durations import shown
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.connection import Connection
-    from acceptor.core import AcceptorCore
-    from acceptor.inlet import Gate
+    from acceptor.channel_state import ChannelState
+    from acceptor.connection_state import ConnectionState
+    from acceptor.episodes import Episodes
+    from acceptor.event_log import EventLog
+    from acceptor.gate import Gate
+    from acceptor.gates import Gates
+    from acceptor.ledger import Ledger
+    from acceptor.state import AcceptorState
 
 log = get_logger()
 
@@ -89,11 +93,18 @@ class Climb:
 class Escalations:
     """The channels of an acceptor that are on a ladder. `counts` are rungs reached, by name."""
 
-    def __init__(self, core: AcceptorCore) -> None:
-        self.core = core
-        self.climbs: dict[Channel, Climb] = {}
-        self.at_gates: dict[Inlet, dict[Channel, None]] = {}
-        self.due: Due[Channel] = Due()
+    def __init__(
+        self, acceptor: AcceptorState, gates: Gates, ledger: Ledger, episodes: Episodes, events: EventLog
+    ) -> None:
+        self.acceptor = acceptor
+        self.gates = gates
+        self.ledger = ledger
+        self.episodes = episodes
+        self.events = events
+        self.terms_changed: Callable[[ChannelState], None] = lambda channel: None
+        self.climbs: dict[ChannelState, Climb] = {}
+        self.at_gates: dict[Inlet, dict[ChannelState, None]] = {}
+        self.due: Due[ChannelState] = Due()
         self.counts = dict.fromkeys(RUNGS, 0)
         self.refused_total = 0
         self.drained: dict[Inlet, tuple[float, int]] = {}
@@ -104,7 +115,7 @@ class Escalations:
 
     # Who is on a ladder
 
-    def begin(self, channel: Channel, gate: Gate, ladder: Ladder) -> None:
+    def begin(self, channel: ChannelState, gate: Gate, ladder: Ladder) -> None:
         """A channel is held by a gate, by now or on other terms than before. A last resort lasts till there is room."""
         full = itself(gate)
         known = self.climbs.get(channel)
@@ -113,20 +124,20 @@ class Escalations:
             return
         self.end(channel)
         if ladder and isinstance(full, Inlet):
-            climb = self.climbs[channel] = Climb(full, ladder, self.core.now)
+            climb = self.climbs[channel] = Climb(full, ladder, self.acceptor.now)
             self.at_gates.setdefault(full, {})[channel] = None
             self.watch(channel, climb)
-            self.drained.setdefault(full, (self.core.now, self.taken_out(full)))
+            self.drained.setdefault(full, (self.acceptor.now, self.taken_out(full)))
             if climb.at == 0:
                 self.counts[climb.rung] += 1
 
-    def refuse(self, channel: Channel, full: Inlet) -> None:
+    def refuse(self, channel: ChannelState, full: Inlet) -> None:
         """Have a channel that is held be refused by a queue from now on, whatever its ladder, until there is room."""
         if channel.refusing is not full:
             self.begin(channel, full, REFUSED)
-            self.step(channel, self.climbs[channel], self.core.now)
+            self.step(channel, self.climbs[channel], self.acceptor.now)
 
-    def end(self, channel: Channel) -> None:
+    def end(self, channel: ChannelState) -> None:
         """It is held by nothing, or by something else."""
         climb = self.climbs.pop(channel, None)
         if climb is None:
@@ -138,34 +149,34 @@ class Escalations:
             del self.at_gates[climb.gate]
             self.drained.pop(climb.gate, None)
 
-    def refused(self, channel: Channel, count: int) -> None:
+    def refused(self, channel: ChannelState, count: int) -> None:
         """Publishes of a channel were refused."""
         self.refused_total += count
         self.climbs[channel].refused += count
 
-    def end_refusals(self, channel: Channel, climb: Climb) -> None:
+    def end_refusals(self, channel: ChannelState, climb: Climb) -> None:
         channel.refusing = None
         if climb.refused:
-            log.info("refused", messages=climb.refused, reason=str(climb.gate), **whose(channel))
+            log.info("refused", messages=climb.refused, reason=str(climb.gate), **channel.whose())
             climb.refused = 0
 
-    def progressed(self, channel: Channel) -> None:
+    def progressed(self, channel: ChannelState) -> None:
         """Some of what it had parked has left."""
         climb = self.climbs.get(channel)
         if climb is not None and channel.refusing is None:
-            self.restart(channel, climb, self.core.now)
-            self.core.throttle.review(channel)
+            self.restart(channel, climb, self.acceptor.now)
+            self.terms_changed(channel)
 
-    def restart(self, channel: Channel, climb: Climb, now: float) -> None:
+    def restart(self, channel: ChannelState, climb: Climb, now: float) -> None:
         climb.restart(now)
         self.watch(channel, climb)
 
-    def watch(self, channel: Channel, climb: Climb) -> None:
+    def watch(self, channel: ChannelState, climb: Climb) -> None:
         """Have it looked at when its time on the rung is up."""
         if climb.next is not None and climb.seconds is not None:
             self.due.put(channel, climb.since + climb.seconds)
 
-    def budgets(self, channel: Channel, by_means: int) -> int:
+    def budgets(self, channel: ChannelState, by_means: int) -> int:
         """Parking budgets that the channel may use up before its socket is paused."""
         climb = self.climbs.get(channel)
         said = HOLDING.get(climb.rung) if climb is not None else None
@@ -181,7 +192,7 @@ class Escalations:
                 if climb is not None and climb.gate is gate:
                     self.restart(channel, climb, now)
                     self.end_refusals(channel, climb)
-                    self.core.throttle.review(channel)
+                    self.terms_changed(channel)
                     channel.release_if_free()
         for channel in self.due.take(now):
             climb = self.climbs.get(channel)
@@ -192,7 +203,7 @@ class Escalations:
             else:
                 self.watch(channel, climb)
 
-    def step(self, channel: Channel, climb: Climb, now: float) -> None:
+    def step(self, channel: ChannelState, climb: Climb, now: float) -> None:
         climb.at += 1
         climb.since = now
         if climb.rung == CLOSE_CHANNEL and climb.next is not None and self.was_closed(channel, climb):
@@ -201,7 +212,7 @@ class Escalations:
         self.reached(channel, climb)
         ACTIONS[climb.rung](self, channel, climb)
 
-    def was_closed(self, channel: Channel, climb: Climb) -> bool:
+    def was_closed(self, channel: ChannelState, climb: Climb) -> bool:
         """Whether it was held no later than this rung lasts after its connection had a channel closed there.
 
         The rungs before may take longer than that, so the time in which it has climbed them does not count.
@@ -209,30 +220,43 @@ class Escalations:
         closed, seconds = channel.connection.closed_at.get(climb.gate), climb.seconds
         return closed is not None and seconds is not None and climb.began < closed + seconds
 
-    def reached(self, channel: Channel, climb: Climb) -> None:
+    def reached(self, channel: ChannelState, climb: Climb) -> None:
         """Counted, logged and told."""
         connection, rung = channel.connection, climb.rung
         self.counts[rung] += 1
-        self.core.throttle.ledger.acted(channel, rung)
-        self.core.episodes.escalated(channel, climb.gate, rung)
-        held = round(self.core.now - channel.held_since, 3)
-        log.info("escalation", rung=rung, reason=str(climb.gate), held_seconds=held, **whose(channel))
+        self.ledger.acted(channel, rung)
+        self.episodes.escalated(channel, climb.gate, rung)
+        held = round(self.acceptor.now - channel.held_since, 3)
+        log.info("escalation", rung=rung, reason=str(climb.gate), held_seconds=held, **channel.whose())
         gate, marks = climb.gate, climb.gate.limits.marks
         count, octets = gate.depth()
-        self.core.events.tell(
+        self.events.tell(
             {
                 "event": "escalation", "vhost": channel.vhost, "queue": gate.name, "rung": rung, "seconds": held,
                 "connection": connection.id, "channel": channel.number, "client": connection.client,
                 "user": connection.user, "count": count, "bytes": octets, "stop_count": marks.stop_count,
                 "resume_count": marks.resume_count, "stop_bytes": marks.stop_bytes, "resume_bytes": marks.resume_bytes,
             },
-            self.core.now + self.core.began,
+            self.acceptor.now + self.acceptor.began,
         )  # fmt: skip
 
-    def hold(self, channel: Channel, climb: Climb) -> None:
-        self.core.throttle.review(channel)
+    def state(self, channel: ChannelState) -> dict[str, Any] | None:
+        """On which rung it is, for how long, which is next and when; None without a ladder."""
+        climb = self.climbs.get(channel)
+        if climb is None:
+            return None
+        now, seconds = self.acceptor.now, climb.seconds
+        return {
+            "name": climb.rung,
+            "seconds": round(now - climb.since, 3),
+            "next": climb.next,
+            "next_in": None if seconds is None else round(max(climb.since + seconds - now, 0.0), 3),
+        }
 
-    def reject(self, channel: Channel, climb: Climb) -> None:
+    def hold(self, channel: ChannelState, climb: Climb) -> None:
+        self.terms_changed(channel)
+
+    def reject(self, channel: ChannelState, climb: Climb) -> None:
         """What is parked for that queue is refused, and what comes; who waits for confirms of what it has gets them."""
         channel.refusing = climb.gate
         climb.gate.release_withheld_of(channel)
@@ -242,16 +266,16 @@ class Escalations:
         channel.leave_gates()
         channel.pump(UNLIMITED)
 
-    def close_channel(self, channel: Channel, climb: Climb) -> None:
+    def close_channel(self, channel: ChannelState, climb: Climb) -> None:
         connection = channel.connection
         connection.closed_at = {gate: at for gate, at in connection.closed_at.items() if not gate.closed}
-        connection.closed_at[climb.gate] = self.core.now
+        connection.closed_at[climb.gate] = self.acceptor.now
         reason = self.reason(channel, climb)
         self.settle(channel, reason)
         channel.method = None
         channel.fail(amqp_error(311, reason))
 
-    def close_connection(self, channel: Channel, climb: Climb) -> None:
+    def close_connection(self, channel: ChannelState, climb: Climb) -> None:
         connection, text = channel.connection, self.reason(channel, climb)
         for other in list(connection.channels.values()):
             self.settle(other, text)
@@ -261,29 +285,29 @@ class Escalations:
             self.hold_off(connection, climb.ladder, text)
         connection.fail(amqp_error(506, text))
 
-    def hold_off(self, connection: Connection, ladder: Ladder, text: str) -> None:
+    def hold_off(self, connection: ConnectionState, ladder: Ladder, text: str) -> None:
         """Have all acceptors refuse that user from that address for a while."""
-        flow = self.core.settings.flow
+        flow = self.acceptor.settings.flow
         asked = {
             "user": connection.user, "host": connection.peer_host, "reason": text,
             "seconds": ladder.rungs[-1].seconds or flow.hold_off_seconds, "most": flow.hold_off_max_seconds,
             "forget": flow.hold_off_forget_seconds,
         }  # fmt: skip
-        self.core.router_requests.append(("hold_off", asked, lambda result, error: None))
+        self.acceptor.router_requests.append(("hold_off", asked, lambda result, error: None))
 
-    def reason(self, channel: Channel, climb: Climb) -> str:
-        return f"{climb.gate}; held for {shown(self.core.now - channel.held_since)}"
+    def reason(self, channel: ChannelState, climb: Climb) -> str:
+        return f"{climb.gate}; held for {shown(self.acceptor.now - channel.held_since)}"
 
-    def settle(self, channel: Channel, reason: str) -> None:
+    def settle(self, channel: ChannelState, reason: str) -> None:
         """Before it ends: what queues have is confirmed, what is parked is nacked, or dropped where nobody asks."""
         parked = [item for item in channel.inbox if isinstance(item, ParkedRun)]
         if parked:
             messages = sum(run.count for run in parked)
             self.refused_total += messages
-            log.info("refused", messages=messages, reason=reason, **whose(channel))
+            log.info("refused", messages=messages, reason=reason, **channel.whose())
         if channel.confirms is None:
             return
-        for inlet in self.core.gates.limited():
+        for inlet in self.gates.limited():
             inlet.release_withheld_of(channel)
         for run in parked:
             if run.tag:
@@ -294,34 +318,20 @@ class Escalations:
 
     def taken_out(self, gate: Inlet) -> int:
         """Messages that have left a queue; of several queues it is not known."""
-        queue = self.core.gauges.queue_read(gate.slot) if gate.id else None
+        queue = self.acceptor.gauges.queue_read(gate.slot) if gate.id else None
         return queue.drained if queue is not None else 0
 
     def wait_at(self, gate: Inlet) -> float:
         """Seconds after which there may be room, by what has left since the first channel was on a ladder for it."""
-        since, before = self.drained.get(gate, (self.core.now, 0))
-        rate = (self.taken_out(gate) - before) / max(self.core.now - since, 0.001)
+        since, before = self.drained.get(gate, (self.acceptor.now, 0))
+        rate = (self.taken_out(gate) - before) / max(self.acceptor.now - since, 0.001)
         above = gate.limits.marks.excess(*gate.depth())
         return min(max(above / rate, WAIT_MIN), WAIT_MAX) if rate > 0 else WAIT_MAX
 
 
-ACTIONS: dict[str, Callable[[Escalations, Channel, Climb], Any]] = {
+ACTIONS: dict[str, Callable[[Escalations, ChannelState, Climb], Any]] = {
     **dict.fromkeys(HOLDING, Escalations.hold),
     REJECT: Escalations.reject,
     CLOSE_CHANNEL: Escalations.close_channel,
     CLOSE_CONNECTION: Escalations.close_connection,
 }
-
-
-def state(channel: Channel) -> dict[str, Any] | None:
-    """On which rung it is, for how long, which is next and when; None without a ladder."""
-    climb = channel.core.escalations.climbs.get(channel)
-    if climb is None:
-        return None
-    now, seconds = channel.core.now, climb.seconds
-    return {
-        "name": climb.rung,
-        "seconds": round(now - climb.since, 3),
-        "next": climb.next,
-        "next_in": None if seconds is None else round(max(climb.since + seconds - now, 0.0), 3),
-    }

@@ -19,17 +19,18 @@ from penstock.batch.batch_cy import HAS_CC, HAS_DIRECT_REPLY_TO, HAS_USER_ID, OD
 from router.model.users import IMPERSONATOR
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
+    from acceptor.channel_state import ChannelState
+    from acceptor.routes import Routes
 
 EXAMINED = HAS_USER_ID | HAS_CC | HAS_DIRECT_REPLY_TO | ODD_EXPIRATION
 # How long a message may live at most: ten years, in milliseconds.
 EXPIRATION_MAX = 315_360_000_000
 
 
-def examined(channel: Channel, run: PublishRun) -> Iterator[ParkedRun]:
+def examined(channel: ChannelState, run: PublishRun, routes: Routes) -> Iterator[ParkedRun]:
     """The publishes of a run as they may be taken, in order. AMQPError at the first that may not."""
     # A publish to no exchange is refused for that, whatever else is wrong with it.
-    channel.core.routes.check(channel.access, run.address, ())
+    routes.check(channel.access, run.address, ())
     batch = run.batch
     builder = BatchBuilder()
     further: tuple[str, ...] = ()
@@ -60,7 +61,7 @@ def piece(run: PublishRun, builder: BatchBuilder, further: tuple[str, ...]) -> P
     return ParkedRun(run.address, run.mandatory, batch, 0, batch.count, 0, further)
 
 
-def examine(channel: Channel, header: bytes, flags: int) -> tuple[bytes, tuple[str, ...]]:
+def examine(channel: ChannelState, header: bytes, flags: int) -> tuple[bytes, tuple[str, ...]]:
     """The header as it is to be delivered, and the further routing keys. AMQPError if the message may not be taken."""
     octets = header[PROPERTIES_AT:]
     properties = decode_properties(octets)

@@ -19,7 +19,7 @@ from router.model.policy_keys import FAIR_BY, USER, WEIGHT
 from router.model.topology import Topology
 
 if TYPE_CHECKING:
-    from acceptor.inlet import Session
+    from acceptor.gate import Session
     from acceptor.permissions import Access
 
 BY_CONNECTION, BY_SESSION, BY_USER, BY_KEY = FAIR_BY

@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 from acceptor.claims import Claims
 from acceptor.fair import BY_CONNECTION
-from acceptor.inlet import Gate, Inlet, Session
-from acceptor.lanes import LaneLine, lane_of
+from acceptor.gate import Gate, Session
+from acceptor.inlet import Inlet
+from acceptor.lane import lane_of
+from acceptor.lane_line import LaneLine
 from acceptor.metered import INTERVAL, Metered
 from acceptor.move_depths import MoveDepths
 from acceptor.pace import paced

@@ -18,8 +18,8 @@ from acceptor.charges import Charges
 
 if TYPE_CHECKING:
     from acceptor.accounts import Accounts
-    from acceptor.channel import Channel
-    from acceptor.connection import Connection
+    from acceptor.channel_state import ChannelState
+    from acceptor.connection_state import ConnectionState
 
 AT_ONCE = 8
 OF_USER = 32
@@ -34,10 +34,10 @@ class Gets:
     def __init__(self, waiting: Accounts) -> None:
         self.waiting = waiting
         self.under_way = Charges()
-        self.lines: dict[Connection, deque[tuple[Channel, Callable[[Any], None]]]] = {}
-        self.crowded: dict[str, dict[Connection, None]] = {}
+        self.lines: dict[ConnectionState, deque[tuple[ChannelState, Callable[[Any], None]]]] = {}
+        self.crowded: dict[str, dict[ConnectionState, None]] = {}
 
-    def turn(self, channel: Channel) -> Handling:
+    def turn(self, channel: ChannelState) -> Handling:
         """Wait until a connection may have one more under way; `got` gives the turn back."""
         connection = channel.connection
         if may_get(connection) and self.has_room(connection.user):
@@ -45,14 +45,14 @@ class Gets:
         else:
             yield Until(partial(self.wait, channel))
 
-    def turn_to_consume(self, channel: Channel) -> Handling:
+    def turn_to_consume(self, channel: ChannelState) -> Handling:
         """Wait, where a connection takes nothing and its user has its share, until it takes something."""
         connection = channel.connection
         if not connection.writable and self.are_few(connection.user):
             yield from self.turn(channel)
             self.got(connection)
 
-    def wait(self, channel: Channel, resume: Callable[[Any], None]) -> None:
+    def wait(self, channel: ChannelState, resume: Callable[[Any], None]) -> None:
         connection = channel.connection
         self.lines.setdefault(connection, deque()).append((channel, resume))
         if may_get(connection):
@@ -72,18 +72,18 @@ class Gets:
         """Whether so much waits for the sockets of a user that its gets go one by one, or not at all."""
         return self.at_once(user) < OF_USER
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: ConnectionState) -> None:
         connection.gets += 1
         self.under_way.charge(connection.user, 1)
 
-    def got(self, connection: Connection) -> None:
+    def got(self, connection: ConnectionState) -> None:
         connection.gets -= 1
         self.under_way.charge(connection.user, -1)
         self.serve(connection)
         if self.crowded:
             self.serve_user(connection.user)
 
-    def serve(self, connection: Connection) -> None:
+    def serve(self, connection: ConnectionState) -> None:
         """Something of a connection has arrived, or its socket takes more."""
         line = self.lines.get(connection)
         while line and may_get(connection):
@@ -112,11 +112,11 @@ class Gets:
         for user in list(self.crowded):
             self.serve_user(user)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: ConnectionState) -> None:
         self.lines.pop(connection, None)
         self.crowded.get(connection.user, {}).pop(connection, None)
 
 
-def may_get(connection: Connection) -> bool:
+def may_get(connection: ConnectionState) -> bool:
     """Whether one more may be under way to a connection, as far as it is concerned."""
     return connection.writable and connection.gets < AT_ONCE

@@ -17,7 +17,8 @@ from penstock.amqp.tables_cy import decode_table
 from penstock.text.durations import shown
 
 if TYPE_CHECKING:
-    from acceptor.connection import Connection
+    from acceptor.connection_state import ConnectionState
+    from acceptor.services import Services
 
 CAPABILITIES = (
     "publisher_confirms",
@@ -55,31 +56,31 @@ class Refused(Exception):
     """The handshake cannot go on and the client is hung up on without a word; the text goes to the log."""
 
 
-def start(connection: Connection) -> None:
+def start(connection: ConnectionState) -> None:
     connection.send(
         0,
         "connection_start",
         version_major=0,
         version_minor=9,
         server_properties={
-            **PRODUCTS[connection.core.settings.amqp.product],
+            **PRODUCTS[connection.acceptor.settings.amqp.product],
             **SERVER_PROPERTIES,
-            "cluster_name": connection.core.node_name,
+            "cluster_name": connection.acceptor.node_name,
         },
         mechanisms=b"PLAIN AMQPLAIN",
         locales=b"en_US",
     )
 
 
-def start_ok(connection: Connection, arguments: dict[str, Any]) -> None:
+def start_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
     connection.identify(arguments["client_properties"])
     user, password = credentials(arguments["mechanism"], arguments["response"])
     connection.log_in(arguments["mechanism"], user, password)
 
 
-def tune(connection: Connection) -> None:
+def tune(connection: ConnectionState) -> None:
     """The login was accepted."""
-    amqp = connection.core.settings.amqp
+    amqp = connection.acceptor.settings.amqp
     connection.send(
         0, "connection_tune", channel_max=amqp.channel_max, frame_max=amqp.frame_max, heartbeat=amqp.heartbeat
     )
@@ -104,8 +105,8 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
     raise Refused(f"unknown authentication mechanism '{mechanism}'")
 
 
-def tune_ok(connection: Connection, arguments: dict[str, Any]) -> None:
-    amqp = connection.core.settings.amqp
+def tune_ok(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
+    amqp = connection.acceptor.settings.amqp
     channel_max = _negotiated("channel_max", arguments["channel_max"], amqp.channel_max, 1)
     connection.channel_max = channel_max
     connection.frame_max = _negotiated("frame_max", arguments["frame_max"], amqp.frame_max, FRAME_MIN)
@@ -126,23 +127,23 @@ def _negotiated(name: str, asked: int, offered: int, least: int) -> int:
     return asked
 
 
-def open_(connection: Connection, arguments: dict[str, Any]) -> None:
+def open_(connection: ConnectionState, services: Services, arguments: dict[str, Any]) -> None:
     vhost = arguments["virtual_host"]
-    if not connection.core.topology.has_vhost(vhost):
+    if not connection.acceptor.topology.has_vhost(vhost):
         raise amqp_error(530, f"vhost {vhost} not found")
-    if not connection.core.permissions.may_open(connection.user, vhost):
+    if not services.permissions.may_open(connection.user, vhost):
         raise amqp_error(530, f"access to vhost '{vhost}' refused for user '{connection.user}'")
-    held_off = connection.core.topology.hold_offs.get((connection.user, connection.peer_host))
-    left = 0.0 if held_off is None else held_off.until - connection.core.now - connection.core.node_began
+    held_off = connection.acceptor.topology.hold_offs.get((connection.user, connection.peer_host))
+    left = 0.0 if held_off is None else held_off.until - connection.acceptor.now - connection.acceptor.node_began
     if held_off is not None and left > 0:
         raise amqp_error(
             530,
             f"connection refused for user '{connection.user}' from {connection.peer_host}: held off for another "
             f"{shown(left)}, {held_off.reason}",
         )
-    connection.core.headcount.open_connection(connection, vhost)
+    services.headcount.open_connection(connection, vhost)
     connection.vhost = vhost
-    connection.access = connection.core.permissions.access(connection.user, vhost)
+    connection.access = services.permissions.access(connection.user, vhost)
     connection.send(0, "connection_open_ok")
 
 
@@ -151,9 +152,11 @@ NEXT = {"connection_start_ok": "connection_tune_ok", "connection_tune_ok": "conn
 FIRST = "connection_start_ok"
 
 
-def step(connection: Connection, expected: str, method: MethodSpec, arguments: dict[str, Any]) -> str | None:
+def step(
+    connection: ConnectionState, services: Services, expected: str, method: MethodSpec, arguments: dict[str, Any]
+) -> str | None:
     """Take one method of the handshake; the name of the next expected one, None when the connection is open."""
     if method.name != expected:
         raise amqp_error(503, f"unexpected method {method.amqp_name} during the handshake", method)
-    STEPS[expected](connection, arguments)
+    STEPS[expected](connection, services, arguments)
     return NEXT[expected]

@@ -7,34 +7,41 @@ from __future__ import annotations
 
 import select
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from acceptor.client_protocol import ClientProtocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 EVENTS = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLET
 
 
-class News(NamedTuple):
+class HasFile(Protocol):
+    """A socket of a client, by its file descriptor."""
+
+    @property
+    def fd(self) -> int: ...
+
+
+P = TypeVar("P", bound=HasFile)
+
+
+class News(NamedTuple, Generic[P]):
     """The socket is dead, its peer has closed its side, or octets have come."""
 
-    protocol: ClientProtocol
+    protocol: P
     dead: bool
     closed: bool
 
 
-class HangUps:
+class HangUps(Generic[P]):
     """The paused sockets of an acceptor. What is paused only until the next look costs no call of the system."""
 
     def __init__(self) -> None:
         self._poll = select.epoll()
-        self._new: dict[ClientProtocol, None] = {}
-        self._watched: dict[int, ClientProtocol] = {}
+        self._new: dict[P, None] = {}
+        self._watched: dict[int, P] = {}
 
-    def watch(self, protocol: ClientProtocol) -> None:
+    def watch(self, protocol: P) -> None:
         self._new[protocol] = None
 
-    def forget(self, protocol: ClientProtocol, *, closed: bool = False) -> None:
+    def forget(self, protocol: P, *, closed: bool = False) -> None:
         """It is read again, or (the kernel forgets it by itself) closed; its number may be another socket's by now."""
         self._new.pop(protocol, None)
         if self._watched.get(protocol.fd) is protocol:
@@ -42,7 +49,7 @@ class HangUps:
             if not closed:
                 self._poll.unregister(protocol.fd)
 
-    def look(self) -> Iterator[News]:
+    def look(self) -> Iterator[News[P]]:
         """What has happened since the last look; of one that is new, what has by now."""
         new, self._new = self._new, {}
         for protocol in new:

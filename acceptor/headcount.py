@@ -22,7 +22,7 @@ from penstock.settings.limits import LimitSettings
 from router.model.resource_limits import Counted, Holder, Scope
 
 if TYPE_CHECKING:
-    from acceptor.connection import Connection
+    from acceptor.connection_state import ConnectionState
     from router.model.topology import Topology
 
 ADMINISTRATORS = 8
@@ -62,9 +62,9 @@ class Headcount:
         self._defaults = defaults
         self._own: Counter[Kind] = Counter()
         self._shared: set[Kind] = set()
-        self._connections: set[Connection] = set()
+        self._connections: set[ConnectionState] = set()
 
-    def open_connection(self, connection: Connection, vhost: str) -> None:
+    def open_connection(self, connection: ConnectionState, vhost: str) -> None:
         """Count one, or 530."""
         address = address_of(connection.peer_host)
         try:
@@ -75,17 +75,17 @@ class Headcount:
             raise
         self._connections.add(connection)
 
-    def connection_is_gone(self, connection: Connection) -> None:
+    def connection_is_gone(self, connection: ConnectionState) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
             for kind in _kinds(address_of(connection.peer_host), connection.vhost, connection.user):
                 self._give(kind, 1)
 
-    def open_channel(self, connection: Connection) -> None:
+    def open_channel(self, connection: ConnectionState) -> None:
         """Count one, or 530."""
         self._take(_channels(connection), connection, connection.vhost)
 
-    def channels_are_gone(self, connection: Connection, number: int) -> None:
+    def channels_are_gone(self, connection: ConnectionState, number: int) -> None:
         for kind in _channels(connection) if number else ():
             self._give(kind, number)
 
@@ -116,7 +116,7 @@ class Headcount:
         if lacking is not None:
             raise amqp_error(530, f"connection refused from {address}: {_words(lacking)}")
 
-    def _take(self, kinds: tuple[Kind, ...], connection: Connection, vhost: str) -> None:
+    def _take(self, kinds: tuple[Kind, ...], connection: ConnectionState, vhost: str) -> None:
         for number, kind in enumerate(kinds):
             limit = self._limit(kind)
             if limit is not None:
@@ -162,7 +162,7 @@ def _kinds(address: str, vhost: str, user: str) -> tuple[Kind, ...]:
     )  # fmt: skip
 
 
-def _channels(connection: Connection) -> tuple[Kind, ...]:
+def _channels(connection: ConnectionState) -> tuple[Kind, ...]:
     return Kind(Counted.CHANNELS, "node"), Kind(Counted.CHANNELS, "user", connection.user)
 
 

@@ -10,95 +10,89 @@ of the overshoot that is published with the marks: whatever the number of produc
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from acceptor.fair import FairLine, Share
+from acceptor.gate import SHARE, SHARE_OCTETS, UNLIMITED, Session
+from acceptor.lane import Lane
 from acceptor.terms import STANDARD, Terms
+from penstock.limits.pacing import Pacing
 from penstock.limits.watermarks import Marks, QueueLimits
 from penstock.memory.gauges import Gauges
 
 if TYPE_CHECKING:
     from acceptor.confirms import Confirmed, Span
-    from acceptor.lanes import Lane, LaneLine
-    from acceptor.pace import Pace
-    from acceptor.rounds import Rounds
 
-UNLIMITED = 1 << 62
 # The flow of a queue that is gone: it holds nobody.
 CLOSED = (True, False, 0, 0)
-# What a session is let in with at least, where there is room for it: turns of single messages would cost too much.
-SHARE = 64
-SHARE_OCTETS = 64 * 1024
 # How often a queue is looked at that is not paced any more.
 LOOK_SECONDS = 0.1
 
 
-class Session(Protocol):
-    """A channel that may wait: it publishes what it has parked, as far as there is room, when it is let in."""
-
-    held_by: Gate | None
-    vhost: str
-
-    def admit(self, most: int) -> None: ...
-
-    def pass_lane(self, most: int) -> int:
-        """Publish what is parked for priority lanes, at most so many messages; how many went."""
-        ...
-
-    def waits_for_lane(self) -> bool: ...
-
-    def share(self, by: str) -> tuple[Hashable, int]:
-        """What it shares its turns by, and with what weight."""
-        ...
-
-    def size(self) -> int:
-        """Octets of the next message that it has parked, about; at least 1."""
-        ...
-
-    def held_at(self, gate: Gate) -> None: ...
-
-    def unwarn(self) -> None:
-        """It was told early of a stop (acceptor/early.py) that is over."""
-        ...
-
-    def look_at_warning(self) -> None:
-        """It may not be concerned any more."""
-        ...
-
-    def reconsider(self) -> None: ...
-
-
-class Gate(Protocol):
-    """What a publish must pass: a queue with a limit, or the link to a shard."""
+class QueuePace(Protocol):
+    """The pace of a queue, as its gate uses it (acceptor/pace.py)."""
 
     @property
-    def waiting(self) -> OrderedDict[Session, None]: ...
+    def pacing(self) -> Pacing: ...
 
-    def room(self) -> tuple[int, int]:
-        """(messages, octets) that may be sent now."""
-        ...
+    def left(self, inlet: Inlet) -> int: ...
 
-    def some_room(self) -> tuple[int, int]:
-        """No more than `room`, and 0 only where that is: all that most publishes need to know."""
-        ...
+    def serve(self, inlet: Inlet) -> None: ...
 
-    def admits(self, count: int, octets: int) -> bool: ...
+    def due(self, inlet: Inlet) -> float: ...
 
-    def is_saturated(self) -> bool: ...
+    def ask(self, inlet: Inlet, used: int = 0) -> None: ...
+
+    def given(self, inlet: Inlet, count: int) -> None: ...
+
+    def come_again(self, inlet: Inlet, count: int) -> None: ...
+
+    def came_again(self, inlet: Inlet, count: int) -> None: ...
+
+    def forget(self) -> None: ...
+
+
+class QueueRounds(Protocol):
+    """The rounds in which a queue's room is given, as its gate uses them (acceptor/rounds.py)."""
+
+    def begin(self, inlet: Inlet) -> None: ...
+
+    def charge(self, inlet: Inlet, session: Session, count: int, octets: int) -> None: ...
+
+    def newcomer(self, inlet: Inlet, session: Session) -> int: ...
+
+    def has_had_its_part(self, inlet: Inlet) -> bool: ...
+
+    def awaits(self, inlet: Inlet) -> bool: ...
+
+    def forgive(self, inlet: Inlet) -> None: ...
+
+    def due(self) -> float: ...
+
+    def weight(self, inlet: Inlet) -> int: ...
+
+    def look(self, inlet: Inlet) -> None: ...
+
+
+class QueueLane(Protocol):
+    """The line for the priority lane of a queue, as its gate uses it (acceptor/lane_line.py)."""
+
+    in_flight: int
+    in_flight_bytes: int
+
+    @property
+    def waiting(self) -> FairLine: ...
+
+    def wait(self, channel: Session) -> None: ...
+
+    def room(self) -> tuple[int, int]: ...
+
+    def taken(self, count: int, octets: int) -> None: ...
 
     def serve(self) -> None: ...
 
-    @property
-    def opens_with_time(self) -> bool:
-        """Whether nobody tells when there is room again (`acceptor.metered`)."""
-        ...
-
-    @property
-    def terms(self) -> Terms | None:
-        """On which channels are held at it; None where it is not a queue's, or that of several."""
-        ...
+    def close(self) -> None: ...
 
 
 class Inlet:
@@ -130,10 +124,10 @@ class Inlet:
         self.closed = False
         self.limits = limits
         self.terms = terms
-        self.pace: Pace | None = None
-        self.rounds: Rounds | None = None
+        self.pace: QueuePace | None = None
+        self.rounds: QueueRounds | None = None
         self.lane: Lane | None = None
-        self.lane_line: LaneLine | None = None
+        self.lane_line: QueueLane | None = None
         self.in_flight = 0
         self.in_flight_bytes = 0
         self.waiting = FairLine()
@@ -367,10 +361,15 @@ class Inlet:
         self.release_withheld()
         self.unwarn()
 
+    def left_to_lane(self, lane: Lane) -> tuple[int, int]:
+        """(messages, octets) that its depth is below the end of the reserve of a lane."""
+        paced_to = self.pace.pacing.target if self.pace is not None else None
+        return lane.left(self.marks, *self.depth(), paced_to)
+
     def close_lane(self) -> None:
         """There is no priority lane any more."""
         if self.lane_line is not None:
-            self.lane_line.claim.drop()
+            self.lane_line.close()
             self.lane_line = None
 
     def unwarn(self) -> None:
@@ -444,18 +443,3 @@ def told(marks: Marks, count: int, octets: int) -> str:
     if marks.stop_bytes:
         words.append(f"{octets} of {marks.stop_bytes} bytes, resume at {marks.resume_bytes}")
     return "; ".join(words)
-
-
-def serve(gate: Gate) -> None:
-    """Let waiting sessions in, one after the other, each its share of the room there is."""
-    turns = len(gate.waiting)
-    while turns and gate.waiting:
-        room, octets = gate.room()
-        if room <= 0 or octets <= 0:
-            return
-        session, _ = gate.waiting.popitem(last=False)
-        most = max(room // turns, SHARE) if room < UNLIMITED else max(octets // turns // session.size(), 1)
-        session.admit(most)
-        turns -= 1
-        if turns and next(iter(gate.waiting), None) is session:
-            return  # it needs more than there is, all at once: nobody goes before it

@@ -13,6 +13,7 @@ for a connection that is closed is kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from acceptor.inlet import Inlet
 from acceptor.parked import ParkedRun
 from acceptor.pools import itself
 from acceptor.quotas import ORPHAN_OCTETS, OVERDRAFT, Quotas
-from acceptor.sessions import whose
 from penstock import bus
 from penstock.amqp.errors import amqp_error
 from penstock.limits.ladder import CLOSE_CONNECTION, PAUSE
@@ -31,10 +31,13 @@ from router.model.policies import policy_for
 from router.model.policy_keys import LAST_RESORT, LAST_RESORTS, USER
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.connection import Connection
-    from acceptor.core import AcceptorCore
-    from acceptor.inlet import Gate
+    from acceptor.channel_state import ChannelState
+    from acceptor.connection_state import ConnectionState
+    from acceptor.episodes import Episodes
+    from acceptor.escalation import Escalations
+    from acceptor.gate import Gate
+    from acceptor.ledger import Ledger
+    from acceptor.state import AcceptorState
 
 log = get_logger()
 
@@ -54,17 +57,23 @@ class LastResort:
     `resorted` are those that have met the last resort, `closing` those of them that were closed and are still there.
     """
 
-    def __init__(self, core: AcceptorCore, quotas: Quotas) -> None:
-        self.core = core
+    def __init__(
+        self, acceptor: AcceptorState, quotas: Quotas, ledger: Ledger, escalations: Escalations, episodes: Episodes
+    ) -> None:
+        self.acceptor = acceptor
         self.quotas = quotas
-        self.spent: dict[Connection, None] = {}
-        self.due: Due[Connection] = Due()
-        self.resorted: set[Connection] = set()
-        self.closing: dict[Connection, None] = {}
+        self.ledger = ledger
+        self.escalations = escalations
+        self.episodes = episodes
+        self.stop_drip: Callable[[ConnectionState], None] = lambda connection: None
+        self.spent: dict[ConnectionState, None] = {}
+        self.due: Due[ConnectionState] = Due()
+        self.resorted: set[ConnectionState] = set()
+        self.closing: dict[ConnectionState, None] = {}
 
     # Who is spent
 
-    def is_spent(self, connection: Connection) -> bool:
+    def is_spent(self, connection: ConnectionState) -> bool:
         """Whether no more may be kept for a connection, by now."""
         if connection in self.spent:
             self.look_again(connection)
@@ -74,19 +83,19 @@ class LastResort:
             return True
         return False
 
-    def may_read(self, connection: Connection) -> bool:
+    def may_read(self, connection: ConnectionState) -> bool:
         """Whether a paused connection may be read: there is room for it, or acks are awaited."""
         if not self.is_spent(connection):
             return True
         allowance = self.quotas.allowance(connection)
         return connection.kept_octets < allowance * OVERDRAFT and connection.has_in_hand()
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: ConnectionState) -> None:
         self.spent[connection] = None
-        self.due.put(connection, self.core.now + self.patience(connection))
+        self.due.put(connection, self.acceptor.now + self.patience(connection))
         self.withhold(connection, True)
 
-    def end(self, connection: Connection) -> None:
+    def end(self, connection: ConnectionState) -> None:
         """Something of it was let in, or it is gone."""
         if connection not in self.spent:
             return
@@ -95,18 +104,18 @@ class LastResort:
         self.resorted.discard(connection)
         self.withhold(connection, False)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ConnectionState) -> None:
         self.spent.pop(connection, None)
         self.due.discard(connection)
         self.resorted.discard(connection)
         self.closing.pop(connection, None)
 
-    def look_again(self, connection: Connection) -> None:
+    def look_again(self, connection: ConnectionState) -> None:
         """Something of a spent connection may have left, or of others of its user or vhost."""
         if connection.kept_octets * 2 <= self.quotas.allowance(connection):
             self.end(connection)
 
-    def withhold(self, connection: Connection, withheld: bool) -> None:
+    def withhold(self, connection: ConnectionState, withheld: bool) -> None:
         """Have its consumers get nothing, or get what there is again."""
 
         def told(answer: Answer) -> None:
@@ -116,12 +125,12 @@ class LastResort:
         for channel in connection.channels.values():
             if channel.delivers:
                 for shard, ids in channel.consumers_by_shard().items():
-                    self.core.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], told)
+                    self.acceptor.ask_at(shard, [bus.ACTIVE, 0, ids, not withheld], told)
 
-    def patience(self, connection: Connection) -> float:
+    def patience(self, connection: ConnectionState) -> float:
         return DRIPS * connection.drip_seconds() if connection.traits.impatient else SECONDS
 
-    def bound(self, connection: Connection) -> str:
+    def bound(self, connection: ConnectionState) -> str:
         """What of a spent connection is used up, in words."""
         return self.quotas.used_up(connection) or "the connection has what may be (flow.held_bytes)"
 
@@ -139,11 +148,11 @@ class LastResort:
             self.closing[connection] = None
             connection.drip(READ_OCTETS)
 
-    def cannot_wait(self, connection: Connection) -> bool:
+    def cannot_wait(self, connection: ConnectionState) -> bool:
         """Whether a connection would be lost, or keeps from others what it consumes or has in hand."""
         return connection.settles() or (connection.traits.impatient and connection.transport.is_filled())
 
-    def resort(self, connection: Connection) -> None:
+    def resort(self, connection: ConnectionState) -> None:
         """Of one that is held: who waits only for its turn is let in without."""
         held = (one for one in connection.channels.values() if one.held_by is not None)
         channel = next((one for one in held if one.cause() is not None), None)
@@ -161,50 +170,50 @@ class LastResort:
             self.count(channel, gate, CLOSE_CONNECTION)
             self.close(connection, gate)
 
-    def way(self, connection: Connection) -> str:
+    def way(self, connection: ConnectionState) -> str:
         """The last resort of a connection: its own wish, that of a policy for its user, or the node's."""
         wish = connection.properties.get(LAST_RESORT)
-        policy = policy_for(self.core.topology, connection.vhost, USER, connection.user)
+        policy = policy_for(self.acceptor.topology, connection.vhost, USER, connection.user)
         if policy is not None:
             wish = policy.definition.get(LAST_RESORT, wish)
-        way = wish if wish in LAST_RESORTS else self.core.settings.flow.last_resort
+        way = wish if wish in LAST_RESORTS else self.acceptor.settings.flow.last_resort
         if way == "nack" and not all(map(may_be_nacked, connection.channels.values())):
             return "close"
         return str(way)
 
-    def nack(self, connection: Connection) -> None:
+    def nack(self, connection: ConnectionState) -> None:
         for channel in list(connection.channels.values()):
             gate = channel.cause()
             full = itself(gate) if gate is not None else None
             if channel.inbox and channel.held_by is not None and isinstance(full, Inlet):
-                self.core.escalations.refuse(channel, full)
+                self.escalations.refuse(channel, full)
 
-    def close(self, connection: Connection, gate: Gate) -> None:
+    def close(self, connection: ConnectionState, gate: Gate) -> None:
         text = f"{gate}; {connection.parked_octets} bytes are parked for this connection, and no more can be"
         if used_up := self.quotas.used_up(connection, ORPHAN_OCTETS, OVERDRAFT):
             text += f": nor may they all be kept, {used_up}"
         self.closing[connection] = None
-        self.core.throttle.stop_drip(connection)
+        self.stop_drip(connection)
         connection.fail(amqp_error(506, text), keep_parked=True)
 
-    def count(self, channel: Channel, gate: Gate, rung: str) -> None:
+    def count(self, channel: ChannelState, gate: Gate, rung: str) -> None:
         """Among the rungs of ladders: it does the same."""
-        self.core.escalations.counts[rung] += 1
-        self.core.throttle.ledger.acted(channel, rung)
-        self.core.episodes.escalated(channel, itself(gate), rung)
+        self.escalations.counts[rung] += 1
+        self.ledger.acted(channel, rung)
+        self.episodes.escalated(channel, itself(gate), rung)
 
-    def tell(self, channel: Channel, gate: Gate, way: str) -> None:
+    def tell(self, channel: ChannelState, gate: Gate, way: str) -> None:
         connection = channel.connection
         messages = sum(
             item.count for one in connection.channels.values() for item in one.inbox if isinstance(item, ParkedRun)
         )
         log.info(
             "last resort", way=way, reason=str(gate), messages=messages,
-            octets=connection.parked_octets, bound=self.bound(connection), **whose(channel),
+            octets=connection.parked_octets, bound=self.bound(connection), **channel.whose(),
         )  # fmt: skip
 
 
-def may_be_nacked(channel: Channel) -> bool:
+def may_be_nacked(channel: ChannelState) -> bool:
     """Whether all that waits in a channel can be nacked, if anything does."""
     gate = channel.cause()
     if gate is None or not channel.inbox:

@@ -15,7 +15,8 @@ from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.move_gate import MoveGate
 from acceptor.pools import Pool, itself
 from acceptor.pressure import VhostGate
@@ -26,8 +27,8 @@ from penstock.flow.flow_events import INCIDENT_SECONDS
 from penstock.flow.short_stops import VICTIMS, ShortStops
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.connection import Connection
+    from acceptor.channel_state import ChannelState
+    from acceptor.connection_state import ConnectionState
 
 MOST = 4096
 RECORDS = 1024
@@ -78,7 +79,7 @@ class Victim(Held):
 
     __slots__ = ("connection", "since")
 
-    def __init__(self, connection: Connection, since: float) -> None:
+    def __init__(self, connection: ConnectionState, since: float) -> None:
         super().__init__()
         self.connection = {"connection": connection.id, "client": connection.client, "user": connection.user,
                            "peer": connection.peer}  # fmt: skip
@@ -102,7 +103,7 @@ class Incident(Held):
         self.victims: dict[str, Victim] = {}
         self.actions: Counter[str] = Counter()
 
-    def begins(self, connection: Connection, now: float) -> None:
+    def begins(self, connection: ConnectionState, now: float) -> None:
         """It holds one session more."""
         self.sessions += 1
         self.holds(now)
@@ -111,7 +112,7 @@ class Incident(Held):
         if connection.id in self.victims:
             self.victims[connection.id].holds(now)
 
-    def ends(self, connection: Connection, since: float, now: float) -> None:
+    def ends(self, connection: ConnectionState, since: float, now: float) -> None:
         """It does not hold a session any more that it held since then."""
         self.lets_go(since, now)
         if connection.id in self.victims:
@@ -126,11 +127,11 @@ class Ledger:
     def __init__(self) -> None:
         self.accounts: dict[str, dict[Key, list[float]]] = {kind: {} for kind in KINDS}
         self.open: dict[Gate, Incident] = {}
-        self.since: dict[Channel, tuple[Gate, float]] = {}
+        self.since: dict[ChannelState, tuple[Gate, float]] = {}
         self.records: list[dict[str, Any]] = []
         self.short_stops = ShortStops()
 
-    def begin(self, channel: Channel, gate: Gate, now: float) -> None:
+    def begin(self, channel: ChannelState, gate: Gate, now: float) -> None:
         """A channel is held; by something else than before, if it was already."""
         self.end(channel, now)
         gate = itself(gate)
@@ -140,12 +141,12 @@ class Ledger:
             incident = self.open[gate] = Incident(gate, now)
         incident.begins(channel.connection, now)
 
-    def acted(self, channel: Channel, action: str) -> None:
+    def acted(self, channel: ChannelState, action: str) -> None:
         """Something was done to it for being held."""
         if channel in self.since:
             self.open[self.since[channel][0]].actions[action] += 1
 
-    def end(self, channel: Channel, now: float) -> None:
+    def end(self, channel: ChannelState, now: float) -> None:
         """It is held no more, or by something else from now on."""
         entry = self.since.pop(channel, None)
         if entry is None:
@@ -220,7 +221,7 @@ class Ledger:
         accounts["", OTHERS] = others
 
 
-def _keys(channel: Channel, gate: Gate) -> Iterable[tuple[str, Key]]:
+def _keys(channel: ChannelState, gate: Gate) -> Iterable[tuple[str, Key]]:
     connection, vhost = channel.connection, channel.vhost
     yield "connection", ("", connection.id)
     yield "user", ("", connection.user)

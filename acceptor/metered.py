@@ -9,7 +9,8 @@ from collections import Counter
 from typing import NamedTuple, Protocol
 
 from acceptor.due import Due
-from acceptor.inlet import Gate, Inlet, Session
+from acceptor.gate import Gate, Session
+from acceptor.inlet import Inlet
 
 # How often rates are looked at, at most; acceptors do so in turn, each at its part of the interval.
 INTERVAL = 0.01

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.metered import Held
 from acceptor.rates import RateGate
 

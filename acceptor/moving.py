@@ -26,9 +26,11 @@ from penstock import bus
 from router.model.records import HOMING, Move, Queue
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
+    from acceptor.channel_state import ChannelState
     from acceptor.consumers import Consumer
-    from acceptor.core import AcceptorCore
+    from acceptor.delivery import Delivery
+    from acceptor.gates import Gates
+    from acceptor.state import AcceptorState
 
 FENCING, VOID, PARTED, HOME = "fencing", "void", "parted", "home"
 
@@ -53,13 +55,16 @@ class Away:
 
 class Moves:
     """The queues that move, by id. `nowhere` is the index that their consumers go by while they are parted, `limbo`
-    what is settled meanwhile.
+    what is settled meanwhile. `rerouted` is called when publishes may go another way.
     """
 
-    def __init__(self, core: AcceptorCore) -> None:
-        self.core = core
-        self.nowhere = len(core.links)
-        self.limbo = Settlements()
+    def __init__(self, acceptor: AcceptorState, gates: Gates, delivery: Delivery, rerouted: Callable[[], None]) -> None:
+        self.acceptor = acceptor
+        self.gates = gates
+        self.delivery = delivery
+        self.rerouted = rerouted
+        self.nowhere = acceptor.nowhere
+        self.limbo = acceptor.limbo
         self.away: dict[int, Away] = {}
         self.decided: list[Away] = []
 
@@ -68,7 +73,7 @@ class Moves:
         found = (self.away.get(queue.queue_id) for queue in queues)
         return [away.gate for away in found if away is not None and not away.gate.lifted]
 
-    def gates(self) -> list[MoveGate]:
+    def shut_gates(self) -> list[MoveGate]:
         return [away.gate for away in self.away.values() if not away.gate.lifted]
 
     # What the router decides
@@ -84,12 +89,12 @@ class Moves:
 
     def begin(self, move: Move) -> Away:
         """A queue moves. Where it is said too late for that, it has its new home, and nothing here is in hand of it."""
-        queue = self.core.topology.queue_by_id(move.queue_id)
+        queue = self.acceptor.topology.queue_by_id(move.queue_id)
         assert queue is not None
-        link = self.core.links[move.source]
+        link = self.acceptor.links[move.source]
         asks = link.up and not (move.phase == HOMING and move.home != move.source)
         away = self.away[move.queue_id] = Away(move, MoveGate(move, queue), FENCING if asks else VOID)
-        self.core.gates.away.leaves(queue)
+        self.gates.away.leaves(queue)
         if asks:
             link.tell(bus.FENCE, move.queue_id, move.epoch)
         return away
@@ -99,7 +104,7 @@ class Moves:
         away = self.away.get(id)
         if away is None:
             return
-        if self.core.topology.queue_by_id(id) is None:
+        if self.acceptor.topology.queue_by_id(id) is None:
             self.forget(away)
         elif away.stage != HOME:
             self.go_home(away)
@@ -132,8 +137,7 @@ class Moves:
         away = self.away.get(id)
         if away is not None and away.move.epoch == epoch and away.stage == HOME:
             self.open(away)
-            self.core.reroute()
-            self.core.gates.look_at_changed()
+            self.rerouted()
 
     def shard_died(self, shard: int) -> None:
         for away in self.away.values():
@@ -144,7 +148,7 @@ class Moves:
 
     def went_on(self, shard: int) -> None:
         """The next life of a shard has been told of everything that is in hand."""
-        link = self.core.links[shard]
+        link = self.acceptor.links[shard]
         for away in self.away.values():
             move = away.move
             if away.stage == HOME and move.home == shard:
@@ -157,7 +161,7 @@ class Moves:
 
     def part(self, away: Away) -> None:
         """What is in hand goes by no shard from now on."""
-        move, link = away.move, self.core.links[away.move.source]
+        move, link = away.move, self.acceptor.links[away.move.source]
         known = {id: facts for id, facts in link.holders.known.items() if facts[0] == move.queue_id}
         ids = {*known, *(consumer.id for consumer in self.consumers_of(move.queue_id))}
         ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
@@ -168,8 +172,8 @@ class Moves:
 
     def go_home(self, away: Away) -> None:
         """Tell the home what is in hand, if that has not been told."""
-        move, core = away.move, self.core
-        link = core.links[move.home]
+        move = away.move
+        link = self.acceptor.links[move.home]
         if away.stage == PARTED:
             self.attach(away)
         away.stage = HOME
@@ -178,23 +182,23 @@ class Moves:
 
     def attach(self, away: Away) -> None:
         """Attach consumers to the home, name what is in hand, and bring what was settled since."""
-        move, core = away.move, self.core
-        link = core.links[move.home]
+        move = away.move
+        link = self.acceptor.links[move.home]
         consumers = self.consumers_of(move.queue_id)
         ids = {*away.holders, *(consumer.id for consumer in consumers)}
         ids.update(channel.getters[move.queue_id] for channel in self.getting(move.queue_id))
         settled = self.limbo.take_out(ids, move.home)
         held = self.readdress(ids, self.nowhere, move.home, move.queue_id)
-        queue = core.topology.queue_by_id(move.queue_id)
+        queue = self.acceptor.topology.queue_by_id(move.queue_id)
         for consumer in consumers:
-            self.core.delivery.reported(consumer)
+            self.delivery.reported(consumer)
             consumer.queue = queue or consumer.queue
             consumer.channel.shards.add(move.home)
             consumer.channel.shared_prefetch.moved(move.home)
         for channel in self.getting(move.queue_id):
             channel.shards.add(move.home)
         groups = {group for _, group in away.holders.values()}
-        for channel in core.delivery.channels():
+        for channel in self.acceptor.channels():
             if channel.group in groups:
                 channel.shards.add(move.home)
         link.holders.known |= {_at(id, move.home): facts for id, facts in away.holders.items()}
@@ -202,17 +206,17 @@ class Moves:
             link.next.settlements.extend(settled, requeues=True)  # its next life is told all when it asks
             return
         at_home = {_at(id, move.home) for id in ids}
-        for channel in core.delivery.channels():
+        for channel in self.acceptor.channels():
             channel.unacked.hold_of(at_home, held)
         held.extend(settled, requeues=True)
-        link.cut(core.topology.version)
+        link.cut(self.acceptor.topology.version)
         for consumer in consumers:
             if consumer.age:
-                link.ask(consumer.operation(), partial(core.delivery.attached_again, consumer))
+                link.ask(consumer.operation(), partial(self.delivery.attached_again, consumer))
         holders = link.hold(held)
         if settled:
-            link.settling(core.now).extend(settled, requeues=False)
-        living = {channel.group for channel in core.delivery.channels()}
+            link.settling(self.acceptor.now).extend(settled, requeues=False)
+        living = {channel.group for channel in self.acceptor.channels()}
         for group in {group for _, _, group, _ in holders} - living:
             link.tell(bus.GONE, group)
 
@@ -225,40 +229,40 @@ class Moves:
         self.limbo.take_out(ids, away.move.source)
         self.readdress(ids, self.nowhere, away.move.source, away.move.queue_id)
         for consumer in consumers:
-            self.core.delivery.cancelled(consumer.id)
+            self.delivery.cancelled(consumer.id)
 
     def open(self, away: Away) -> None:
         """Let in what has waited."""
         away.gate.lifted = True
-        self.core.gates.freed |= away.gate.waiting
-        self.core.gates.is_home(away.move.queue_id)
-        if away.stage == HOME and away.move.queue_id in self.core.topology.moves:
+        self.gates.freed |= away.gate.waiting
+        self.gates.is_home(away.move.queue_id)
+        if away.stage == HOME and away.move.queue_id in self.acceptor.topology.moves:
             deferred, away.deferred = away.deferred, []
         else:
             del self.away[away.move.queue_id]
             deferred = away.deferred
-        living = {channel.group for channel in self.core.delivery.channels()}
+        living = {channel.group for channel in self.acceptor.channels()}
         for request, resume in deferred:
             at = GROUP_AT.get(request.operation[0])
             if at is None or request.operation[at] in living:
                 shard = self.address(request.operation, request.shard, away.move.queue_id)
-                self.core.ask_at(shard, request.operation, resume)
+                self.acceptor.ask_at(shard, request.operation, resume)
 
     # Who has what
 
     def consumers_of(self, queue_id: int) -> list[Consumer]:
-        return [each for each in self.core.delivery.consumers.values() if each.queue.queue_id == queue_id]
+        return [each for each in self.delivery.consumers.values() if each.queue.queue_id == queue_id]
 
-    def getting(self, queue_id: int) -> Iterator[Channel]:
+    def getting(self, queue_id: int) -> Iterator[ChannelState]:
         """The channels that have got from a queue."""
-        return (channel for channel in self.core.delivery.channels() if queue_id in channel.getters)
+        return (channel for channel in self.acceptor.channels() if queue_id in channel.getters)
 
     def readdress(self, ids: set[int], old: int, new: int, queue_id: int) -> Settlements:
         """Have those ids go by another index, wherever they are; what is settled in transactions that are not
         committed.
         """
         held = Settlements()
-        for channel in self.core.delivery.channels():
+        for channel in self.acceptor.channels():
             channel.unacked.readdress(ids, new)
             if channel.getters.get(queue_id) in ids:
                 channel.getters[queue_id] = _at(channel.getters[queue_id], new)
@@ -268,7 +272,7 @@ class Moves:
                 held.extend_held(rows)
                 readdress_rows(transaction.journal, 0, len(transaction.journal) // ROW_OCTETS, ids, new)
         for consumer in self.consumers_of(queue_id):
-            self.core.delivery.rename(consumer, _at(consumer.id, new))
+            self.delivery.rename(consumer, _at(consumer.id, new))
         return held
 
     # Requests
@@ -280,7 +284,7 @@ class Moves:
         if away is not None and not away.gate.lifted:
             away.deferred.append((request, resume))
         else:
-            self.core.ask_at(self.address(request.operation, request.shard, id), request.operation, resume)
+            self.acceptor.ask_at(self.address(request.operation, request.shard, id), request.operation, resume)
 
     def queue_of(self, operation: list[Any]) -> int:
         """The id of the queue that a request is about; 0 if it is about none."""
@@ -288,12 +292,12 @@ class Moves:
         if at is not None:
             id: int = operation[at]
             return id
-        consumer = self.core.delivery.consumers.get(operation[2]) if operation[0] == bus.CANCEL else None
+        consumer = self.delivery.consumers.get(operation[2]) if operation[0] == bus.CANCEL else None
         return consumer.queue.queue_id if consumer is not None else 0
 
     def address(self, operation: list[Any], shard: int, queue_id: int) -> int:
         """The shard that a request about a queue goes to, which may be another one by now; who asks goes along."""
-        queue = self.core.topology.queue_by_id(queue_id)
+        queue = self.acceptor.topology.queue_by_id(queue_id)
         if queue is None:
             return shard
         if operation[0] in NAMES_CONSUMER:
@@ -302,7 +306,7 @@ class Moves:
 
     def go_along(self, operation: list[Any], queue: Queue) -> None:
         """Who is named by a request goes by the home of the queue, and is attached on the terms of now."""
-        delivery = self.core.delivery
+        delivery = self.delivery
         id, operation[2] = operation[2], _at(operation[2], queue.shard)
         consumer = delivery.consumers.get(id) or delivery.consumers.get(operation[2])
         if consumer is None:

@@ -7,11 +7,6 @@ while its socket is read as it comes: what was read late may have been sent earl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from acceptor.channel import Channel
-
 # Publishes that may follow a flow-ok.
 AFTER_ANSWER_COUNT = 16
 # What may come from a client that has not answered: seconds, and octets of contents (all that sockets may hold).
@@ -41,14 +36,14 @@ class Obedience:
         self.due = max(self.due - 1, 0)
         self.count = 0
 
-    def breached(self, channel: Channel, count: int, octets: int) -> bool:
-        """Publishes came while the channel is told to stop; whether it can only have ignored that."""
+    def breached(self, count: int, octets: int, now: float, read_since: float | None) -> bool:
+        """Publishes came while the channel is told to stop; whether it can only have ignored that. Its socket has been
+        read as it comes since `read_since`, or is not read.
+        """
         self.count += count
         self.octets += octets
         if not self.due:
             return self.count > AFTER_ANSWER_COUNT
-        connection = channel.connection
         if self.octets > UNANSWERED_OCTETS:
             return True
-        since = max(self.since, connection.read_since)
-        return connection.reads and connection.core.now - since > UNANSWERED_SECONDS
+        return read_since is not None and now - max(self.since, read_since) > UNANSWERED_SECONDS

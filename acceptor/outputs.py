@@ -23,8 +23,8 @@ from acceptor.gets import Gets
 from acceptor.pauses import OUTPUT
 
 if TYPE_CHECKING:
-    from acceptor.connection import Connection
-    from acceptor.core import AcceptorCore
+    from acceptor.connection_state import ConnectionState
+    from acceptor.state import AcceptorState
 
 # A connection is read, though its user has much that waits, as long as no more answers than that wait for it.
 LEAST_OCTETS = 256 * 1024
@@ -40,7 +40,7 @@ class Unsent:
 
     __slots__ = ("charged", "deliveries", "seen")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionState) -> None:
         self.charged = 0
         self.deliveries = connection.transport.unsent()
         self.seen = connection.delivered
@@ -49,18 +49,18 @@ class Unsent:
 class Outputs:
     """The connections of an acceptor whose sockets take less than is written for them."""
 
-    def __init__(self, core: AcceptorCore, accounts: Accounts) -> None:
-        self.core = core
+    def __init__(self, acceptor: AcceptorState, accounts: Accounts) -> None:
+        self.acceptor = acceptor
         self.accounts = accounts
-        self.limit = core.settings.amqp.output_bytes
-        self.most = self.limit + core.settings.shards * core.settings.flow.connection_window_bytes
-        self.most += core.settings.amqp.max_message_size
-        self.unsent: dict[Connection, Unsent] = {}
-        self.waiting = Accounts(core.settings)
+        self.limit = acceptor.settings.amqp.output_bytes
+        self.most = self.limit + acceptor.settings.shards * acceptor.settings.flow.connection_window_bytes
+        self.most += acceptor.settings.amqp.max_message_size
+        self.unsent: dict[ConnectionState, Unsent] = {}
+        self.waiting = Accounts(acceptor.settings)
         self.gets = Gets(self.waiting)
         self.open = Charges()
 
-    def writable(self, connection: Connection, writable: bool) -> None:
+    def writable(self, connection: ConnectionState, writable: bool) -> None:
         """A socket's write buffer is full, or has drained."""
         if writable:
             self.forget(connection)
@@ -69,39 +69,39 @@ class Outputs:
         else:
             self.unsent[connection] = Unsent(connection)
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: ConnectionState) -> None:
         """A connection is open: its user is known."""
         self.open.charge(connection.user, 1)
         of_each = self.accounts.of_user // WRITE_PART // self.open.users[connection.user]
         connection.transport.limit_write_buffer(min(max(of_each, WRITE_LEAST_OCTETS), WRITE_HIGH_OCTETS))
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ConnectionState) -> None:
         """Nothing waits for its socket, or it is gone."""
         unsent = self.unsent.pop(connection, None)
         if unsent is not None:
             self.charge(connection, -unsent.charged)
 
-    def charge(self, connection: Connection, octets: int) -> None:
+    def charge(self, connection: ConnectionState, octets: int) -> None:
         self.accounts.charge(connection.user, octets)
         self.waiting.charge(connection.user, octets)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: ConnectionState) -> None:
         self.forget(connection)
         if connection.expected is None:
             self.open.charge(connection.user, -1)
         self.gets.lost(connection)
 
-    def waits(self, connection: Connection) -> int:
+    def waits(self, connection: ConnectionState) -> int:
         """Octets that waited for its socket when something was written last, 0 if it takes all."""
         unsent = self.unsent.get(connection)
         return 0 if unsent is None else unsent.charged
 
-    def is_over(self, connection: Connection) -> bool:
+    def is_over(self, connection: ConnectionState) -> bool:
         """Whether more waits for its socket than may, or than its user may have."""
         waits = self.waits(connection)
         return waits > self.limit or (waits > LEAST_OCTETS and self.accounts.is_used_up(connection.user))
 
-    def wrote(self, connection: Connection) -> None:
+    def wrote(self, connection: ConnectionState) -> None:
         """More was written to a socket that takes no more."""
         unsent = self.unsent.get(connection)
         if unsent is None:

@@ -6,7 +6,7 @@ a channel that feeds a full and a free queue waits at the full one's gate only w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from acceptor.parked import ParkedMethod, ParkedRun
@@ -17,9 +17,10 @@ from router.model.policy_keys import BY_DESTINATION, OVERTAKING, USER
 from router.model.topology import Topology
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.inlet import Gate
+    from acceptor.channel_state import ChannelState
+    from acceptor.gate import Gate
     from acceptor.permissions import Access
+    from acceptor.routes import Routes
 
 
 def asked(topology: Topology, access: Access, properties: Mapping[str, object]) -> bool:
@@ -30,80 +31,83 @@ def asked(topology: Topology, access: Access, properties: Mapping[str, object]) 
     return policy is not None and policy.definition.get(OVERTAKING) == BY_DESTINATION
 
 
-def may_pass(channel: Channel, run: ParkedRun) -> bool:
-    """Whether publishes that have just come may go before all that is parked."""
-    if channel.parked_methods or channel.transaction is not None:
-        return False
-    parked = {(item.address, item.further): item for item in channel.inbox if isinstance(item, ParkedRun)}
-    blocked: set[int | str] = set()
-    for item in parked.values():
-        queues = destinations(channel, item)
-        if queues is None:
+class Overtaking:
+    """Overtaking on the channels of an acceptor. `cause_changes` is called where a channel waits at other gates."""
+
+    def __init__(self, routes: Routes, cause_changes: Callable[[ChannelState], None]) -> None:
+        self.routes = routes
+        self.cause_changes = cause_changes
+
+    def may_pass(self, channel: ChannelState, run: ParkedRun) -> bool:
+        """Whether publishes that have just come may go before all that is parked."""
+        if channel.parked_methods or channel.transaction is not None:
             return False
-        blocked |= queues
-    wanted = destinations(channel, run)
-    return wanted is not None and blocked.isdisjoint(wanted)
-
-
-def destinations(channel: Channel, run: ParkedRun) -> frozenset[int | str] | None:
-    """The queues that a run goes to; None where each message has a route of its own, or none, or none is known yet."""
-    try:
-        route = channel.core.routes.go_on(channel, run)
-    except AMQPError:
-        return None
-    if route is None or route.by_headers:
-        return None
-    return frozenset(queue for target in route.targets for queue in target.queues)
-
-
-def pump(channel: Channel, most: int) -> None:
-    """Go through the inbox: publish, of at most that many messages, what goes to no queue that others wait for."""
-    before = len(channel.inbox)
-    go_through(channel, most)
-    if channel.gates and not channel.runs_at_gates and len(channel.inbox) < before:
-        leave_passed(channel)
-
-
-def go_through(channel: Channel, most: int) -> None:
-    blocked: set[int | str] = set()
-    at = 0
-    while at < len(channel.inbox) and channel.running is None and not channel.closing:
-        item = channel.inbox[at]
-        if isinstance(item, ParkedMethod):
-            if at:
-                return
-            channel.unpark()
-            channel.handle(item.method, item.arguments)
-            continue
-        queues = destinations(channel, item)
-        if at and (queues is None or not blocked.isdisjoint(queues)):
+        parked = {(item.address, item.further): item for item in channel.inbox if isinstance(item, ParkedRun)}
+        blocked: set[int | str] = set()
+        for item in parked.values():
+            queues = self.destinations(channel, item)
             if queues is None:
-                return
+                return False
             blocked |= queues
-            at += 1
-            continue
-        most = channel.forward(item, most)
-        if item.count:
-            if queues is None:
-                return
-            blocked |= queues
-            at += 1
-        elif at < len(channel.inbox) and channel.inbox[at] is item:
-            channel.unpark(at)
+        wanted = self.destinations(channel, run)
+        return wanted is not None and blocked.isdisjoint(wanted)
 
-
-def leave_passed(channel: Channel) -> None:
-    """Leave the gates that are on the way of nothing parked: one may have had room before it was looked at."""
-    parked = {(item.address, item.further) for item in channel.inbox if isinstance(item, ParkedRun)}
-    ahead: set[Gate] = set()
-    for address, further in parked:
+    def destinations(self, channel: ChannelState, run: ParkedRun) -> frozenset[int | str] | None:
+        """The queues that a run goes to; None where each message has a route of its own, or none is known yet."""
         try:
-            route = channel.core.routes.find(channel, address, further)
-        except (AMQPError, Unfinished):
-            return
-        if route.by_headers:
-            return
-        ahead.update(route.gates_for(channel.connection.id))
-    for gate in [gate for gate in channel.gates if gate not in ahead]:
-        channel.leave_gate(gate)
-    channel.core.throttle.look_at_cause(channel)
+            route = self.routes.go_on(channel, run)
+        except AMQPError:
+            return None
+        if route is None or route.by_headers:
+            return None
+        return frozenset(queue for target in route.targets for queue in target.queues)
+
+    def pump(self, channel: ChannelState, most: int) -> None:
+        """Go through the inbox: publish, of at most that many messages, what goes to no queue that others wait for."""
+        before = len(channel.inbox)
+        self.go_through(channel, most)
+        if channel.gates and not channel.runs_at_gates and len(channel.inbox) < before:
+            self.leave_passed(channel)
+
+    def go_through(self, channel: ChannelState, most: int) -> None:
+        blocked: set[int | str] = set()
+        at = 0
+        while at < len(channel.inbox) and channel.running is None and not channel.closing:
+            item = channel.inbox[at]
+            if isinstance(item, ParkedMethod):
+                if at:
+                    return
+                channel.unpark()
+                channel.handle(item.method, item.arguments)
+                continue
+            queues = self.destinations(channel, item)
+            if at and (queues is None or not blocked.isdisjoint(queues)):
+                if queues is None:
+                    return
+                blocked |= queues
+                at += 1
+                continue
+            most = channel.forward(item, most)
+            if item.count:
+                if queues is None:
+                    return
+                blocked |= queues
+                at += 1
+            elif at < len(channel.inbox) and channel.inbox[at] is item:
+                channel.unpark(at)
+
+    def leave_passed(self, channel: ChannelState) -> None:
+        """Leave the gates that are on the way of nothing parked: one may have had room before it was looked at."""
+        parked = {(item.address, item.further) for item in channel.inbox if isinstance(item, ParkedRun)}
+        ahead: set[Gate] = set()
+        for address, further in parked:
+            try:
+                route = self.routes.find(channel, address, further)
+            except (AMQPError, Unfinished):
+                return
+            if route.by_headers:
+                return
+            ahead.update(route.gates_for(channel.connection.id))
+        for gate in [gate for gate in channel.gates if gate not in ahead]:
+            channel.leave_gate(gate)
+        self.cause_changes(channel)

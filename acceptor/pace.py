@@ -18,7 +18,7 @@ from penstock.limits.pacing import Pacing
 from penstock.limits.watermarks import overshoot_of
 
 if TYPE_CHECKING:
-    from acceptor.inlet import Inlet
+    from acceptor.inlet import Inlet, QueuePace
     from acceptor.metered import Metered
     from acceptor.parts import Parts
 
@@ -159,8 +159,8 @@ class Pace:
 
 
 def paced(
-    features: QueueFeatures, known: Pace | None, clock: Callable[[], float], metered: Metered, parts: Parts
-) -> Pace | None:
+    features: QueueFeatures, known: QueuePace | None, clock: Callable[[], float], metered: Metered, parts: Parts
+) -> QueuePace | None:
     """The pace that a queue asks for, one that is known going on."""
     if not features.paced:
         return None

@@ -6,7 +6,8 @@ So a queue has a line of peaks, each lower than the one before it, and only the 
 
 from __future__ import annotations
 
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 
 
 class Peak:

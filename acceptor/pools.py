@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from acceptor.claims import NO_PLACE, Claim, Claims
-from acceptor.inlet import SHARE, UNLIMITED, Gate, Inlet, Session, told
+from acceptor.gate import SHARE, UNLIMITED, Gate, Session
+from acceptor.inlet import Inlet, told
 from acceptor.move_depths import MoveDepths
 from acceptor.terms import Terms, terms_of
 from penstock.limits.watermarks import FlowDefaults, QueueLimits

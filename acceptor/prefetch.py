@@ -11,17 +11,51 @@ equal part: shards know what their messages count, and a part is for one message
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from acceptor.asking import Answer, Asking, ask_shard, has_failed
+from acceptor.asking import Answer, Asking, Failing, ask_shard, has_failed
+from acceptor.shard_link import ShardLink
+from acceptor.unacked_cy import UnackedTags
 from penstock import bus
-
-if TYPE_CHECKING:
-    from acceptor.channel import Channel
+from penstock.settings import Settings
 
 UNLIMITED = 0
 BY_GRANTS = -1
+
+
+class Shards(Protocol):
+    """The acceptor, as far as it knows shards, and the settings."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def links(self) -> list[ShardLink]: ...
+
+    @property
+    def sharing(self) -> dict[int, SharedPrefetch]: ...
+
+    def tell(self, shard: int, *operation: Any) -> None: ...
+
+    def ask_at(self, shard: int, operation: list[Any], resume: Callable[[Answer], None]) -> None: ...
+
+
+class Consuming(Protocol):
+    """The channel that a limit is of."""
+
+    @property
+    def acceptor(self) -> Shards: ...
+
+    @property
+    def connection(self) -> Failing: ...
+
+    @property
+    def group(self) -> int: ...
+
+    @property
+    def unacked(self) -> UnackedTags: ...
 
 
 class SharedPrefetch:
@@ -31,7 +65,7 @@ class SharedPrefetch:
     messages that were settled in a transaction which is not committed: they are `uncommitted`.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Consuming) -> None:
         self.channel = channel
         self.limit = UNLIMITED
         self.told = UNLIMITED
@@ -44,14 +78,14 @@ class SharedPrefetch:
     @property
     def octets(self) -> int:
         """What its consumers may have in hand from each shard, as messages count whole; 0 is no limit."""
-        return -(-self.channel.core.settings.amqp.unacked_bytes // max(len(self.shards), 1))
+        return -(-self.channel.acceptor.settings.amqp.unacked_bytes // max(len(self.shards), 1))
 
     def tell_octets(self) -> None:
         """It consumes from more shards, or from fewer. A new one will hear it with its first consumer."""
         octets = self.octets
         if octets:
             for shard in self.shards:
-                self.channel.core.tell(shard, bus.UNACKED, self.channel.group, octets)
+                self.channel.acceptor.tell(shard, bus.UNACKED, self.channel.group, octets)
 
     def change(self, limit: int) -> Asking:
         """Have another limit; once this returns nobody sends beyond it."""
@@ -77,9 +111,9 @@ class SharedPrefetch:
             self.tell_octets()
         if not self.limit or len(self.shards) < 2 or self.told == BY_GRANTS:
             return
-        core = self.channel.core
+        acceptor = self.channel.acceptor
         self.told = BY_GRANTS
-        core.delivery.sharing[self.channel.group] = self
+        acceptor.sharing[self.channel.group] = self
         awaited = set(self.shards)
 
         def told(one: int, answer: Answer) -> None:
@@ -91,13 +125,13 @@ class SharedPrefetch:
                 self.serve()
 
         for one in sorted(self.shards):
-            core.ask_at(one, [bus.LIMIT, 0, self.channel.group, self.told], partial(told, one))
+            acceptor.ask_at(one, [bus.LIMIT, 0, self.channel.group, self.told], partial(told, one))
 
     def tell(self) -> Asking:
         """Let the shards know who keeps the limit. After their answers all that they sent by another one is here."""
         self.told = BY_GRANTS if self.limit and len(self.shards) > 1 else self.limit
         if self.told == BY_GRANTS:  # from their answers on shards may be hungry
-            self.channel.core.delivery.sharing[self.channel.group] = self
+            self.channel.acceptor.sharing[self.channel.group] = self
         for shard in sorted(self.shards):
             yield from ask_shard(shard, bus.LIMIT, self.channel.group, self.told)
         self.granting = self.told == BY_GRANTS
@@ -132,13 +166,13 @@ class SharedPrefetch:
         """Grant the room that there is to who is hungry, in turn."""
         if not self.granting or not self.hungry:
             return
-        core = self.channel.core
+        acceptor = self.channel.acceptor
         room = self.limit - self.channel.unacked.consumed - self.uncommitted - sum(self.granted.values())
         while self.hungry and room > 0:
             share = -(-room // len(self.hungry))
             shard = next(iter(self.hungry))
             del self.hungry[shard]
-            if core.links[shard].up:
-                core.tell(shard, bus.GRANT, self.channel.group, share)
+            if acceptor.links[shard].up:
+                acceptor.tell(shard, bus.GRANT, self.channel.group, share)
                 self.granted[shard] = self.granted.get(shard, 0) + share
                 room -= share

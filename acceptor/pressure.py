@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
-from acceptor.inlet import Session
+from acceptor.gate import Session
 from acceptor.shut_gate import ShutGate
 from penstock.memory.gauges import Gauges
 from router.model.policies import policy_for

@@ -17,16 +17,15 @@ import zmq
 
 from acceptor import told
 from acceptor.client_protocol import ClientProtocol
-from acceptor.connection import Connection
+from acceptor.connection_state import ConnectionState
 from acceptor.core import AcceptorCore
-from acceptor.hang_ups import HangUps
 from acceptor.kept_accounts import KeptAccounts
 from acceptor.known_passwords import KnownPasswords
 from acceptor.listener import Listener, Neighbours
 from acceptor.logins import Verified
 from acceptor.open_holds import OpenHolds
-from acceptor.read_size import LARGE_READ_OCTETS
-from acceptor.settling import SETTLING_SECONDS
+from acceptor.shard_link import SETTLING_SECONDS
+from acceptor.sockets import Sockets
 from acceptor.spool import Spool
 from penstock import bus
 from penstock.batch.arena import Arena, Borrower
@@ -74,33 +73,27 @@ class Acceptor:
         self.gauges = Gauges.open(node.gauges)
         self.pulse = Pulse(self.gauges, "acceptor", index, incarnation)
         self.core = AcceptorCore(index, incarnation, self.gauges, node.settings, f"penstock@{socket.gethostname()}")
+        self.state = self.core.state
         self.set_clock()
-        self.core.flush = self.flush
+        self.state.flush = self.flush
         self.telemetry = Writer.of(node, "acceptor", index, incarnation)
         if self.telemetry is not None:
-            self.core.record = self.telemetry.put
+            self.state.record = self.telemetry.put
         self.verifier = ThreadPoolExecutor(1, "verifier")
         self.core.logins.background = self.in_background
         self.core.headcount.shared = SharedCounts.open(node.shared_counts, node.counting, index)
         self.core.headcount.rates = SharedRates.open(node.shared_rates)
         self.core.logins.known = KnownPasswords.open(node.known_passwords)
-        self.core.arena = self.make_arena()
+        self.state.arena = self.make_arena()
         flow = node.settings.flow
-        self.core.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
+        self.state.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
         self.turn_sockets = TurnSockets(loop, Borrower(2 * node.acceptors), self.finish_turn)
-        self.protocols: dict[Connection, ClientProtocol] = {}
-        self.connections_most = process.connections_most()
-        self.lingering = 0
-        self.hang_ups = HangUps()
+        self.sockets = Sockets(loop, self.core, process.connections_most(), self.schedule_finish)
         self.idle_memory = IdleMemory(node.settings.memory.process_limit)
-        self.emptied = asyncio.Event()
         self.ending = False
         self.all_safe = asyncio.Event()
-        self.stalled: list[ClientProtocol] = []
         self.finishing = False
         self.later: asyncio.TimerHandle | None = None
-        # A partial frame of at most the largest frame_max may stand before what is read.
-        self.buffer = memoryview(bytearray(LARGE_READ_OCTETS + node.settings.amqp.frame_max + 64))
         self.context: zmq.Context[Any] = zmq.Context()
         identity = f"acceptor.{index}.{incarnation}"
         self.shards = ShardDialers(self.turn_sockets, node, identity.encode())
@@ -111,7 +104,7 @@ class Acceptor:
         self.questions = told.questions(self.core)
         self.control = ControlServer(node.control_of("acceptor", index, incarnation), self.on_question)
         self.neighbours = Neighbours(self.gauges, index)
-        self.listener = Listener(loop, listener, lambda: ClientProtocol(self), self.has_more_clients)
+        self.listener = Listener(loop, listener, lambda: ClientProtocol(self.sockets), self.has_more_clients)
         self.flow_records = FlowRecords(node.settings.data, "acceptor", index)
         self.open_holds = OpenHolds(node.settings.data, index)
         self.flow_records.write([], self.open_holds.left(), [])
@@ -145,9 +138,9 @@ class Acceptor:
 
     def renew_arena(self) -> None:
         """A process died with what it had borrowed. Without memory for a new arena those blocks stay lent."""
-        if self.core.arena is not None:
+        if self.state.arena is not None:
             try:
-                self.core.arena.begin()
+                self.state.arena.begin()
             except OSError as error:
                 log.warning("no memory for a new arena", error=str(error))
 
@@ -210,10 +203,7 @@ class Acceptor:
 
     def caught_up(self) -> None:
         """The replica moved: connections that waited for it go on."""
-        if self.stalled and not self.core.behind():
-            stalled, self.stalled = self.stalled, []
-            for protocol in stalled:
-                protocol.unstall()
+        self.sockets.caught_up()
         self.schedule_finish()
 
     # Turns
@@ -234,8 +224,8 @@ class Acceptor:
         if self.ending and not self.has_unsafe():
             self.all_safe.set()
         turns = self.core.finish_turn()
-        if self.core.told_first:
-            told, self.core.told_first = self.core.told_first, {}
+        if self.state.told_first:
+            told, self.state.told_first = self.state.told_first, {}
             self.flush_all(told)
         for shard, frames in turns:
             dialer = self.shards[shard]
@@ -243,10 +233,10 @@ class Acceptor:
             dialer.send(frames)
         if self.later is None and self.core.waits():
             self.later = self.loop.call_later(SETTLING_SECONDS, self.finish_later)
-        requests, self.core.router_requests = self.core.router_requests, []
+        requests, self.state.router_requests = self.state.router_requests, []
         for name, arguments, done in requests:
             self.router.request(name, arguments, self.answered(done))
-        dirty, self.core.dirty = self.core.dirty, {}
+        dirty, self.state.dirty = self.state.dirty, {}
         self.flush_all(dirty)
         if self.core.gates.metered.closed and not self.metering:
             self.meter_later()
@@ -263,24 +253,24 @@ class Acceptor:
 
     def meter(self) -> None:
         self.metering = False
-        self.core.now = self.loop.time()
+        self.state.now = self.loop.time()
         self.core.gates.metered.serve()
         self.finish_turn()
 
     def route(self) -> None:
         """Once others have been heard: go on with what is too much for one turn."""
         self.routing = False
-        self.core.now = self.loop.time()
+        self.state.now = self.loop.time()
         self.core.gates.routing.serve()
         self.finish_turn()
 
     def finish_later(self) -> None:
         self.later = None
-        self.core.now = self.loop.time()
+        self.state.now = self.loop.time()
         self.finish_turn()
 
     def on_question(self, name: str, arguments: dict[str, Any], answered: Callable[[dict[str, Any]], None]) -> None:
-        self.core.now = self.loop.time()
+        self.state.now = self.loop.time()
         answered(answer(self.questions, name, arguments))
 
     def answered(self, done: Any) -> Any:
@@ -290,26 +280,26 @@ class Acceptor:
 
         return finish
 
-    def flush_all(self, connections: Iterable[Connection]) -> None:
+    def flush_all(self, connections: Iterable[ConnectionState]) -> None:
         for connection in connections:
             try:
                 self.flush(connection)
             except Exception as error:
                 connection.broken(error)
 
-    def flush(self, connection: Connection) -> None:
-        protocol = self.protocols.get(connection)
+    def flush(self, connection: ConnectionState) -> None:
+        protocol = self.sockets.protocols.get(connection)
         if protocol is None:
             connection.output.take()  # nobody is there any more
         elif connection.output.size:
-            connection.last_sent = self.core.now
+            connection.last_sent = self.state.now
             protocol.flush(connection)
 
     def in_background(self, work: Callable[[], Verified], done: Callable[[Verified], None]) -> None:
         """Verify a password in the one thread for it: argon2 lets go of the interpreter lock."""
 
         def finish(future: Future[Verified]) -> None:
-            self.core.now = self.loop.time()
+            self.state.now = self.loop.time()
             done(future.result())
             self.schedule_finish()
 
@@ -322,37 +312,37 @@ class Acceptor:
     # What is done again and again
 
     def set_clock(self) -> None:
-        self.core.now = self.loop.time()
-        self.core.node_began = clock.loop_began()
-        self.core.began = self.core.node_began + clock.wall_ahead_us() / 1e6
+        self.state.now = self.loop.time()
+        self.state.node_began = clock.loop_began()
+        self.state.began = self.state.node_began + clock.wall_ahead_us() / 1e6
 
     def look_at_memory(self) -> None:
         self.idle_memory.look(self.core.parked_in_memory())
 
     def note_short_stops(self) -> None:
-        self.write_records(self.core.throttle.ledger.short_stops.take(self.core.now))
+        self.write_records(self.core.throttle.ledger.short_stops.take(self.state.now))
 
     def keep_accounts(self) -> None:
-        if self.core.has_place():
-            self.kept_accounts.keep(self.core.throttle.ledger, self.core.now)
+        if self.state.has_place():
+            self.kept_accounts.keep(self.core.throttle.ledger, self.state.now)
 
     def write_records(self, short_stops: list[dict[str, Any]]) -> None:
         """Keep what was noted of flow control, and of short stops these sums."""
         ledger = self.core.throttle.ledger
         incidents, ledger.records = ledger.records, []
-        holds = ledger.open_records(self.core.now)
+        holds = ledger.open_records(self.state.now)
         for record in [*incidents, *short_stops, *holds]:
-            record["begun"] += self.core.began
-            record["ended"] += self.core.began
+            record["begun"] += self.state.began
+            record["ended"] += self.state.began
             for victim in record["victims"]:
-                victim["since"] += self.core.began
+                victim["since"] += self.state.began
         self.flow_records.write(self.core.events.take(), incidents, short_stops)
         self.open_holds.keep(holds)
 
     def notice_hang_ups(self) -> None:
         self.set_clock()
         throttle = self.core.throttle
-        for protocol, dead, closed in self.hang_ups.look():
+        for protocol, dead, closed in self.sockets.hang_ups.look():
             if dead:
                 protocol.transport.abort()
             elif protocol.connection is not None:
@@ -364,14 +354,7 @@ class Acceptor:
     # Clients
 
     def has_more_clients(self) -> bool:
-        return self.neighbours.have_fewer_than(len(self.protocols))
-
-    def may_connect(self, peer: str) -> bool:
-        """Whether there is a file left for one more client; what the process itself opens has to find one."""
-        if len(self.protocols) < self.connections_most:
-            return True
-        log.warning("connection refused: the limit of open files is near", peer=peer, connections=self.connections_most)
-        return False
+        return self.neighbours.have_fewer_than(len(self.sockets.protocols))
 
     async def listen(self) -> None:
         if self.listener.closed:  # it ends before it has begun
@@ -388,7 +371,7 @@ class Acceptor:
             await asyncio.sleep(0)  # clients that were accepted get their protocols
         await self.control.close()
         self.verifier.shutdown(wait=True, cancel_futures=True)
-        for protocol in self.protocols.values():
+        for protocol in self.sockets.protocols.values():
             if not protocol.transport.is_closing():
                 protocol.transport.pause_reading()
         self.ending = True
@@ -397,15 +380,15 @@ class Acceptor:
             await asyncio.wait_for(self.all_safe.wait(), SAFE_SECONDS)
         self.core.shut_down()
         self.finish_turn()
-        for connection, protocol in list(self.protocols.items()):
+        for connection, protocol in list(self.sockets.protocols.items()):
             if not connection.closing:
                 protocol.transport.close()  # not open yet: there is no saying why
             elif not protocol.transport.is_closing():
                 protocol.transport.resume_reading()
-        if self.protocols:
-            self.emptied.clear()
+        if self.sockets.protocols:
+            self.sockets.emptied.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.emptied.wait(), min(ends - self.loop.time(), DRAIN_SECONDS))
+                await asyncio.wait_for(self.sockets.emptied.wait(), min(ends - self.loop.time(), DRAIN_SECONDS))
         self.write_records(self.core.throttle.ledger.short_stops.take_all())
         await asyncio.gather(*(dialer.finish() for dialer in self.shards))
         if self.telemetry is not None:

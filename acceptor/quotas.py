@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from acceptor.charges import Charges, charge
 
 if TYPE_CHECKING:
-    from acceptor.connection import Connection
-    from acceptor.core import AcceptorCore
+    from acceptor.connection_state import ConnectionState
+    from acceptor.state import AcceptorState
 
 # Beyond what may be kept so much of it may come, in parts of the whole: acks that stand behind publishes.
 OVERDRAFT = 1.25
@@ -28,10 +28,10 @@ ORPHAN_OCTETS = 4096
 class Quotas(Charges):
     """What is kept, by user, by vhost and in all, in octets."""
 
-    def __init__(self, core: AcceptorCore) -> None:
+    def __init__(self, acceptor: AcceptorState) -> None:
         super().__init__()
-        self.core = core
-        flow = core.settings.flow
+        self.acceptor = acceptor
+        flow = acceptor.settings.flow
         self.of_connection = flow.held_bytes
         self.of_settling = min(SETTLING_BUDGETS * flow.parking_bytes, flow.held_bytes)
         self.in_memory = flow.parked_memory
@@ -41,18 +41,18 @@ class Quotas(Charges):
         self.calm = min(self.in_memory, self.of_user, self.of_vhost)  # as long as no more is kept nothing is used up
         self.vhosts: dict[str, int] = {}
 
-    def keep(self, connection: Connection, octets: int) -> None:
+    def keep(self, connection: ConnectionState, octets: int) -> None:
         """So much more is kept for a connection, or less, be it there or gone."""
         self.charge(connection.user, octets)
         charge(self.vhosts, connection.vhost, octets)
 
-    def is_used_up(self, connection: Connection, octets: int = 0, overdraft: float = 1.0) -> bool:
+    def is_used_up(self, connection: ConnectionState, octets: int = 0, overdraft: float = 1.0) -> bool:
         """Whether, with so many octets more, the share of its user or vhost would be, or the acceptor's."""
         return bool(self.used_up(connection, octets, overdraft))
 
-    def used_up(self, connection: Connection, octets: int = 0, overdraft: float = 1.0) -> str:
+    def used_up(self, connection: ConnectionState, octets: int = 0, overdraft: float = 1.0) -> str:
         """What would be, in words, or nothing."""
-        kept, spool = self.kept + octets, self.core.spool
+        kept, spool = self.kept + octets, self.acceptor.spool
         if self.users.get(connection.user, 0) + octets > self.of_user * overdraft:
             return f"user '{connection.user}' has its share (flow.user_percent)"
         if self.vhosts.get(connection.vhost, 0) + octets > self.of_vhost * overdraft:
@@ -63,7 +63,7 @@ class Quotas(Charges):
             return "all together have what may be in memory, and the disk takes nothing (flow.parked_memory)"
         return ""
 
-    def allowance(self, connection: Connection) -> int:
+    def allowance(self, connection: ConnectionState) -> int:
         """What may be kept for a connection by now, as long as no acks of it are awaited."""
         if self.kept <= self.calm or not self.is_used_up(connection):
             return self.of_connection

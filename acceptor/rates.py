@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from acceptor.inlet import UNLIMITED, Session, serve
+from acceptor.gate import UNLIMITED, Session, serve
 from acceptor.metered import Metered
 from acceptor.rate_parts import MOST_ACCEPTORS, RatePart
 from penstock.memory.gauges import Gauges
@@ -21,7 +21,6 @@ from router.model.records import Queue
 from router.model.topology import Topology
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
     from acceptor.permissions import Access
 
 SECOND = 1_000_000_000
@@ -114,7 +113,7 @@ class RateGate:
         self.metered.closed[self] = None
         return False
 
-    def spend(self, count: int, octets: int, channel: Channel) -> None:
+    def spend(self, count: int, octets: int, channel: object) -> None:
         """So much has gone, whoever it was from."""
         rate, octets_rate = self.rates
         self.gauges.bucket_spend(self.bucket, self.now(), count, rate, octets, octets_rate)

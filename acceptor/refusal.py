@@ -18,26 +18,27 @@ from penstock.amqp.splice import join_properties, join_table, number, split_prop
 from penstock.batch.batch_cy import HAS_HEADERS, Batch, BatchBuilder
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.inlet import Gate, Inlet
+    from acceptor.channel_state import ChannelState
+    from acceptor.escalation import Escalations
+    from acceptor.gate import Gate
+    from acceptor.inlet import Inlet
     from acceptor.parked import ParkedRun
 
 CODE = 311
 
 
-def is_refused(channel: Channel, gates: Sequence[Gate]) -> bool:
+def is_refused(channel: ChannelState, gates: Sequence[Gate]) -> bool:
     """Whether publishes on that way are refused to the channel."""
     full = channel.refusing
     return full is not None and any(itself(gate) is full for gate in gates) and full.is_saturated()
 
 
-def refuse(channel: Channel, run: ParkedRun) -> None:
+def refuse(channel: ChannelState, run: ParkedRun, escalations: Escalations) -> None:
     """Nothing is left in `run`. Who wants neither confirms nor returns is not told, as with reject-publish."""
-    core = channel.core
     assert channel.refusing is not None
-    core.escalations.refused(channel, run.count)
+    escalations.refused(channel, run.count)
     if run.mandatory and not channel.detached:
-        headers = reasons(channel.refusing, core.escalations.wait_at(channel.refusing))
+        headers = reasons(channel.refusing, escalations.wait_at(channel.refusing))
         give_back(channel, str(channel.refusing), headers, run.batch, run.first, run.count)
     if channel.confirms is not None and run.tag:
         channel.confirms.complete(run.tag, run.count, True)
@@ -45,7 +46,9 @@ def refuse(channel: Channel, run: ParkedRun) -> None:
     run.advance(run.count)
 
 
-def give_back(channel: Channel, why: str, headers: dict[bytes, bytes], batch: Batch, first: int, count: int) -> None:
+def give_back(
+    channel: ChannelState, why: str, headers: dict[bytes, bytes], batch: Batch, first: int, count: int
+) -> None:
     """Return messages to their producer, with further headers."""
     reply_text = amqp_error(CODE, why).reply_text.encode()
     prefix = RETURN + CODE.to_bytes(2, "big") + bytes([len(reply_text)]) + reply_text

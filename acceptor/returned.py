@@ -16,7 +16,7 @@ from penstock.limits.watermarks import QueueLimits, depth_of_mark
 from router.model.topology import Queue
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
+    from acceptor.channel_state import ChannelState
 
 
 class Returns:
@@ -24,7 +24,7 @@ class Returns:
 
     __slots__ = ("channel", "given", "queues")
 
-    def __init__(self, channel: Channel, queues: frozenset[int]) -> None:
+    def __init__(self, channel: ChannelState, queues: frozenset[int]) -> None:
         self.channel = channel
         self.queues = queues
         self.given: set[int] = set()
@@ -33,12 +33,12 @@ class Returns:
         """A queue refused `count` rows of a batch, which are those from `offset` on of the dispatch."""
         if queue not in self.queues or self.channel.detached or self.channel.closing:
             return
-        record = self.channel.core.topology.queue_by_id(queue)
+        record = self.channel.acceptor.topology.queue_by_id(queue)
         fresh = [each for each in range(offset, offset + count) if each not in self.given]
         if record is None or not fresh:
             return
         self.given.update(fresh)
-        gauges = self.channel.core.gauges
+        gauges = self.channel.acceptor.gauges
         why, headers = reasons(record, gauges.depth_count(record.slot), gauges.depth_bytes(record.slot))
         for each in fresh:
             give_back(self.channel, why, headers, batch, first + each - offset, 1)

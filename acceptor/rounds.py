@@ -21,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from acceptor.inlet import SHARE, SHARE_OCTETS
+from acceptor.gate import SHARE, SHARE_OCTETS
 from penstock.limits.watermarks import Marks
 
 if TYPE_CHECKING:
     from acceptor.fair import Share
-    from acceptor.inlet import Inlet, Session
+    from acceptor.gate import Session
+    from acceptor.inlet import Inlet
     from acceptor.metered import Metered
 
 # More than it takes a client to hear of its confirms and publish again, near by.

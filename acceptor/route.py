@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from acceptor.counting import Meter
 from acceptor.fan import Fan
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.move_gate import MoveGate
 from acceptor.pools import Manifold
 from acceptor.pressure import VhostGate

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from acceptor.carriers import carriers
 from acceptor.counting import Counting
 from acceptor.fan import Fan, fan_of
 from acceptor.inlet import Inlet
+from acceptor.move_gate import MoveGate
 from acceptor.pools import Pool
 from acceptor.pressure import VhostGate
-from acceptor.replies import carriers
 from acceptor.route import Barrier, Route, Target
 from acceptor.routing import MESSAGE, ROUTE, Publisher, Routing, Unfinished
 from penstock import bus
@@ -28,10 +29,9 @@ from router.model.topology import Queue, Topology
 from router.model.working import Working
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.confirms import Span
+    from acceptor.channel_state import ChannelState
+    from acceptor.confirms import Span, Way
     from acceptor.gates import Gates
-    from acceptor.moving import Moves
     from acceptor.parked import ParkedRun
     from acceptor.permissions import Access
     from acceptor.shard_link import ShardLink
@@ -46,10 +46,19 @@ CACHED_PAIRS = 64
 LOOKED_AT = 1024
 
 
+class Moving(Protocol):
+    """The queues that move (acceptor/moving.py)."""
+
+    @property
+    def away(self) -> Collection[int]: ...
+
+    def gates_of(self, queues: tuple[Queue, ...]) -> list[MoveGate]: ...
+
+
 class Routes:
     """The route cache of an acceptor. A route has the gates that were there when it was made."""
 
-    def __init__(self, topology: Topology, links: list[ShardLink], acceptors: int, gates: Gates, moves: Moves) -> None:
+    def __init__(self, topology: Topology, links: list[ShardLink], acceptors: int, gates: Gates, moves: Moving) -> None:
         self.topology = topology
         self.links = links
         self.acceptors = acceptors
@@ -109,7 +118,7 @@ class Routes:
                 raise Unfinished
         return route
 
-    def go_on(self, channel: Channel, run: ParkedRun) -> Route | None:
+    def go_on(self, channel: ChannelState, run: ParkedRun) -> Route | None:
         """The route of the publishes that a channel has to publish first, made from turn to turn; None if it needs
         another one. AMQPError as of `check`.
         """
@@ -124,7 +133,7 @@ class Routes:
                 self.keep(access, address, route, routing.epoch)
         return route
 
-    def routing(self, channel: Channel, run: ParkedRun, begin: Callable[[], Working[Route]]) -> Routing:
+    def routing(self, channel: ChannelState, run: ParkedRun, begin: Callable[[], Working[Route]]) -> Routing:
         """What has been done for a run so far."""
         routing = channel.routing
         if routing is None or routing.batch is not run.batch or routing.first != run.first:
@@ -142,7 +151,7 @@ class Routes:
         """Whether publishes that go the way of a span wait for a queue now."""
         return span.route is None or self.passes(inlet, span.session, span.route)
 
-    def passes(self, inlet: Inlet, publisher: Publisher, before: Route) -> bool:
+    def passes(self, inlet: Inlet, publisher: Publisher, before: Way) -> bool:
         """Whether what somebody publishes now where that went before has to pass the gate of a queue."""
         try:
             route = self.find(publisher, before.address(), before.further)
@@ -165,7 +174,9 @@ class Routes:
             return Route(exchange, key, further, by_headers, ())
         return (yield from self.route(work, access, exchange, key, None, further))
 
-    def by_headers(self, channel: Channel, run: ParkedRun, route: Route, headers: dict[str, object]) -> Route | None:
+    def by_headers(
+        self, channel: ChannelState, run: ParkedRun, route: Route, headers: dict[str, object]
+    ) -> Route | None:
         """The route of the first message of a run that is routed by its headers too; None if it needs another turn."""
         work = channel.budget()
         work.spend(MESSAGE)

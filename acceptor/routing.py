@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol, cast
 
-from acceptor.inlet import UNLIMITED, Session
+from acceptor.gate import UNLIMITED, Session
 from router.model.topics_cy import Work
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
     from acceptor.permissions import Access
     from acceptor.route import Route
     from penstock.batch.batch_cy import Batch
@@ -57,6 +56,10 @@ class Publisher(Protocol):
     def budget(self) -> Work:
         """What is left to its connection in this turn."""
         ...
+
+
+class Waiting(Session, Publisher, Protocol):
+    """A channel that may wait for the budget of another turn."""
 
 
 class Routing:
@@ -110,7 +113,7 @@ class RoutingGate:
         for _ in range(len(self.waiting)):
             if left <= 0 or not self.waiting:
                 return
-            session = cast("Channel", self.waiting.popitem(last=False)[0])
+            session = cast("Waiting", self.waiting.popitem(last=False)[0])
             work = session.budget()
             before = work.visited
             session.admit(UNLIMITED)

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from acceptor.confirms import Span
 from acceptor.in_flight_cy import Load
-from acceptor.inlet import Inlet
+from acceptor.inlet import Inlet, QueueLane, QueuePace
 from acceptor.unacked_cy import Settlements
 from acceptor.weights import WHOLE
 from penstock import bus
 from penstock.batch.batch_cy import Batch, BatchBuilder
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
     from acceptor.contained import Breakable
-    from acceptor.lanes import LaneLine
-    from acceptor.pace import Pace
-    from acceptor.returned import Returns
 
 # From this size on a run leaves in its own parts: joining it to another would cost a copy that saves nothing.
 OWN_PARTS = 16384
+
+
+class Returns(Protocol):
+    """What of a publish is mandatory and comes back if a queue refuses it (acceptor/returned.py)."""
+
+    def refused(self, queue: int, batch: Batch, first: int, count: int, offset: int) -> None: ...
 
 
 class Publish:
@@ -133,7 +135,7 @@ class Committing(Protocol):
     """A transaction on its way to its shards."""
 
     @property
-    def channel(self) -> Channel: ...
+    def channel(self) -> Breakable: ...
 
     def refused_by(self, queue: int) -> None: ...
 
@@ -160,13 +162,13 @@ class Sent:
         self.commits: dict[int, Commit] = {}
         self.settlements = Settlements()
         self.returned: Settlements | None = None
-        self.inlets: dict[Inlet | LaneLine, list[int]] = {}
+        self.inlets: dict[Inlet | QueueLane, list[int]] = {}
         self.operations: list[list[Any]] = []
 
 
-def paced_among(turns: Iterable[Sent]) -> Counter[tuple[Pace, Inlet]]:
+def paced_among(turns: Iterable[Sent]) -> Counter[tuple[QueuePace, Inlet]]:
     """How many messages for paced queues some turns bring."""
-    counts: Counter[tuple[Pace, Inlet]] = Counter()
+    counts: Counter[tuple[QueuePace, Inlet]] = Counter()
     for sent in turns:
         for inlet, (count, _) in sent.inlets.items():
             if isinstance(inlet, Inlet) and inlet.pace is not None:

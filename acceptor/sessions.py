@@ -4,9 +4,9 @@
     sessions    [{connection, channel, user, vhost, client, peer, held_by (None: by nothing), held_seconds,
                        parked_bytes, routes: [{exchanges, routing_key, queues, powerless (ids)}]}]
 
-Routes are the last that the channel has published along, at most `ROUTES`, as they are now: who has been granted what
-since counts. The first of the exchanges is the one that was published to; the `powerless` among the queues can do
-nothing to what takes the route (router/model/grants.py).
+Routes are the last that the channel has published along, at most `channel_state.ROUTES`, as they are now: who has been
+granted what since counts. The first of the exchanges is the one that was published to; the `powerless` among the queues
+can do nothing to what takes the route (router/model/grants.py).
 """
 
 from __future__ import annotations
@@ -14,55 +14,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from acceptor import unread
 from acceptor.routing import Unfinished
 from penstock.amqp.errors import AMQPError
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.core import AcceptorCore
+    from acceptor.channel_state import ChannelState
     from acceptor.route import Route
-
-ROUTES = 16
-
-
-def note(channel: Channel, route: Route) -> None:
-    """A channel publishes along another route than before."""
-    channel.route = route
-    channel.routes[route] = None
-    if len(channel.routes) > ROUTES:
-        del channel.routes[next(iter(channel.routes))]
+    from acceptor.routes import Routes
+    from acceptor.state import AcceptorState
 
 
-def sessions(core: AcceptorCore) -> list[dict[str, Any]]:
-    return [
-        told(channel)
-        for connection in core.connections.values()
-        for channel in connection.channels.values()
-        if channel.routes or channel.held_by is not None
-    ]
+def sessions(acceptor: AcceptorState, routes: Routes) -> list[dict[str, Any]]:
+    return [told(channel, routes) for channel in acceptor.channels() if channel.routes or channel.held_by is not None]
 
 
-def whose(channel: Channel) -> dict[str, Any]:
-    """What tells a channel from others."""
-    return {**unread.whose(channel.connection), "channel": channel.number}
-
-
-def state(channel: Channel) -> dict[str, Any]:
+def state(channel: ChannelState) -> dict[str, Any]:
     """Whose it is, for how long it is held, and what of it is parked."""
     return {
-        **whose(channel),
-        "held_seconds": 0.0 if channel.held_by is None else round(channel.core.now - channel.held_since, 3),
+        **channel.whose(),
+        "held_seconds": 0.0 if channel.held_by is None else round(channel.acceptor.now - channel.held_since, 3),
         "parked_bytes": sum(item.octets for item in channel.inbox),
     }
 
 
-def lately(channel: Channel) -> Iterable[Route]:
+def lately(channel: ChannelState, routes: Routes) -> Iterable[Route]:
     """Where it has published to, by routes as they are now; where headers decide, as they were."""
     found: dict[Route, None] = {}
     for route in channel.routes:
         try:
-            now = channel.core.routes.find(channel, route.address(), route.further)
+            now = routes.find(channel, route.address(), route.further)
         except AMQPError:  # the exchange is gone, or it may not publish there any more
             continue
         except Unfinished:
@@ -71,7 +51,7 @@ def lately(channel: Channel) -> Iterable[Route]:
     return found
 
 
-def told(channel: Channel) -> dict[str, Any]:
+def told(channel: ChannelState, routes: Routes) -> dict[str, Any]:
     return {
         **state(channel),
         "held_by": None if channel.held_by is None else str(channel.held_by),
@@ -82,6 +62,6 @@ def told(channel: Channel) -> dict[str, Any]:
                 "queues": [id for target in route.targets for id in target.queues if isinstance(id, int)],
                 "powerless": sorted(route.powerless),
             }
-            for route in lately(channel)
+            for route in lately(channel, routes)
         ],
     }

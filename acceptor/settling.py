@@ -8,31 +8,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from acceptor.channel import Channel
+from acceptor.unacked_cy import Settlements
 
-# How long they may wait.
-SETTLING_SECONDS = 0.001
+if TYPE_CHECKING:
+    from acceptor.channel_state import ChannelState
+    from acceptor.inlet import Inlet
+    from acceptor.state import AcceptorState
+
 # Of a channel with more consumers nobody looks whether its settlements are awaited.
 FEW = 8
 
 
-def awaited(channel: Channel, count: int, whole: int) -> bool:
-    """Whether the settlements of so many messages may let a shard deliver more, or a producer publish; all that the
-    channel had in hand before counted so much whole.
-    """
-    if len(channel.consumers) > FEW:
-        return True
-    core = channel.core
-    held = len(channel.unacked) + count
-    if 0 < channel.shared_prefetch.limit < 2 * held:
-        return True
-    if 0 < channel.shared_prefetch.octets < 2 * whole:
-        return True
-    for consumer in channel.consumers.values():
-        if 0 < consumer.prefetch < 2 * held:
+class Settling:
+    """The settlements of an acceptor's channels, on their way; `inlets` are the gates of queues, by queue id."""
+
+    def __init__(self, acceptor: AcceptorState, inlets: dict[int, Inlet]) -> None:
+        self.acceptor = acceptor
+        self.inlets = inlets
+
+    def places(self, shards: set[int]) -> list[Settlements]:
+        """Where settlements go, by shard, and last those of queues that move; those of the given shards are opened."""
+        acceptor = self.acceptor
+        for shard in shards:
+            acceptor.links[shard].settling(acceptor.now)
+        return [*(link.next.settlements for link in acceptor.links), acceptor.limbo]
+
+    def settled(self, channel: ChannelState, count: int, whole: int) -> None:
+        """Settlements of so many messages of a channel are to leave: at once, if somebody may wait for them. All that
+        it had in hand before counted so much whole.
+        """
+        if self.are_awaited(channel, count, whole):
+            for shard in channel.shards:
+                self.acceptor.links[shard].hurries = True
+
+    def are_awaited(self, channel: ChannelState, count: int, whole: int) -> bool:
+        """Whether they may let a shard deliver more, or a producer publish."""
+        if len(channel.consumers) > FEW:
             return True
-        inlet = core.gates.inlets.get(consumer.queue.queue_id)
-        if inlet is not None and (inlet.waiting or inlet.is_saturated()):
+        held = len(channel.unacked) + count
+        if 0 < channel.shared_prefetch.limit < 2 * held:
             return True
-    return any(link.waiting for link in core.links)
+        if 0 < channel.shared_prefetch.octets < 2 * whole:
+            return True
+        for consumer in channel.consumers.values():
+            if 0 < consumer.prefetch < 2 * held:
+                return True
+            inlet = self.inlets.get(consumer.queue.queue_id)
+            if inlet is not None and (inlet.waiting or inlet.is_saturated()):
+                return True
+        return any(link.waiting for link in self.acceptor.links)

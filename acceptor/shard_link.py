@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acceptor.confirms import Span
+from acceptor.gate import Session, serve
 from acceptor.holders import Holders
 from acceptor.in_flight_cy import InFlight
-from acceptor.inlet import Inlet, Session, serve
-from acceptor.sent import OWN_PARTS, Commit, Publish, Sent, paced_among
-from acceptor.settling import SETTLING_SECONDS
+from acceptor.inlet import Inlet, QueueLane
+from acceptor.sent import OWN_PARTS, Commit, Publish, Returns, Sent, paced_among
 from acceptor.unacked_cy import Settlements
 from acceptor.weights import PASSING, WHOLE, weight_of
 from penstock import bus
@@ -24,9 +24,9 @@ from penstock.memory.gauges import Gauges
 
 if TYPE_CHECKING:
     from acceptor.contained import Breakable
-    from acceptor.lanes import LaneLine
-    from acceptor.returned import Returns
 
+# How long settlements that nobody waits for may wait for something else to leave with.
+SETTLING_SECONDS = 0.001
 # Where requests that leave something with their channel's group name it.
 GROUP_OF = {bus.CONSUME: 7, bus.GET: 5, bus.LIMIT: 2, bus.RESERVE: 2}
 # Where CONSUME has the consumer's age.
@@ -193,13 +193,13 @@ class ShardLink:
         self.next.commits[len(self.turn.operations)] = commit
         self.turn.operations.append(commit.operation)
 
-    def enter(self, inlet: Inlet | LaneLine, count: int, octets: int) -> None:
+    def enter(self, inlet: Inlet | QueueLane, count: int, octets: int) -> None:
         """So much of what is published in this turn is for the queue of an inlet, or by its lane."""
         inlet.in_flight += count
         inlet.in_flight_bytes += octets
         self.under_way(inlet, count, octets)
 
-    def under_way(self, inlet: Inlet | LaneLine, count: int, octets: int) -> None:
+    def under_way(self, inlet: Inlet | QueueLane, count: int, octets: int) -> None:
         """Remember what this turn puts under way for an inlet."""
         known = self.next.inlets.get(inlet)
         if known is None:
@@ -356,7 +356,7 @@ class ShardLink:
     def taken(self, number: int) -> None:
         """The shard reports that all turns up to `number` are safe."""
         self.heard = max(self.heard, number)
-        served: dict[Inlet | LaneLine, None] = {}
+        served: dict[Inlet | QueueLane, None] = {}
         commits: list[Commit] = []
         while self.sent and self.sent[0].number <= number:
             sent = self.sent.popleft()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from acceptor.inlet import UNLIMITED, Session, serve
+from acceptor.gate import UNLIMITED, Session, serve
 
 
 class ShutGate:

@@ -23,9 +23,9 @@ from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
     from acceptor.contained import Breakable
-    from acceptor.core import AcceptorCore
     from acceptor.sent import Sent
     from acceptor.shard_link import ShardLink
+    from acceptor.state import AcceptorState
 
 log = get_logger()
 
@@ -54,8 +54,8 @@ class Suspect(NamedTuple):
 class Suspects:
     """The suspects of one acceptor: one at each shard."""
 
-    def __init__(self, core: AcceptorCore) -> None:
-        self.core = core
+    def __init__(self, acceptor: AcceptorState) -> None:
+        self.acceptor = acceptor
 
     def life_ended(self, link: ShardLink) -> None:
         """A life of a shard has ended that had said what is safe: look what it was doing."""
@@ -64,7 +64,7 @@ class Suspects:
             return
         lives = link.suspect[1] + 1 if link.suspect is not None and link.suspect[0] == suspect.what else 1
         link.suspect = suspect.what, lives
-        queues = [str(self.core.topology.queue_by_id(id) or id) for id in suspect.queues if isinstance(id, int)]
+        queues = [str(self.acceptor.topology.queue_by_id(id) or id) for id in suspect.queues if isinstance(id, int)]
         log.warning("life of a shard ended at an operation", shard=link.index, operation=suspect.name, queues=queues,
                     lives=lives)  # fmt: skip
         if lives >= LIVES:
@@ -77,11 +77,11 @@ class Suspects:
 
     def find(self, link: ShardLink) -> Suspect | None:
         """What the shard was at, if that is sent again and can be given up."""
-        core = self.core
+        acceptor = self.acceptor
         for sent in link.sent:
-            doing = core.gauges.pair_read_doing(core.index, link.index, core.incarnation, sent.number)
+            doing = acceptor.gauges.pair_read_doing(acceptor.index, link.index, acceptor.incarnation, sent.number)
             if doing >= FINISHES:
-                return self.of_queue(link, sent.number, core.gauges.finishing_read(link.index, doing - FINISHES))
+                return self.of_queue(link, sent.number, acceptor.gauges.finishing_read(link.index, doing - FINISHES))
             if doing:
                 return suspect_of(link, sent, doing - 1)
         return None
@@ -112,7 +112,7 @@ class Suspects:
             holders = [each for each in link.holders.named(sent.settlements.consumers()) if each[1] in queues]
             sent.settlements.take_out({id for id, *_ in holders}, link.index)
             groups = {group for _, _, group, _ in holders}
-            end([channel for channel in self.core.delivery.channels() if channel.group in groups], error)
+            end([channel for channel in self.acceptor.channels() if channel.group in groups], error)
         else:
             log.error("connection ends", exc_info=error)
             link.replied(operation[1], None, [INTERNAL_ERROR, "internal error"], ())

@@ -7,16 +7,13 @@ the user's policy says otherwise of the means.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.limits.ladder import FOREVER, Ladder, ladder_of
 from penstock.limits.means import ALL, AUTO, Means, means_of
 from router.model.policies import policy_for
 from router.model.policy_keys import USER, spelled_out
 from router.model.topology import Topology
-
-if TYPE_CHECKING:
-    from acceptor.inlet import Gate
 
 
 class Terms(NamedTuple):
@@ -42,14 +39,14 @@ class UserTerms:
     def clear(self) -> None:
         self.known.clear()
 
-    def at(self, vhost: str, user: str, gate: Gate) -> Terms:
-        """The terms on which such a user's channels are held at a gate."""
+    def at(self, vhost: str, user: str, of_gate: Terms | None) -> Terms:
+        """The terms on which such a user's channels are held at a gate with terms of its own, or with none."""
         own = self.known.get((vhost, user))
         if own is None:
             own = self.known[vhost, user] = self.look_up(vhost, user)
-        if gate.terms is None:
+        if of_gate is None:
             return Terms(own[0] or ALL)
-        means, ladder = gate.terms
+        means, ladder = of_gate
         return Terms(own[0] or means, ladder if own[1] is None else own[1])
 
     def look_up(self, vhost: str, user: str) -> tuple[Means | None, Ladder | None]:

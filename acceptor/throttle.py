@@ -23,7 +23,7 @@ from acceptor import channel_flow
 from acceptor.due import Due
 from acceptor.episodes import Episodes
 from acceptor.escalation import Escalations
-from acceptor.inlet import Gate
+from acceptor.gate import Gate
 from acceptor.last_resort import LastResort
 from acceptor.ledger import Ledger
 from acceptor.pauses import HELD
@@ -34,8 +34,8 @@ from penstock.limits.means import Means
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
-    from acceptor.connection import Connection
+    from acceptor.channel_state import ChannelState
+    from acceptor.connection_state import ConnectionState
     from acceptor.parked import ParkedRun
     from acceptor.spool import Spool
 
@@ -76,7 +76,7 @@ class Throttle:
     """Who is held, and whose socket is paused, in one acceptor. Times are seconds of the caller's clock."""
 
     def __init__(
-        self, parking_octets: int, terms: UserTerms, escalations: Escalations, episodes: Episodes,
+        self, parking_octets: int, terms: UserTerms, ledger: Ledger, escalations: Escalations, episodes: Episodes,
         last_resort: LastResort,
     ) -> None:  # fmt: skip
         self.terms = terms
@@ -84,31 +84,33 @@ class Throttle:
         self.episodes = episodes
         self.last_resort = last_resort
         self.quotas = last_resort.quotas
-        self.ledger = Ledger()
+        self.ledger = ledger
+        escalations.terms_changed = self.review
+        last_resort.stop_drip = self.stop_drip
         self.parking_octets = parking_octets
         self.most_parked = DRIPS_AT_MOST * parking_octets
         self.most_relieved = RELIEVED_AT_MOST * parking_octets
-        self.held: dict[Channel, None] = {}
-        self.unsure: dict[Channel, None] = {}
-        self.updates: Due[Connection] = Due()
-        self.paused: dict[Connection, None] = {}
-        self.hung_up: set[Connection] = set()
-        self.to_read: dict[Connection, None] = {}
-        self.drips: Due[Connection] = Due()
-        self.filled: dict[Connection, None] = {}
-        self.ignoring: set[Connection] = set()
+        self.held: dict[ChannelState, None] = {}
+        self.unsure: dict[ChannelState, None] = {}
+        self.updates: Due[ConnectionState] = Due()
+        self.paused: dict[ConnectionState, None] = {}
+        self.hung_up: set[ConnectionState] = set()
+        self.to_read: dict[ConnectionState, None] = {}
+        self.drips: Due[ConnectionState] = Due()
+        self.filled: dict[ConnectionState, None] = {}
+        self.ignoring: set[ConnectionState] = set()
         self.parked_octets = 0
         self.orphan_octets = 0
 
-    def hold(self, channel: Channel, gate: Gate) -> None:
+    def hold(self, channel: ChannelState, gate: Gate) -> None:
         """A channel waits for a saturated queue: tell its client, once."""
         if channel.held_by is not None or channel.detached:
             return
         connection = channel.connection
         channel.held_by = gate
-        channel.held_since = channel.core.now
+        channel.held_since = channel.acceptor.now
         self.held[channel] = None
-        self.ledger.begin(channel, gate, channel.core.now)
+        self.ledger.begin(channel, gate, channel.acceptor.now)
         self.episodes.begin(channel, gate)
         log.info(
             "stop", reason=str(gate), connection=connection.id, channel=channel.number,
@@ -119,7 +121,7 @@ class Throttle:
         if early is not None:
             channel.unwarn()
 
-    def tell(self, channel: Channel, gate: Gate, means: Means) -> None:
+    def tell(self, channel: ChannelState, gate: Gate, means: Means) -> None:
         """Tell its client of a stop by these means, unless it knows."""
         connection = channel.connection
         if not channel.told_flow and connection not in self.paused and channel_flow.stops(connection, means):
@@ -132,28 +134,29 @@ class Throttle:
         elif channel.told_blocked:
             self.ledger.acted(channel, "connection.blocked")
 
-    def tell_flow(self, channel: Channel, *, active: bool) -> None:
-        channel.obedience.told(channel.core.now)
+    def tell_flow(self, channel: ChannelState, *, active: bool) -> None:
+        channel.obedience.told(channel.acceptor.now)
         channel.send("channel_flow", active=active)
 
-    def published_on(self, channel: Channel, count: int, octets: int) -> None:
+    def published_on(self, channel: ChannelState, count: int, octets: int) -> None:
         """Publishes came from a channel that is told to stop: who ignores that is told no more, and paused at once, or
         closed.
         """
         connection = channel.connection
-        if connection.ignores_flow or not channel.obedience.breached(channel, count, octets):
+        read_since = connection.read_since if connection.reads else None
+        if connection.ignores_flow or not channel.obedience.breached(count, octets, channel.acceptor.now, read_since):
             return
         self.ignoring.add(connection)
         connection.ignores_flow = True
         log.warning("flow ignored", connection=connection.id, channel=channel.number, client=connection.client,
                     peer=connection.peer, user=connection.user, messages=channel.obedience.count)  # fmt: skip
-        if channel.core.settings.flow.flow_ignored == "close":
+        if channel.acceptor.settings.flow.flow_ignored == "close":
             text = f"{channel.held_by or channel.warned_by}; published on though told to stop by channel.flow"
             connection.fail(amqp_error(506, text), keep_parked=True)
 
-    def take(self, channel: Channel, gate: Gate) -> Means:
+    def take(self, channel: ChannelState, gate: Gate) -> Means:
         """The terms on which a gate holds a channel: how long they are kept to, and the means."""
-        means, ladder = self.terms.at(channel.vhost, channel.connection.user, gate)
+        means, ladder = self.terms.at(channel.vhost, channel.connection.user, gate.terms)
         self.escalations.begin(channel, gate, ladder)
         channel.budgets = self.escalations.budgets(channel, budgets_of(means))
         return means
@@ -164,13 +167,13 @@ class Throttle:
             self.review(channel)
             channel.release_if_free()
 
-    def review(self, channel: Channel) -> None:
+    def review(self, channel: ChannelState) -> None:
         """What a channel may park may be another amount than before."""
         if channel.held_by is not None:
             self.take(channel, channel.held_by)
         self.pause_or_resume(channel.connection)
 
-    def block(self, channel: Channel, gate: Gate) -> None:
+    def block(self, channel: ChannelState, gate: Gate) -> None:
         """By connection.blocked: once for a connection, or again where the reason is another one."""
         connection = channel.connection
         first = connection.blocked_channels == 0
@@ -182,14 +185,14 @@ class Throttle:
         if first or (again and reason_of(gate) != connection.told_reason):
             self.tell_blocked(connection, gate)
 
-    def tell_blocked(self, connection: Connection, gate: Gate) -> None:
+    def tell_blocked(self, connection: ConnectionState, gate: Gate) -> None:
         if connection.has_capability("connection.blocked"):
-            connection.told_blocked = connection.core.now
+            connection.told_blocked = connection.acceptor.now
             connection.told_reason = reason_of(gate)
             connection.send(0, "connection_blocked", reason=connection.told_reason)
             self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
 
-    def look_at_cause(self, channel: Channel) -> None:
+    def look_at_cause(self, channel: ChannelState) -> None:
         """The gates that a channel waits at are others: what its client was told may not be in its way any more."""
         if channel.held_by is not None:
             self.unsure[channel] = None
@@ -207,7 +210,7 @@ class Throttle:
         for connection in self.updates.take(now):
             self.update(connection)
 
-    def change_cause(self, channel: Channel, gate: Gate, now: float) -> None:
+    def change_cause(self, channel: ChannelState, gate: Gate, now: float) -> None:
         """Something else holds a channel by now than its client was told."""
         channel.held_by, connection = gate, channel.connection
         self.ledger.begin(channel, gate, now)
@@ -220,7 +223,7 @@ class Throttle:
         if self.take(channel, gate).blocked:
             self.block(channel, gate)
 
-    def update(self, connection: Connection) -> None:
+    def update(self, connection: ConnectionState) -> None:
         """Tell how what blocks a connection stands now, if it stands otherwise than it was told."""
         told = (channel for channel in connection.channels.values() if channel.told_blocked)
         gate = next((channel.held_by or channel.warned_by for channel in told), None)
@@ -229,10 +232,10 @@ class Throttle:
         if reason_of(gate) != connection.told_reason:
             self.tell_blocked(connection, gate)
         else:
-            connection.told_blocked = connection.core.now
+            connection.told_blocked = connection.acceptor.now
             self.updates.put(connection, connection.told_blocked + UPDATED_SECONDS)
 
-    def release(self, channel: Channel) -> None:
+    def release(self, channel: ChannelState) -> None:
         """Nothing of the channel waits any more."""
         gate, connection = channel.held_by, channel.connection
         channel.held_by = None
@@ -240,7 +243,7 @@ class Throttle:
         self.escalations.end(channel)
         del self.held[channel]
         self.unsure.pop(channel, None)
-        now = channel.core.now
+        now = channel.acceptor.now
         self.ledger.end(channel, now)
         self.episodes.end(channel, "closed" if channel.closing else "free")
         log.info(
@@ -251,7 +254,7 @@ class Throttle:
         self.untell(channel)
         self.pause_or_resume(connection)
 
-    def untell(self, channel: Channel) -> None:
+    def untell(self, channel: ChannelState) -> None:
         """Tell its client that it may go on."""
         connection = channel.connection
         if channel.told_flow:
@@ -264,7 +267,7 @@ class Throttle:
             if connection.blocked_channels == 0 and connection.has_capability("connection.blocked"):
                 connection.send(0, "connection_unblocked")
 
-    def parked(self, channel: Channel, octets: int) -> None:
+    def parked(self, channel: ChannelState, octets: int) -> None:
         """Something was parked (or is not any more, where `octets` is negative)."""
         connection = channel.connection
         self.parked_octets += octets
@@ -278,12 +281,12 @@ class Throttle:
         if octets > 0 or connection in self.paused:
             self.pause_or_resume(connection)
 
-    def spooled(self, channel: Channel, run: ParkedRun, spool: Spool) -> ParkedRun:
+    def spooled(self, channel: ChannelState, run: ParkedRun, spool: Spool) -> ParkedRun:
         """A run that is to be parked, on disk if many are parked already: for all, or for its connection."""
         early = channel.connection.parked_octets >= self.most_relieved
         return spool.parked(run, self.quotas.kept + run.octets, early)
 
-    def pause_or_resume(self, connection: Connection) -> None:
+    def pause_or_resume(self, connection: ConnectionState) -> None:
         if connection in self.last_resort.closing:
             return
         if connection in self.paused:
@@ -294,13 +297,13 @@ class Throttle:
                 connection.resume_reading(HELD)
         elif connection.parked_octets > self.budget(connection) and not connection.closing:
             self.paused[connection] = self.to_read[connection] = None
-            self.drips.put(connection, connection.core.now + connection.drip_seconds())
+            self.drips.put(connection, connection.acceptor.now + connection.drip_seconds())
             for channel in connection.channels.values():
                 self.ledger.acted(channel, "paused")
             self.episodes.paused(connection)
             connection.pause_reading(HELD)
 
-    def budget(self, connection: Connection) -> int:
+    def budget(self, connection: ConnectionState) -> int:
         """Octets that may be parked before the socket is paused: more for those whose acks are still to come."""
         if connection.ignores_flow:
             return 0
@@ -312,7 +315,7 @@ class Throttle:
             budgets = SETTLING_BUDGETS
         return min(self.parking_octets * budgets, self.quotas.allowance(connection))
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ConnectionState) -> None:
         """The connection is gone; its channels have been ended."""
         self.stop_drip(connection)
         self.updates.discard(connection)
@@ -323,32 +326,40 @@ class Throttle:
 
     # The drip
 
-    def stop_drip(self, connection: Connection) -> None:
+    def stop_drip(self, connection: ConnectionState) -> None:
         self.paused.pop(connection, None)
         self.to_read.pop(connection, None)
         self.drips.discard(connection)
         self.filled.pop(connection, None)
         self.last_resort.end(connection)
 
-    def look_for_acks(self, connection: Connection) -> None:
+    def look_for_acks(self, connection: ConnectionState) -> None:
         """Of a paused connection something was read and more may follow, or it begins to have what it can ack."""
         if connection in self.paused:
             self.to_read[connection] = None
 
-    def begins_to_settle(self, connection: Connection) -> None:
+    def begins_to_settle(self, connection: ConnectionState) -> None:
         """A connection has begun to consume, or has got something."""
         self.look_for_acks(connection)
         for channel in connection.channels.values():
             if channel.warned_by is not None and channel_flow.acknowledges(connection):
                 channel.unwarn()
-        channel_flow.lift(self, connection)
+        self.lift_flow(connection)
 
-    def arrived(self, connection: Connection) -> None:
+    def lift_flow(self, connection: ConnectionState) -> None:
+        """Of a connection that has something to settle now: its channels that were stopped may go on sending."""
+        stopped = [channel for channel in connection.channels.values() if channel.told_flow]
+        if stopped and channel_flow.acknowledges(connection):
+            for channel in stopped:
+                channel.told_flow = False
+                self.tell_flow(channel, active=True)
+
+    def arrived(self, connection: ConnectionState) -> None:
         """Octets have come to a socket that is paused."""
         if connection in self.paused:
             self.filled[connection] = self.to_read[connection] = None
 
-    def hangs_up(self, connection: Connection) -> None:
+    def hangs_up(self, connection: ConnectionState) -> None:
         """The peer has closed its side of a paused socket."""
         if connection in self.last_resort.closing:
             connection.hang_up()
@@ -381,7 +392,7 @@ class Throttle:
                 connection.drip(connection.traits.drip_octets)
         self.last_resort.look(now)
 
-    def is_read_on(self, connection: Connection) -> bool:
+    def is_read_on(self, connection: ConnectionState) -> bool:
         """Whether a paused connection is read at each look: at first, and for acks that may be awaited."""
         if connection.parked_octets >= self.most_parked and not connection.has_in_hand():
             return False

@@ -33,15 +33,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from acceptor import escalation
-from acceptor.channel import Channel
-from acceptor.inlet import Gate, Inlet
+from acceptor.channel_state import ChannelState
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.move_gate import MoveGate
 from acceptor.parked import ParkedRun
 from acceptor.pools import Pool, itself
 from acceptor.pressure import VhostGate
 from acceptor.rates import RateGate
-from acceptor.sessions import sessions, state, whose
+from acceptor.sessions import sessions, state
 from acceptor.shard_link import ShardLink
 from acceptor.stops import StopGate
 from penstock.control.questions import Question
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
 
 def questions(core: AcceptorCore) -> dict[str, Question]:
     return {
-        "sessions": (lambda: sessions(core), {}),
+        "sessions": (lambda: sessions(core.state, core.routes), {}),
         "held": (lambda: held(core), {}),
         "unread": (core.unread.told, {}),
         "logins": (core.logins.told, {}),
         "headcount": (core.headcount.told, {}),
         "entangled": (lambda: entangled(core), {}),
-        "ledger": (lambda: core.throttle.ledger.told(core.now), {}),
-        "publishes": (lambda: core.routes.count(core.now), {}),
+        "ledger": (lambda: core.throttle.ledger.told(core.state.now), {}),
+        "publishes": (lambda: core.routes.count(core.state.now), {}),
         "consumers": (lambda ids: consumers(core, ids), {"ids": list}),
         "refuse": (partial(refuse, core), {"connection": str, "channel": int, "id": int}),
     }
@@ -67,7 +67,7 @@ def questions(core: AcceptorCore) -> dict[str, Question]:
 
 def held(core: AcceptorCore) -> list[dict[str, Any]]:
     withheld = _withheld(core)
-    return [_held(channel, withheld) for channel in core.throttle.held]
+    return [_held(core, channel, withheld) for channel in core.throttle.held]
 
 
 def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
@@ -81,21 +81,21 @@ def entangled(core: AcceptorCore) -> list[dict[str, Any]]:
             if kind in seen:
                 continue
             seen.add(kind)
-        found.append({**_held(channel, withheld), "party": party, "settles": settles})
+        found.append({**_held(core, channel, withheld), "party": party, "settles": settles})
     return found
 
 
 def consumers(core: AcceptorCore, ids: list[Any]) -> list[dict[str, Any]]:
     known = ((id, core.delivery.consumers.get(id)) for id in ids if isinstance(id, int))
     return [
-        {"id": id, **whose(consumer.channel), "tag": consumer.tag, "party": _party(consumer.channel)}
+        {"id": id, **consumer.channel.whose(), "tag": consumer.tag, "party": _party(consumer.channel)}
         for id, consumer in known
         if consumer
     ]
 
 
 def refuse(core: AcceptorCore, connection: str, channel: int, id: int) -> bool:
-    found = core.connections.get(connection)
+    found = core.state.connections.get(connection)
     held, inlet = found and found.channels.get(channel), core.gates.inlets.get(id)
     if held is None or inlet is None or held not in core.throttle.held:
         return False
@@ -112,8 +112,8 @@ def _withheld(core: AcceptorCore) -> dict[Any, dict[Inlet, None]]:
     return found
 
 
-def _held(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[str, Any]:
-    connection, core = channel.connection, channel.core
+def _held(core: AcceptorCore, channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[str, Any]:
+    connection = channel.connection
     return {
         **state(channel),
         "told": [
@@ -125,16 +125,16 @@ def _held(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[str,
         "paused": connection in core.throttle.paused,
         "ignores_flow": connection.ignores_flow,
         "spent": core.last_resort.bound(connection) if connection in core.last_resort.spent else None,
-        "rung": escalation.state(channel),
+        "rung": core.escalations.state(channel),
         "causes": [_cause(core, gate) for gate in _causes(channel, withheld)],
     }
 
 
-def _party(channel: Channel) -> str:
+def _party(channel: ChannelState) -> str:
     return f"{channel.connection.user} at {channel.connection.peer_host}"
 
 
-def _causes(channel: Channel, withheld: dict[Any, dict[Inlet, None]]) -> dict[Gate, None]:
+def _causes(channel: ChannelState, withheld: dict[Any, dict[Inlet, None]]) -> dict[Gate, None]:
     """What a channel waits for."""
     causes: dict[Gate, None] = dict.fromkeys([*channel.gates, *withheld.get(channel, ())])
     if not causes and channel.held_by is not None:
@@ -151,7 +151,7 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
     if isinstance(gate, VhostGate):
         return {"kind": "vhost", "vhost": gate.vhost, "text": str(gate)}
     if isinstance(gate, Inlet):
-        queue = core.topology.queue_by_id(gate.id)
+        queue = core.state.topology.queue_by_id(gate.id)
         place = {"shard": queue.shard if queue else None, "slot": gate.slot, "id": gate.id}
         return {"kind": "queue", "vhost": gate.vhost, "name": gate.name, **place, "text": str(gate)}
     if isinstance(gate, MoveGate):
@@ -159,7 +159,7 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
         place = {"id": queue.queue_id, "source": move.source, "target": move.target}
         return {"kind": "rebalance", "vhost": queue.vhost, "name": queue.name, **place, "text": str(gate)}
     if isinstance(gate, StopGate):
-        until = gate.stop.until and gate.stop.until - core.node_began + core.began
+        until = gate.stop.until and gate.stop.until - core.state.node_began + core.state.began
         return {"kind": "stop", "number": gate.stop.number, "until": until, "text": str(gate)}
     assert isinstance(gate, ShardLink)
     return {"kind": "shard", "shard": gate.index, "text": str(gate)}
@@ -167,5 +167,5 @@ def _cause(core: AcceptorCore, gate: Gate) -> dict[str, Any]:
 
 def _parked(gate: Gate) -> int:
     """Messages that wait at a gate."""
-    waiting = (session for session in gate.waiting if isinstance(session, Channel))
+    waiting = (session for session in gate.waiting if isinstance(session, ChannelState))
     return sum(item.count for channel in waiting for item in channel.inbox if isinstance(item, ParkedRun))

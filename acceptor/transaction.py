@@ -16,10 +16,11 @@ import struct
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acceptor import publishing
 from acceptor.asking import Answer, Asking, AtGates, ask_shard
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.parked import ParkedRun
+from acceptor.publishing import unroutable
 from acceptor.route import Route
 from acceptor.routing import BUDGET
 from acceptor.sent import Commit
@@ -33,7 +34,10 @@ from penstock.limits.watermarks import REJECTING, overflow_on_wire
 from router.model.grants import NOBODY
 
 if TYPE_CHECKING:
-    from acceptor.channel import Channel
+    from acceptor.accounts import Accounts
+    from acceptor.channel_state import ChannelState
+    from acceptor.moving import Moves
+    from acceptor.publishing import Publishing
 
 Piece = tuple[ParkedRun, Route]
 
@@ -41,24 +45,25 @@ Piece = tuple[ParkedRun, Route]
 class Transaction:
     """What a channel has published and settled since its last commit or rollback."""
 
-    def __init__(self, channel: Channel) -> None:
-        core = self.core = channel.core
+    def __init__(self, channel: ChannelState, accounts: Accounts) -> None:
+        self.acceptor = channel.acceptor
+        self.accounts = accounts
         self.connection = channel.connection
         self.runs: list[ParkedRun] = []
         self.octets = 0
         self.since: float | None = None
         # By shard, and last those of queues that move.
-        self.settlements = [Settlements() for _ in (*core.links, core.moves)]
+        self.settlements = [Settlements() for _ in range(self.acceptor.nowhere + 1)]
         self.journal = bytearray()
         self.settled = 0
 
     def publish(self, run: ParkedRun) -> None:
         """Keep publishes until the commit; nothing is left in `run`. AMQPError where there is no more room for them."""
         self.begin()
-        limit, connection, accounts = self.core.settings.amqp.transaction_bytes, self.connection, self.core.accounts
+        limit, connection = self.acceptor.settings.amqp.transaction_bytes, self.connection
         if connection.uncommitted + run.octets > limit:
             raise amqp_error(406, f"transactions without commit hold more than {limit} bytes (amqp.transaction_bytes)")
-        if accounts.is_used_up(connection.user, run.octets):
+        if self.accounts.is_used_up(connection.user, run.octets):
             raise amqp_error(
                 406,
                 f"transactions without commit of user '{connection.user}', and what else is kept for it, come to more "
@@ -71,14 +76,14 @@ class Transaction:
 
     def begin(self) -> None:
         if self.since is None:
-            self.since = self.core.now
+            self.since = self.acceptor.now
 
     def charge(self, octets: int) -> None:
         self.octets += octets
         self.connection.uncommitted += octets
-        self.core.accounts.charge(self.connection.user, octets)
+        self.accounts.charge(self.connection.user, octets)
 
-    def settle(self, channel: Channel, run: SettleRun) -> int:
+    def settle(self, channel: ChannelState, run: SettleRun) -> int:
         """Keep settlements until the commit; the first tag that is unknown, or -1."""
         self.begin()
         before = channel.unacked.consumed
@@ -88,7 +93,7 @@ class Transaction:
         channel.shared_prefetch.uncommitted += settled
         return unknown
 
-    def rollback(self, channel: Channel) -> None:
+    def rollback(self, channel: ChannelState) -> None:
         """Publishes are dropped, what was settled is not."""
         channel.unacked.restore(self.journal)
         channel.shared_prefetch.committed(self.settled)
@@ -98,11 +103,11 @@ class Transaction:
         self.charge(-self.octets)
         self.runs.clear()
 
-    def pieces(self, channel: Channel) -> Generator[AtGates, Answer, list[Piece]]:
+    def pieces(self, channel: ChannelState, publishing: Publishing) -> Generator[AtGates, Answer, list[Piece]]:
         """The publishes, in pieces that go the same way by the topology of now. What changes while they are found makes
         it begin again, each time with more to spend in a turn.
         """
-        routes, routing = channel.core.routes, channel.core.gates.routing
+        routes, routing = publishing.routes, publishing.gates.routing
         found: list[Piece] = []
         for attempt in itertools.count():
             epoch, found = routes.epoch, []
@@ -119,7 +124,7 @@ class Transaction:
                 break
         return found
 
-    def freed(self, channel: Channel) -> dict[int, list[int]]:
+    def freed(self, channel: ChannelState) -> dict[int, list[int]]:
         """Messages that its settlements take out of queues, and what they count whole, by queue id."""
         queues = {consumer.id: consumer.queue.queue_id for consumer in channel.consumers.values()}
         queues |= {getter: queue for queue, getter in channel.getters.items()}
@@ -132,7 +137,7 @@ class Transaction:
                 of_queue[1] += whole
         return freed
 
-    def closed_gates(self, channel: Channel, pieces: Sequence[Piece]) -> list[Gate]:
+    def closed_gates(self, channel: ChannelState, pieces: Sequence[Piece], moves: Moves) -> list[Gate]:
         """The gates that have no room for all of it, beside what its own settlements make."""
         needs: dict[Gate, list[int]] = {}
         for run, route in pieces:
@@ -150,7 +155,7 @@ class Transaction:
                 need[0] += count
                 need[1] += octets
         if self.settlements[-1]:
-            needs |= {gate: [0, 0] for gate in self.core.moves.gates()}
+            needs |= {gate: [0, 0] for gate in moves.shut_gates()}
         freed = self.freed(channel) if self.journal else {}
         return [
             gate
@@ -190,7 +195,7 @@ class Committing:
     to keep room for it before any of it leaves, and it is `firm`.
     """
 
-    def __init__(self, channel: Channel, transaction: Transaction) -> None:
+    def __init__(self, channel: ChannelState, transaction: Transaction) -> None:
         self.channel = channel
         self.over = True
         self.firm = False
@@ -241,7 +246,7 @@ class Committing:
         return {shard: of_shard for shard, of_shard in needs.items() if of_shard}
 
     def may_refuse(self, id: int) -> bool:
-        queue = self.channel.core.topology.queue_by_id(id)
+        queue = self.channel.acceptor.topology.queue_by_id(id)
         return queue is not None and overflow_on_wire(queue.limits) in REJECTING
 
     def start(self, done: Callable[[Any], None]) -> None:
@@ -252,12 +257,12 @@ class Committing:
 
     def leave(self, pieces: Sequence[Piece]) -> None:
         """Put it into the turns of its shards; what no queue takes is returned, or dropped."""
-        core = self.channel.core
+        acceptor = self.channel.acceptor
         self.powerless = powerless_of(pieces)
-        self.number = core.next_transaction() if self.firm else 0
+        self.number = acceptor.next_transaction() if self.firm else 0
         for run, route in pieces:
             if not route.targets:
-                publishing.unroutable(self.channel, run)
+                unroutable(self.channel, run)
                 continue
             octets = run.batch.body_bytes(run.first, run.count) if route.meters else 0
             for meter in route.meters:
@@ -267,16 +272,16 @@ class Committing:
                 self.commit(target.link).add(target.queues, run.batch, run.first, run.count)
                 for inlet in target.inlets:
                     target.link.enter(inlet, run.count, whole)
-            core.published_total += run.count
+            acceptor.published_total += run.count
             self.channel.pulse.count += run.count
-        for link, settlements in zip(core.links, self.settlements[:-1], strict=True):
+        for link, settlements in zip(acceptor.links, self.settlements[:-1], strict=True):
             if settlements:
                 self.commit(link)
         self.over = not self.commits
         for index, commit in self.commits.items():
-            core.links[index].commit(commit)
+            acceptor.links[index].commit(commit)
         if self.firm:
-            TwoPhase(self.number, [core.links[index] for index in self.commits], self.ends).begin()
+            TwoPhase(self.number, [acceptor.links[index] for index in self.commits], self.ends).begin()
         self.channel.shared_prefetch.committed(self.settled)
 
     def commit(self, link: ShardLink) -> Commit:
@@ -302,5 +307,5 @@ class Committing:
 
     def no_room(self) -> AMQPError:
         """The error for a queue that is full."""
-        queue = None if self.full is None else self.channel.core.topology.queue_by_id(self.full)
+        queue = None if self.full is None else self.channel.acceptor.topology.queue_by_id(self.full)
         return amqp_error(406, f"transaction rolled back: no room in {queue or 'a queue that is gone'}")

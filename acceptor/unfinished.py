@@ -19,8 +19,8 @@ from penstock.amqp.errors import amqp_error
 
 if TYPE_CHECKING:
     from acceptor.accounts import Accounts
-    from acceptor.connection import Connection
-    from acceptor.core import AcceptorCore
+    from acceptor.connection_state import ConnectionState
+    from acceptor.state import AcceptorState
 
 # What is less is not counted: a read ends in the middle of some content, mostly.
 LEAST_OCTETS = 64 * 1024
@@ -40,8 +40,8 @@ class Line:
     __slots__ = ("connections", "first", "octets", "since")
 
     def __init__(self) -> None:
-        self.connections: dict[Connection, None] = {}
-        self.first: Connection | None = None
+        self.connections: dict[ConnectionState, None] = {}
+        self.first: ConnectionState | None = None
         self.octets = 0
         self.since = 0.0
 
@@ -49,13 +49,13 @@ class Line:
 class Unfinished:
     """Who has begun bodies, in one acceptor."""
 
-    def __init__(self, core: AcceptorCore, accounts: Accounts) -> None:
-        self.core = core
+    def __init__(self, acceptor: AcceptorState, accounts: Accounts) -> None:
+        self.acceptor = acceptor
         self.accounts = accounts
-        self.limit = min(core.settings.amqp.unfinished_bytes, accounts.of_user // OF_SHARE)
+        self.limit = min(acceptor.settings.amqp.unfinished_bytes, accounts.of_user // OF_SHARE)
         self.lines: dict[str, Line] = {}
 
-    def follow(self, connection: Connection) -> None:
+    def follow(self, connection: ConnectionState) -> None:
         """Something was read from a connection that has, or had, unfinished bodies."""
         octets = connection.scanner.unfinished
         if octets <= LEAST_OCTETS or connection.closing:
@@ -83,7 +83,7 @@ class Unfinished:
         if connection.pauses & BODIES or line.first is not None or self.accounts.is_used_up(connection.user):
             self.serve(connection.user)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ConnectionState) -> None:
         """It has finished, or is gone: others of its user may go on."""
         if not connection.unfinished:
             return
@@ -109,7 +109,7 @@ class Unfinished:
             return
         first = next((connection for connection in line.connections if not connection.pauses & ~BODIES), None)
         if first is not line.first:
-            line.first, line.since = first, self.core.now
+            line.first, line.since = first, self.acceptor.now
             line.octets = 0 if first is None else first.unfinished
         for connection in line.connections:
             if connection is first:
@@ -117,7 +117,7 @@ class Unfinished:
             elif not connection.pauses & BODIES:
                 connection.pause_reading(BODIES)
 
-    def hangs_up(self, connection: Connection) -> None:
+    def hangs_up(self, connection: ConnectionState) -> None:
         """Its peer has closed its side: it is read to the end, which is no more than the kernel has."""
         connection.resume_reading(BODIES)
 

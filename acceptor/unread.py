@@ -11,8 +11,9 @@ from acceptor.pauses import BODIES, OUTPUT
 from penstock.node.logs import get_logger
 
 if TYPE_CHECKING:
-    from acceptor.connection import Connection
-    from acceptor.core import AcceptorCore
+    from acceptor.connection_state import ConnectionState
+    from acceptor.outputs import Outputs
+    from acceptor.state import AcceptorState
 
 log = get_logger()
 
@@ -26,18 +27,19 @@ WHY = {
 class Unread:
     """The connections of an acceptor that are not read for such a reason: since when, by reason, in seconds."""
 
-    def __init__(self, core: AcceptorCore) -> None:
-        self.core = core
-        self.since: dict[Connection, dict[int, float]] = {}
+    def __init__(self, acceptor: AcceptorState, outputs: Outputs) -> None:
+        self.acceptor = acceptor
+        self.outputs = outputs
+        self.since: dict[ConnectionState, dict[int, float]] = {}
 
-    def begins(self, connection: Connection, why: int) -> None:
-        self.since.setdefault(connection, {}).setdefault(why, self.core.now)
+    def begins(self, connection: ConnectionState, why: int) -> None:
+        self.since.setdefault(connection, {}).setdefault(why, self.acceptor.now)
         if not connection.told_unread & why:
             connection.told_unread |= why
             octets = self.octets(connection, why)
-            log.info("connection is not read", reason=WHY[why], octets=octets, **whose(connection))
+            log.info("connection is not read", reason=WHY[why], octets=octets, **connection.whose())
 
-    def ends(self, connection: Connection, whys: int) -> None:
+    def ends(self, connection: ConnectionState, whys: int) -> None:
         """These reasons are gone, for one that had any."""
         reasons = self.since[connection]
         for why in [why for why in reasons if why & whys]:
@@ -45,33 +47,22 @@ class Unread:
         if not reasons:
             del self.since[connection]
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ConnectionState) -> None:
         self.since.pop(connection, None)
 
-    def octets(self, connection: Connection, why: int) -> int:
+    def octets(self, connection: ConnectionState, why: int) -> int:
         """What is kept for it that keeps it from being read."""
-        return self.core.outputs.waits(connection) if why == OUTPUT else connection.unfinished
+        return self.outputs.waits(connection) if why == OUTPUT else connection.unfinished
 
     def told(self) -> list[dict[str, Any]]:
         """What the operator is told (`acceptor.told`)."""
         return [
             {
-                **whose(connection),
-                "unread_seconds": round(self.core.now - since, 3),
+                **connection.whose(),
+                "unread_seconds": round(self.acceptor.now - since, 3),
                 "reason": WHY[why],
                 "bytes": self.octets(connection, why),
             }
             for connection, reasons in self.since.items()
             for why, since in reasons.items()
         ]
-
-
-def whose(connection: Connection) -> dict[str, Any]:
-    """What tells a connection from others."""
-    return {
-        "connection": connection.id,
-        "peer": connection.peer,
-        "client": connection.client,
-        "user": connection.user,
-        "vhost": connection.vhost,
-    }

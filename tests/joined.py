@@ -21,7 +21,7 @@ from acceptor.channel import Channel
 from acceptor.connection import Connection
 from acceptor.core import AcceptorCore
 from acceptor.parked import ParkedRun
-from acceptor.settling import SETTLING_SECONDS
+from acceptor.shard_link import SETTLING_SECONDS
 from acceptor.spool import Spool
 from penstock import bus
 from penstock.bus.router_client import Follower
@@ -208,7 +208,7 @@ class Client:
         """The acceptor reads up to so many octets; whether it did. What it ignores has not been read."""
         core = self.node.core(self.acceptor)
         most = self.socket.lets(min(most, self.most))
-        if not self.unread or not most or core.behind():
+        if not self.unread or not most or core.state.behind():
             return False
         octets, done = b"", []
         while self.unread and len(octets) < most:
@@ -223,7 +223,7 @@ class Client:
         for when_read in done:
             if when_read is not None and not self.connection.closing:
                 when_read()
-        core.now = self.node.now
+        core.state.now = self.node.now
         buffer = bytearray(self.rest + octets)
         before = self.connection.kept_octets
         used = self.connection.receive(buffer, len(buffer))
@@ -297,7 +297,7 @@ class Client:
         """The socket is gone."""
         self.socket.closed = True
         self.node.clients.pop(self.connection, None)
-        self.node.core(self.acceptor).dirty.pop(self.connection, None)
+        self.node.core(self.acceptor).state.dirty.pop(self.connection, None)
         self.connection.lost()
 
 
@@ -306,13 +306,13 @@ class Acceptor:
 
     def __init__(self, node: Node, index: int, incarnation: int) -> None:
         self.core = AcceptorCore(index, incarnation, node.gauges, node.settings, "penstock@here")
-        self.core.now = node.now
-        self.core.flush = node.flush
-        self.core.record = node.record
-        self.requesting = self.core
+        self.core.state.now = node.now
+        self.core.state.flush = node.flush
+        self.core.state.record = node.record
+        self.requesting = self.core.state
         if node.spools:
             flow = node.settings.flow
-            self.core.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
+            self.core.state.spool = Spool(node.settings.data, flow.parked_memory, flow.spool_limit)
         self.incarnation = incarnation
         self.identity = b"acceptor.%d.%d" % (index, incarnation)
         self.meets = [0] * node.settings.shards
@@ -856,10 +856,10 @@ class Node:
         life.core.gates.routing.serve()
         waits = life.core.waits()
         if waits:
-            life.core.now = self.now = self.now + SETTLING_SECONDS
-        said = bool(turns or waits or routes or life.core.router_requests or life.core.dirty)
+            life.core.state.now = self.now = self.now + SETTLING_SECONDS
+        said = bool(turns or waits or routes or life.core.state.router_requests or life.core.state.dirty)
         self.carry_out(life)
-        dirty, life.core.dirty = life.core.dirty, {}
+        dirty, life.core.state.dirty = life.core.state.dirty, {}
         for connection in dirty:
             self.flush(connection)
         return said
@@ -944,7 +944,7 @@ class Node:
             self.strayed[acceptor] += [(shard, operation) for operation in broadcasts]
         if flow in ("late", "lost"):
             operations = [operation for operation in operations if operation[0] != bus.FLOW]
-        life.core.now = self.now
+        life.core.state.now = self.now
         life.core.receive(shard, turn, operations, parts)
         return True
 
@@ -1000,7 +1000,7 @@ class Node:
 
     def recheck(self, acceptor: int) -> None:
         core = self.core(acceptor)
-        core.now = self.now
+        core.state.now = self.now
         core.recheck()
 
     def step(self, slow: int | None = None) -> bool:
@@ -1051,7 +1051,7 @@ class Node:
         """An acceptor looks whether time has opened the gates that it opens."""
         life = self.acceptors[acceptor]
         if life is not None:
-            life.core.now = self.now
+            life.core.state.now = self.now
             life.core.gates.metered.serve()
 
     def come_to_rest(self) -> None:
@@ -1153,9 +1153,9 @@ class Node:
     def channels(self) -> Iterator[Channel]:
         """All channels, those of closed connections that still have publishes waiting among them."""
         for _, life in self.running_acceptors():
-            for connection in life.core.connections.values():
+            for connection in life.core.state.connections.values():
                 yield from connection.channels.values()
-            yield from life.core.orphans
+            yield from life.core.orphans.channels
 
 
 def unpacked(frames: Frames) -> tuple[int, int, int, list[list[Any]], list[Any]]:

@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from acceptor import replies
 from acceptor.asking import Answer, Asking, Handling, ToShard, ask_shard
 from acceptor.consumer_arguments import consumer_priority, lease_of
 from acceptor.consumers import Consumer
+from acceptor.methods import replies
 from acceptor.methods.queue import find, named
 from penstock import bus
 from penstock.amqp.encode_cy import GET_OK
@@ -33,7 +33,7 @@ def qos(channel: Channel, arguments: dict[str, Any]) -> Handling:
     if arguments["global_"]:
         yield from channel.shared_prefetch.change(arguments["prefetch_count"])
     else:
-        count, most = arguments["prefetch_count"], channel.core.settings.amqp.prefetch_max
+        count, most = arguments["prefetch_count"], channel.acceptor.settings.amqp.prefetch_max
         channel.prefetch = min(count or most, most) if most else count
         if channel.connection.traits.qos_of_running:
             yield from change_prefetch(channel)
@@ -49,11 +49,11 @@ def change_prefetch(channel: Channel) -> Asking:
 
 
 def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    yield from channel.core.outputs.gets.turn_to_consume(channel)
+    yield from channel.services.outputs.gets.turn_to_consume(channel)
     tag = arguments["consumer_tag"] or "amq.ctag-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
     if tag in channel.consumers:
         raise amqp_error(530, f"attempt to reuse consumer tag '{tag}'")
-    most = channel.core.settings.amqp.consumers_per_channel
+    most = channel.acceptor.settings.amqp.consumers_per_channel
     if most and len(channel.consumers) >= most:
         raise amqp_error(530, f"reached maximum ({most}) of consumers per channel")
     name = named(channel, arguments["queue"])
@@ -63,7 +63,7 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     channel.access.check("read", "queue", name)
     queue = find(channel, name)
     consumer = Consumer(
-        channel.core.delivery.next_consumer(queue.shard), channel, queue, tag,
+        channel.services.delivery.next_consumer(queue.shard), channel, queue, tag,
         arguments["no_ack"], arguments["exclusive"], channel.prefetch,
         consumer_priority(queue, arguments["arguments"]), lease_of(queue, arguments["arguments"], arguments["no_ack"]),
     )  # fmt: skip
@@ -71,12 +71,12 @@ def consume(channel: Channel, arguments: dict[str, Any]) -> Handling:
     yield from channel.shared_prefetch.join(queue.shard)
     # It is known before the shard answers: deliveries may come with the answer.
     channel.consumers[tag] = consumer
-    channel.core.delivery.consumers[consumer.id] = consumer
-    channel.core.throttle.begins_to_settle(channel.connection)
+    channel.services.delivery.consumers[consumer.id] = consumer
+    channel.services.throttle.begins_to_settle(channel.connection)
     answer: Answer = yield ToShard(queue.shard, consumer.operation())
     if answer.error is not None:
         del channel.consumers[tag]
-        channel.core.delivery.forget(consumer)
+        channel.services.delivery.forget(consumer)
         raise refused(queue, answer.error)
     consumer.age = answer.result
     if not arguments["nowait"]:
@@ -93,11 +93,11 @@ def cancel(channel: Channel, arguments: dict[str, Any]) -> Handling:
     tag = arguments["consumer_tag"]
     consumer = channel.consumers.get(tag)
     if channel.reply_consumer is not None and channel.reply_consumer.tag == tag:
-        replies.cancel(channel)
+        channel.services.replies.cancel(channel)
     elif consumer is not None:
         yield from ask_shard(consumer.queue.shard, bus.CANCEL, consumer.id)
         if channel.consumers.pop(tag, None) is not None:
-            channel.core.delivery.forget(consumer)
+            channel.services.delivery.forget(consumer)
     if not arguments["nowait"]:
         channel.send("basic_cancel_ok", consumer_tag=tag)
 
@@ -107,7 +107,7 @@ def cancel_ok(channel: Channel, arguments: dict[str, Any]) -> None:
 
 
 def get(channel: Channel, arguments: dict[str, Any]) -> Handling:
-    gets = channel.core.outputs.gets
+    gets = channel.services.outputs.gets
     yield from gets.turn(channel)
     try:
         yield from get_in_turn(channel, arguments)
@@ -121,7 +121,7 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
     queue = find(channel, name)
     getter = channel.getters.get(queue.queue_id)
     if getter is None:
-        getter = channel.getters[queue.queue_id] = channel.core.delivery.next_getter(queue.shard)
+        getter = channel.getters[queue.queue_id] = channel.services.delivery.next_getter(queue.shard)
         channel.shards.add(queue.shard)
     no_ack = arguments["no_ack"]
     answer: Answer = yield ToShard(queue.shard, [bus.GET, 0, getter, queue.queue_id, no_ack, channel.group])
@@ -136,9 +136,9 @@ def get_in_turn(channel: Channel, arguments: dict[str, Any]) -> Handling:
     tag = (
         channel.unacked.skip(1)
         if no_ack
-        else channel.unacked.deliver(getter, sequence, 1, int(channel.core.now), batch.whole(0, 1))
+        else channel.unacked.deliver(getter, sequence, 1, int(channel.acceptor.now), batch.whole(0, 1))
     )
-    channel.core.throttle.begins_to_settle(channel.connection)
+    channel.services.throttle.begins_to_settle(channel.connection)
     suffix = left.to_bytes(4, "big")
     channel.connection.write_contents(channel.number, GET_OK, tag, redelivered, suffix, batch, 0, 1)
 
@@ -151,7 +151,7 @@ def recover(channel: Channel, arguments: dict[str, Any]) -> None:
 def recover_async(channel: Channel, arguments: dict[str, Any]) -> None:
     if not arguments["requeue"]:
         raise amqp_error(540, "requeue=false")
-    channel.unacked.settle_all(SETTLE_REQUEUE, channel.core.settling(channel.shards))
+    channel.unacked.settle_all(SETTLE_REQUEUE, channel.services.settling.places(channel.shards))
     channel.shared_prefetch.serve()
 
 

@@ -40,7 +40,7 @@ def check_declare(channel: Channel, name: str, arguments: dict[str, Any]) -> Non
         return
     channel.access.check("configure", "exchange", name)
     alternate = arguments["arguments"].get("alternate-exchange")
-    if isinstance(alternate, str) and channel.core.topology.exchange(channel.vhost, name) is None:
+    if isinstance(alternate, str) and channel.acceptor.topology.exchange(channel.vhost, name) is None:
         channel.access.check("read", "exchange", name)
         channel.access.check("write", "exchange", alternate)
 

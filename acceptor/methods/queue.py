@@ -6,8 +6,8 @@ import base64
 import os
 from typing import TYPE_CHECKING, Any
 
-from acceptor import replies
 from acceptor.asking import Asking, Handling, ask_router, ask_shard
+from acceptor.methods import replies
 from penstock import bus
 from penstock.amqp.errors import AMQPError, amqp_error
 from penstock.amqp.replies import PSEUDO_QUEUE
@@ -30,7 +30,7 @@ def named(channel: Channel, name: str) -> str:
 
 def find(channel: Channel, name: str) -> Queue:
     """The queue of that name. AMQPError if there is none, or it belongs to another connection."""
-    queue = channel.core.topology.queue(channel.vhost, name)
+    queue = channel.acceptor.topology.queue(channel.vhost, name)
     if queue is None:
         raise amqp_error(404, f"no queue '{name}' in vhost '{channel.vhost}'")
     if queue.owner is not None and queue.owner != channel.connection.id:
@@ -86,12 +86,12 @@ def check_declare(channel: Channel, name: str, queue_arguments: dict[str, Any]) 
     name = name or "amq.gen-" + base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
     channel.access.check("configure", "queue", name)
     dead_letter_exchange = queue_arguments.get("x-dead-letter-exchange")
-    if isinstance(dead_letter_exchange, str) and channel.core.topology.queue(channel.vhost, name) is None:
+    if isinstance(dead_letter_exchange, str) and channel.acceptor.topology.queue(channel.vhost, name) is None:
         channel.access.check("read", "queue", name)
         channel.access.check("write", "exchange", dead_letter_exchange)
         key = queue_arguments.get("x-dead-letter-routing-key")
         if isinstance(key, str):
-            exchange = channel.core.topology.exchange(channel.vhost, dead_letter_exchange)
+            exchange = channel.acceptor.topology.exchange(channel.vhost, dead_letter_exchange)
             channel.access.check_dead_letter_key(dead_letter_exchange, exchange, key)
 
 
@@ -130,7 +130,7 @@ def check_source(channel: Channel, exchange: str, key: str) -> None:
     """The right to bind to an exchange, and to that routing key of it."""
     if exchange:  # the default one is refused to all
         channel.access.check("read", "exchange", exchange)
-        channel.access.check_topic("read", channel.core.topology.exchange(channel.vhost, exchange), key)
+        channel.access.check_topic("read", channel.acceptor.topology.exchange(channel.vhost, exchange), key)
 
 
 def purge(channel: Channel, arguments: dict[str, Any]) -> Handling:
@@ -147,7 +147,7 @@ def delete(channel: Channel, arguments: dict[str, Any]) -> Handling:
     name = named(channel, arguments["queue"])
     channel.access.check("configure", "queue", name)
     messages = 0
-    if channel.core.topology.queue(channel.vhost, name) is not None:
+    if channel.acceptor.topology.queue(channel.vhost, name) is not None:
         queue = find(channel, name)
         messages = yield from ask_shard(
             queue.shard, bus.DELETE, queue.queue_id, arguments["if_unused"], arguments["if_empty"]

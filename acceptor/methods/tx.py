@@ -6,7 +6,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from acceptor.asking import Answer, AtGates, Handling, ToRouter, ToShard, Until
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.transaction import Committing, Piece, Transaction
 from penstock.amqp.errors import amqp_error
 from penstock.limits.features import QueueFeatures
@@ -19,14 +20,14 @@ def select(channel: Channel, arguments: dict[str, Any]) -> None:
     if channel.confirms is not None:
         raise amqp_error(406, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
-        channel.transaction = Transaction(channel)
+        channel.transaction = Transaction(channel, channel.services.accounts)
     channel.send("tx_select_ok")
 
 
 def commit(channel: Channel, arguments: dict[str, Any]) -> Handling:
     """The next transaction begins at once: what comes from now on is not of this one."""
     transaction = begun(channel)
-    channel.transaction, channel.committing = Transaction(channel), transaction
+    channel.transaction, channel.committing = Transaction(channel, channel.services.accounts), transaction
     committing = Committing(channel, transaction)
     try:
         committing.leave((yield from find_room(channel, transaction, committing)))
@@ -43,37 +44,38 @@ def find_room(
     channel: Channel, transaction: Transaction, committing: Committing
 ) -> Generator[ToRouter | ToShard | AtGates, Answer, list[Piece]]:
     """Wait until all of it may leave; the pieces that it leaves in. AMQPError where a queue refuses it."""
-    topology = channel.core.topology
+    services, topology = channel.services, channel.acceptor.topology
     while True:
-        pieces = yield from transaction.pieces(channel)
-        while closed := transaction.closed_gates(channel, pieces):
+        pieces = yield from transaction.pieces(channel, services.publishing)
+        while closed := transaction.closed_gates(channel, pieces, services.moves):
             refuse_if_full(channel, closed)
             for gate in closed:
                 if isinstance(gate, Inlet) and not gate.in_flight:
                     channel.held_at(gate)
             yield AtGates(closed)
-            pieces = yield from transaction.pieces(channel)
+            pieces = yield from transaction.pieces(channel, services.publishing)
         version = topology.version
         yield from committing.reserve(pieces)
-        if not committing.reserved or (version == topology.version and not transaction.closed_gates(channel, pieces)):
+        still_open = version == topology.version and not transaction.closed_gates(channel, pieces, services.moves)
+        if not committing.reserved or still_open:
             return pieces
         yield from committing.release()
 
 
 def refuse_if_full(channel: Channel, closed: list[Gate]) -> None:
     """AMQPError where it is not to wait, unless it is only what is under way that leaves no room."""
-    core = channel.core
+    acceptor = channel.acceptor
     for gate in closed:
         full = gate.is_saturated() or (isinstance(gate, Inlet) and not gate.in_flight)
-        queue = core.topology.queue_by_id(gate.id) if isinstance(gate, Inlet) else None
+        queue = acceptor.topology.queue_by_id(gate.id) if isinstance(gate, Inlet) else None
         own = QueueFeatures.from_wire(queue.features).tx_when_full if queue else None
-        if channel.refusing is gate or (full and (own or core.settings.flow.tx_when_full) == "reject"):
+        if channel.refusing is gate or (full and (own or acceptor.settings.flow.tx_when_full) == "reject"):
             raise amqp_error(406, f"transaction rolled back, no room: {gate}")
 
 
 def rollback(channel: Channel, arguments: dict[str, Any]) -> None:
     begun(channel).rollback(channel)
-    channel.transaction = Transaction(channel)
+    channel.transaction = Transaction(channel, channel.services.accounts)
     channel.send("tx_rollback_ok")
 
 

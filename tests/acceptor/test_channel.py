@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.inlet import SHARE
+from acceptor.gate import SHARE
 from tests.joined import Client, Node, open_channel
 
 FLOW = {"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 2}

@@ -150,7 +150,7 @@ def test_exclusive_queues_go_before_close_is_answered(node: Node) -> None:
     client.call("connection.close")
     assert node.router.topology.queue("/", "mine") is None
     client.lose()
-    assert not node.core(0).router_requests
+    assert not node.core(0).state.router_requests
 
 
 def test_exclusive_queues_go_with_a_connection_that_is_lost_before_their_declaration_is_answered(node: Node) -> None:
@@ -168,7 +168,7 @@ def test_a_connection_without_exclusive_queues_asks_nobody_when_it_closes(node: 
     client.read()
     assert client.names()[-1] == "connection.close-ok"
     client.lose()
-    assert not node.core(0).router_requests
+    assert not node.core(0).state.router_requests
 
 
 def test_nothing_follows_a_channel_close_but_its_answer(node: Node) -> None:

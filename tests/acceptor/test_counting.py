@@ -38,7 +38,7 @@ def publish(client: Client, count: int, key: str, exchange: str = "", octets: in
 def told(node: Node) -> dict[tuple[int, str, str], tuple[int, int]]:
     """Messages and octets by channel, exchange and key."""
     core = node.core(0)
-    rows = core.routes.count(core.now)["publishes"]
+    rows = core.routes.count(core.state.now)["publishes"]
     ways: list[tuple[int, str, str]] = [
         (row["channel"], row["exchanges"][0] if row["exchanges"] else "", row["routing_key"]) for row in rows
     ]
@@ -47,7 +47,7 @@ def told(node: Node) -> dict[tuple[int, str, str], tuple[int, int]]:
 
 def pass_time(node: Node, seconds: float) -> None:
     node.now += seconds
-    node.core(0).now = node.now
+    node.core(0).state.now = node.now
     node.core(0).tick()
 
 
@@ -59,7 +59,7 @@ def test_each_channel_and_way_is_counted_apart(node: Node, client: Client) -> No
     publish(client, 4, "a", channel=2)
     publish(client, 9, "nowhere")
     assert told(node) == {(1, "", "a"): (3, 30), (1, "x", "k"): (2, 200), (2, "", "a"): (4, 4)}
-    queues = [row["queues"] for row in node.core(0).routes.count(node.core(0).now)["publishes"]]
+    queues = [row["queues"] for row in node.core(0).routes.count(node.core(0).state.now)["publishes"]]
     assert [len(ids) for ids in queues] == [1, 2, 1], "once, however many queues it goes to"
 
 
@@ -107,5 +107,5 @@ def test_behind_a_limited_rate_what_has_gone_counts(node: Node, client: Client) 
     assert told(node) == {(1, "", "a"): (10, 10)}
     client.lose()
     node.settle()
-    facts: list[dict[str, Any]] = node.core(0).routes.count(node.core(0).now)["publishes"]
+    facts: list[dict[str, Any]] = node.core(0).routes.count(node.core(0).state.now)["publishes"]
     assert sum(row["messages"] for row in facts) == 10

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acceptor.early import LATELY_SECONDS, Pulse
+from acceptor.pulse import LATELY_SECONDS, Pulse
 from tests.joined import Client, Node, open_channel
 from tests.raw import JAVA
 

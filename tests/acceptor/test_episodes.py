@@ -39,7 +39,7 @@ def publish(client: Client, count: int, size: int = 10, exchange: str = "", key:
 
 def pass_time(node: Node, seconds: float) -> None:
     node.now += seconds
-    node.core(0).now = node.now
+    node.core(0).state.now = node.now
     node.core(0).tick()
     node.settle(1)
 

@@ -59,7 +59,7 @@ def later(node: Node, seconds: float) -> None:
 
 
 def rung(client: Client) -> str | None:
-    climb = client.connection.core.escalations.climbs.get(client.connection.channels[1])
+    climb = client.connection.services.escalations.climbs.get(client.connection.channels[1])
     return None if climb is None else climb.rung
 
 
@@ -97,7 +97,7 @@ def test_no_rung_is_skipped_however_much_time_has_passed(node: Node) -> None:
     later(node, 100)
     assert client.take("channel.close", 1).code == 311
     assert counts == {**dict.fromkeys(RUNGS[:5], 1), "close-connection": 0, "hold-off": 0}
-    assert client.connection.core.escalations.climbs == {}
+    assert client.connection.services.escalations.climbs == {}
 
 
 def test_each_rung_lasts_its_time(node: Node) -> None:

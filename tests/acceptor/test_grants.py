@@ -334,7 +334,7 @@ def test_routes_of_sessions_are_told_with_what_is_granted_now(node: Node) -> Non
     def told() -> list[tuple[int, int]]:
         """Queues and powerless ones of each route."""
         node.settle()
-        (session,) = [each for each in sessions(core) if each["routes"]]
+        (session,) = [each for each in sessions(core.state, core.routes) if each["routes"]]
         return [(len(route["queues"]), len(route["powerless"])) for route in session["routes"]]
 
     core = node.core(0)
@@ -349,14 +349,14 @@ def test_routes_of_sessions_are_told_with_what_is_granted_now(node: Node) -> Non
     assert told() == [(2, 1)]
     node.ask("exchange_delete", name="news")
     node.settle()
-    assert not any(each["routes"] for each in sessions(core))
+    assert not any(each["routes"] for each in sessions(core.state, core.routes))
 
 
 def test_what_is_published_is_counted_with_the_queues_that_can_do_nothing_to_it(node: Node) -> None:
     core = node.core(0)
     attack(node, FULL, durable=True)
-    core.routes.count(core.now)
+    core.routes.count(core.state.now)
     publish(open_channel(node), "", b"news", exchange="news")
-    (row,) = core.routes.count(core.now)["publishes"]
+    (row,) = core.routes.count(core.state.now)["publishes"]
     assert row["powerless"] == [node.queue("mal").queue_id]
     assert set(row["queues"]) == {node.queue(name).queue_id for name in ("good", "mal")}

@@ -61,7 +61,7 @@ def test_what_was_sent_ahead_waits(node: Node, later: Later, client: Client) -> 
 
 def test_a_refusal_takes_its_time(node: Node, later: Later, client: Client) -> None:
     node.now += REFUSAL_SECONDS / 2
-    node.core(0).now = node.now
+    node.core(0).state.now = node.now
     later.undecided[0](False)
     node.settle(1)
     assert client.names() == ["connection.start"]
@@ -76,11 +76,11 @@ def test_a_client_that_gave_up_is_not_answered(node: Node, later: Later, client:
     later.undecided[0](True)
     node.settle()
     assert client.names() == ["connection.start"]
-    assert not node.core(0).connections
+    assert not node.core(0).state.connections
 
 
 def test_a_login_that_is_never_decided_times_out(node: Node, later: Later, client: Client) -> None:
-    node.core(0).now = node.now + node.settings.amqp.handshake_timeout
+    node.core(0).state.now = node.now + node.settings.amqp.handshake_timeout
     node.core(0).tick()
     assert client.socket.closed
 
@@ -118,12 +118,12 @@ def test_who_has_lost_user_or_vhost_is_sent_away(node: Node, command: str, text:
 
 def test_a_hold_off_lasts_by_the_nodes_clock(node: Node) -> None:
     core, client = node.core(0), node.visit(0)
-    until = core.now + core.node_began + 10
+    until = core.state.now + core.state.node_began + 10
     host = client.connection.peer_host
     core.topology.apply(["hold_off", "guest", host, 1, until - 20, until, until + 60, "it held on too long"])
-    core.began += 3600
+    core.state.began += 3600
     client.log_in()
     node.settle()
     assert "held off for another 10 s, it held on too long" in client.take("connection.close").text
-    core.node_began += 11
+    core.state.node_began += 11
     node.connect(0)

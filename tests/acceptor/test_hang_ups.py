@@ -32,7 +32,7 @@ def ends() -> Iterator[Ends]:
             yield near, far
 
 
-def watch(hang_ups: HangUps, near: socket.socket) -> ClientProtocol:
+def watch(hang_ups: HangUps[ClientProtocol], near: socket.socket) -> ClientProtocol:
     protocol = cast(ClientProtocol, Paused(near))
     hang_ups.watch(protocol)
     return protocol

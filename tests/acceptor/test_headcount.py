@@ -45,7 +45,7 @@ def refusal(node: Node, host: str, user: str = "app") -> str | None:
 
 def pass_time(node: Node, seconds: float) -> None:
     node.now += seconds
-    node.core(0).now = node.now
+    node.core(0).state.now = node.now
 
 
 def test_so_many_a_second_of_an_address(node: Node) -> None:

@@ -225,7 +225,7 @@ def test_deliveries_go_on_once_what_was_parked_has_left() -> None:
 def test_who_comes_again_and_again_keeps_within_what_its_user_may_have_parked(tmp_path: Path) -> None:
     quota = 400 * KIB
     with Node(flow={**FLOW, "parked_memory": 40 * KIB, "spool_limit": 2 * quota - 40 * KIB}) as node:
-        node.core(0).spool = Spool(tmp_path, 40 * KIB, 2 * quota - 40 * KIB)
+        node.core(0).state.spool = Spool(tmp_path, 40 * KIB, 2 * quota - 40 * KIB)
         node.declare("full", **MARKS)
         core, sent = node.core(0), {}
         for _ in range(30):

@@ -23,20 +23,20 @@ def publisher(node: Node, *channels: int) -> Client:
 
 
 def accounts(node: Node, by: str) -> dict[tuple[str, str], tuple[float, int]]:
-    told = node.core(0).throttle.ledger.told(node.core(0).now)
+    told = node.core(0).throttle.ledger.told(node.core(0).state.now)
     return {(each["vhost"], each["name"]): (each["seconds"], each["stops"]) for each in told if each["by"] == by}
 
 
 def pass_time(node: Node, seconds: float) -> None:
     node.now += seconds
-    node.core(0).now += seconds
+    node.core(0).state.now += seconds
 
 
 def test_each_account_has_the_seconds_also_of_who_is_held_still() -> None:
     with Node() as node:
         node.declare("full", **MARKS)
         client = publisher(node, 1, 2)
-        connection = next(iter(node.core(0).connections.values()))
+        connection = next(iter(node.core(0).state.connections.values()))
         held = len(node.core(0).throttle.held)
         assert held
         pass_time(node, 5)
@@ -52,7 +52,7 @@ def test_each_account_has_the_seconds_also_of_who_is_held_still() -> None:
         assert accounts(node, "connection") == {}
         assert accounts(node, "queue")["/", "full"][0] >= expected[0]
         (record,) = node.core(0).throttle.ledger.records
-        assert node.core(0).throttle.ledger.open_records(node.core(0).now) == []
+        assert node.core(0).throttle.ledger.open_records(node.core(0).state.now) == []
         assert (record["kind"], record["vhost"], record["queue"]) == ("queue", "/", "full")
         assert record["sessions"] == held and record["held_seconds"] >= expected[0]
         assert record["ended"] - record["begun"] >= 5
@@ -117,17 +117,17 @@ def test_incidents_that_are_not_over_have_who_is_held_and_was(monkeypatch: pytes
         first.lose()
         node.settle()
         pass_time(node, 5)
-        (record,) = core.throttle.ledger.open_records(core.now)
-        assert (record["kind"], record["queue"], record["ended"]) == ("queue", "full", core.now)
+        (record,) = core.throttle.ledger.open_records(core.state.now)
+        assert (record["kind"], record["queue"], record["ended"]) == ("queue", "full", core.state.now)
         assert record["sessions"] == held and len(record["victims"]) == 2
         gone, there = record["victims"]
-        assert record["begun"] == gone["since"] < there["since"] < core.now - 10
+        assert record["begun"] == gone["since"] < there["since"] < core.state.now - 10
         assert 5 <= gone["held_seconds"] < 10 < there["held_seconds"]
         assert gone["held_seconds"] + there["held_seconds"] == pytest.approx(record["held_seconds"], abs=0.01)
-        running = sum(each["seconds"] for each in core.throttle.ledger.told(core.now) if each["by"] == "queue")
+        running = sum(each["seconds"] for each in core.throttle.ledger.told(core.state.now) if each["by"] == "queue")
         assert record["held_seconds"] == pytest.approx(running, abs=0.01)
         monkeypatch.setattr(ledger, "OPEN_MOST", 0)
-        assert core.throttle.ledger.open_records(core.now) == []
+        assert core.throttle.ledger.open_records(core.state.now) == []
         second.lose()
         node.settle()
         assert len(core.throttle.ledger.records) == 1

@@ -41,7 +41,7 @@ def ignored(node: Node) -> int:
 
 
 def ignores(client: Client) -> bool:
-    assert client.connection.ignores_flow == (client.connection in client.connection.core.throttle.ignoring)
+    assert client.connection.ignores_flow == (client.connection in client.connection.services.throttle.ignoring)
     return client.connection.ignores_flow
 
 
@@ -82,7 +82,9 @@ def test_who_ignores_flow_is_closed_where_that_is_asked_for(early: bool) -> None
         assert ignored(node) == 0
         depth = node.state("q").contents.published
         drain(node)
-        assert node.state("q").contents.published > depth and not any(orphan.inbox for orphan in node.core(0).orphans)
+        assert node.state("q").contents.published > depth and not any(
+            orphan.inbox for orphan in node.core(0).orphans.channels
+        )
 
 
 @pytest.mark.parametrize("answer", ["channel.flow-ok", "channel.flow"])

@@ -18,7 +18,7 @@ def unread(node: Node, octets: int, client: Client | None = None) -> Client:
     """A client whose socket has so many octets that it does not take."""
     client = client or node.connect()
     core = node.core(client.acceptor)
-    core.now = node.now
+    core.state.now = node.now
     if client.connection.writable:
         client.socket.waits = 0
         core.delivery.writable(client.connection, False)

@@ -33,7 +33,7 @@ def test_a_messages_own_expiration_runs_while_it_is_parked(
     tmp_path: Path, waited: int, alive: bool, on_disk: bool
 ) -> None:
     with Node() as node:
-        node.core(0).spool = Spool(tmp_path, 0 if on_disk else 1 << 20, 1 << 20)
+        node.core(0).state.spool = Spool(tmp_path, 0 if on_disk else 1 << 20, 1 << 20)
         node.declare("full", **MARKS)
         held(node, expiration=str(LIFE))
         pass_ms(node, waited)

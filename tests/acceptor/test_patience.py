@@ -37,7 +37,7 @@ def wait(node: Node, seconds: float) -> None:
     end = node.now + seconds
     while node.now < end:
         node.now += 1
-        core.now = node.now
+        core.state.now = node.now
         core.tick()
     node.settle()
 

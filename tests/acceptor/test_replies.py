@@ -109,7 +109,7 @@ def test_a_name_lives_as_long_as_its_consumer(node: Node) -> None:
     node.settle()
     closed = server.take("channel.close", 1)
     assert (closed.code, closed.text) == (404, f"NOT_FOUND - no queue '{name}' in vhost '/'")
-    assert not node.core(0).replies.consumers
+    assert not node.core(0).replies.channels
 
 
 def test_what_ends_with_its_channel(node: Node) -> None:
@@ -117,7 +117,7 @@ def test_what_ends_with_its_channel(node: Node) -> None:
     client.call("basic.consume", 1, queue=PSEUDO_QUEUE, no_ack=True)
     client.lose()
     node.settle()
-    assert not node.core(0).replies.consumers
+    assert not node.core(0).replies.channels
     assert not any(link.replies for _, shard in node.running_shards() for link in shard.core.state.links.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acceptor.settling import SETTLING_SECONDS
+from acceptor.shard_link import SETTLING_SECONDS
 from tests.joined import Client, Node
 
 
@@ -31,7 +31,7 @@ def test_settlements_that_nobody_waits_for_leave_a_moment_later() -> None:
         client.read()
         assert leaving(node) == 0
         assert node.core(0).waits()
-        node.core(0).now += SETTLING_SECONDS
+        node.core(0).state.now += SETTLING_SECONDS
         assert leaving(node) == 1
         assert not node.core(0).waits()
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptor.settling import SETTLING_SECONDS
-from acceptor.shard_link import RIDING, STREAMING, ShardLink
+from acceptor.shard_link import RIDING, SETTLING_SECONDS, STREAMING, ShardLink
 from acceptor.unacked_cy import Settlements, UnackedTags
 from acceptor.weights import LAGGING, SHALLOW_COUNT, SHALLOW_OCTETS, WHOLE
 from penstock.amqp.scan_cy import SETTLE_REQUEUE
@@ -32,7 +31,7 @@ def link_of(node: Node) -> ShardLink:
 
 def lender(node: Node) -> Client:
     """A client of an acceptor that has an arena."""
-    node.core(0).arena = Arena(8 * BLOCK_OCTETS, shards=1, acceptors=1)
+    node.core(0).state.arena = Arena(8 * BLOCK_OCTETS, shards=1, acceptors=1)
     return open_channel(node)
 
 
@@ -213,7 +212,7 @@ def test_many_ride_though_those_before_are_taken_in(node: Node) -> None:
     publish(client, LARGE, STREAMING // LARGE + 1)
     assert leaving(node) == 0
     assert node.core(0).waits()
-    node.core(0).now += SETTLING_SECONDS
+    node.core(0).state.now += SETTLING_SECONDS
     assert leaving(node) == 1
     assert not node.core(0).waits()
 
@@ -225,7 +224,7 @@ def test_they_ride_for_a_moment_only(node: Node) -> None:
     assert leaving(node) == 1
     publish(client, LARGE, 1)
     assert leaving(node) == 0
-    node.core(0).now += SETTLING_SECONDS
+    node.core(0).state.now += SETTLING_SECONDS
     assert leaving(node) == 1
 
 

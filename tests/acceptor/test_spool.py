@@ -64,7 +64,7 @@ def test_a_disk_that_takes_nothing(tmp_path: Path) -> None:
 
 
 def spooling(node: Node, tmp_path: Path) -> Spool:
-    spool = node.core(0).spool = Spool(tmp_path, 20 * KIB, 1 << 20)
+    spool = node.core(0).state.spool = Spool(tmp_path, 20 * KIB, 1 << 20)
     return spool
 
 
@@ -146,7 +146,7 @@ def test_runs_of_single_small_messages_take_little_more_than_they_have(tmp_path:
     """A client that publishes to two full queues in turn: each message is a run of its own."""
     count = 4000
     with Node(flow={"parking_bytes": 1 << 30}) as node:
-        node.core(0).spool = Spool(tmp_path, 1 << 30, 0)
+        node.core(0).state.spool = Spool(tmp_path, 1 << 30, 0)
         for queue in ("full", "other"):
             node.declare(queue, **{"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 0})
         client = open_channel(node)

@@ -49,7 +49,7 @@ def test_what_a_connection_had_sent_goes_with_it() -> None:
 
 def test_what_is_held_leaves_the_arena_to_what_passes() -> None:
     with Node(flow={"parking_bytes": PARKING}) as node:
-        arena = node.core(0).arena = Arena(3 * BLOCK_OCTETS, shards=1, acceptors=1)
+        arena = node.core(0).state.arena = Arena(3 * BLOCK_OCTETS, shards=1, acceptors=1)
         for _ in range(4):
             paused(node, 64 * PARKING, PIKA)
         blocks = [arena.take() for _ in range(4)]
@@ -65,7 +65,7 @@ def test_a_receive_buffer_that_is_overfull_is_relieved_within_a_bound(parked: in
         client = paused(node, parked, PIKA)
         client.socket.overfull = overfull
         node.core(0).throttle.arrived(client.connection)
-        node.core(0).throttle.drip(node.core(0).now)
+        node.core(0).throttle.drip(node.core(0).state.now)
         assert client.socket.drips == octets
 
 
@@ -89,7 +89,7 @@ def test_a_paused_client_is_sent_heartbeats_though_none_was_agreed(heartbeat: in
         before = client.heartbeats
         for passed, beats in ((seconds - 1, 0), (1, 1)):
             node.now += passed
-            node.core(0).now = node.now
+            node.core(0).state.now = node.now
             node.core(0).tick()
             node.settle()
             assert client.heartbeats - before == beats
@@ -253,7 +253,7 @@ def test_the_reason_is_brought_up_to_date_once_in_a_while() -> None:
         consumer.call("basic.get", 1, queue="full", no_ack=True)
         for seconds in (20, 15, 100):
             node.now += seconds
-            node.core(0).now = node.now
+            node.core(0).state.now = node.now
             node.core(0).throttle.tell_again(node.now)
             node.settle()
         again = [event.reason for event in client.events[0] if event.name == "connection.blocked"]

@@ -15,13 +15,13 @@ def test_it_is_told_of_once_and_as_long_as_it_lasts() -> None:
         client = node.connect()
         connection, core = client.connection, node.core(0)
         unread = questions(core)["unread"][0]
-        core.now = node.now
+        core.state.now = node.now
         with capture_logs() as logs:
             connection.pause_reading(HELD)
             assert unread() == []
             for why in (OUTPUT, BODIES):
                 connection.pause_reading(why)
-            core.now += 2
+            core.state.now += 2
             assert [(found["reason"], found["unread_seconds"]) for found in unread()] == [
                 (WHY[OUTPUT], 2.0),
                 (WHY[BODIES], 2.0),

@@ -182,7 +182,7 @@ class Attacks(Spent):
     def what_is_charged_is_what_is_kept(self, core: AcceptorCore) -> None:
         """And no more than may be; and of those who do nothing of the kind all are read."""
         found: Counter[str] = Counter()
-        for connection in core.connections.values():
+        for connection in core.state.connections.values():
             client = self.node.clients.get(connection)
             if client is None:
                 continue
@@ -199,7 +199,7 @@ class Attacks(Spent):
 
     def nobody_is_unread_in_vain(self, core: AcceptorCore) -> None:
         """Once all has been looked at: who is not read for what is kept has more than may be, or its user has."""
-        for connection in core.connections.values():
+        for connection in core.state.connections.values():
             waits, used_up = core.outputs.waits(connection), core.accounts.is_used_up(connection.user)
             if connection.pauses & OUTPUT:
                 assert waits > core.outputs.limit // 2 or (used_up and waits > outputs.LEAST_OCTETS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from acceptor.core import AcceptorCore
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.metered import TOLD_AFTER
 from acceptor.rates import SECOND, RateGate
 from acceptor.rounds import PATIENCE_SECONDS
@@ -67,7 +68,9 @@ def somebody_looks(core: AcceptorCore) -> None:
     saturated no more, or at home. A commit that waits for a queue, and who is behind it, is let in when queues are
     looked at, and so is who waits at one that has room behind somebody whom another gate holds.
     """
-    for channel in [channel for connection in core.connections.values() for channel in connection.channels.values()]:
+    for channel in [
+        channel for connection in core.state.connections.values() for channel in connection.channels.values()
+    ]:
         for gate in channel.gates:
             elsewhere = isinstance(gate, Inlet) and (
                 gate.in_flight
@@ -86,7 +89,7 @@ def only_just_waits(core: AcceptorCore, session: Any) -> bool:
     return bool(shut) and all(
         is_metered(gate)
         and not gate.is_saturated()
-        and core.now <= core.gates.metered.since[gate, session] + TOLD_AFTER
+        and core.state.now <= core.gates.metered.since[gate, session] + TOLD_AFTER
         for gate in shut
     )
 

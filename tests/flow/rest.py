@@ -12,7 +12,8 @@ from acceptor.claims import NO_PLACE
 from acceptor.confirms import Span
 from acceptor.core import AcceptorCore
 from acceptor.fair import SAVED_ROUNDS
-from acceptor.inlet import SHARE, SHARE_OCTETS, UNLIMITED, Gate, Inlet
+from acceptor.gate import SHARE, SHARE_OCTETS, UNLIMITED, Gate
+from acceptor.inlet import Inlet
 from acceptor.pauses import HELD
 from acceptor.pools import Pool
 from acceptor.transaction import Piece, Transaction
@@ -101,7 +102,10 @@ class AtRest(Moves):
                 assert isinstance(channel, Channel) and channel.warned_by is inlet
                 assert channel.connection.channels[channel.number] is channel and channel.held_by is None
                 assert not acknowledges(channel.connection)
-        for channel in [*core.orphans, *(c for p in core.connections.values() for c in p.channels.values())]:
+        for channel in [
+            *core.orphans.channels,
+            *(c for p in core.state.connections.values() for c in p.channels.values()),
+        ]:
             assert channel.running is None or channel.runs_at_gates
             if channel.runs_at_gates:
                 assert lacks_room(channel) or is_behind_another(channel)
@@ -137,11 +141,11 @@ class AtRest(Moves):
     def parking_is_counted(self, index: int, core: AcceptorCore) -> None:
         throttle = core.throttle
         octets = {channel: sum(item.octets for item in channel.inbox) for channel in self.node.channels()}
-        here = {channel: size for channel, size in octets.items() if channel.core is core}
+        here = {channel: size for channel, size in octets.items() if channel.acceptor is core.state}
         assert throttle.parked_octets == sum(here.values())
         assert throttle.orphan_octets == sum(size for channel, size in here.items() if channel.detached)
         assert set(throttle.held) == {channel for channel in here if channel.held_by is not None}
-        for connection in core.connections.values():
+        for connection in core.state.connections.values():
             assert connection.parked_octets == sum(here[channel] for channel in connection.channels.values())
             if connection.closing:
                 continue
@@ -151,8 +155,8 @@ class AtRest(Moves):
             assert connection not in throttle.paused or connection.parked_octets > least
         counters = self.node.gauges.counters_read("acceptor", index)
         assert (counters.held_sessions, counters.parked_bytes) == (len(throttle.held), throttle.parked_octets)
-        unread = sum(each.pauses != 0 and not each.closing for each in core.connections.values())
-        assert (counters.connections, counters.paused_connections) == (len(core.connections), unread)
+        unread = sum(each.pauses != 0 and not each.closing for each in core.state.connections.values())
+        assert (counters.connections, counters.paused_connections) == (len(core.state.connections), unread)
 
     def gauges_are_right(self, index: int) -> None:
         core = self.node.shard(index)
@@ -275,7 +279,7 @@ class AtRest(Moves):
                 channel = person.client.connection.channels.get(session.number)
                 if channel is not None and session.confirms and not session.closing:
                     withheld = {
-                        span for inlet in channel.core.gates.limited() for span in inlet.withheld if not span.done
+                        span for inlet in channel.services.gates.limited() for span in inlet.withheld if not span.done
                     }
                     tags = {identity(body)[2] for _, body in parked(channel)}
                     for span in withheld:
@@ -338,14 +342,14 @@ def lacks_room(channel: Channel) -> bool:
     """Whether there is a gate that has no room for all that a commit brings."""
     transaction = channel.committing
     assert transaction is not None
-    return bool(transaction.closed_gates(channel, pieces_of(channel, transaction)))
+    return bool(transaction.closed_gates(channel, pieces_of(channel, transaction), channel.services.moves))
 
 
 def pieces_of(channel: Channel, transaction: Transaction) -> list[Piece]:
     """What it brings, found at once, whatever that costs; the channel has no less to spend for it."""
     budget = channel.budget()
     left, budget.left = budget.left, UNLIMITED
-    finding = transaction.pieces(channel)
+    finding = transaction.pieces(channel, channel.services.publishing)
     try:
         while True:
             next(finding)

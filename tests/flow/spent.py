@@ -62,7 +62,7 @@ class Spent(Strangers):
         """Where the last resort is to read them no more, those wait for ever whose acks are beyond what may be kept."""
         for person in list(self.people):
             connection = person.client.connection
-            if self.last_resort == "pause" and connection in connection.core.last_resort.resorted:
+            if self.last_resort == "pause" and connection in connection.services.throttle.last_resort.resorted:
                 self.drop(person)
 
     def session(self, which: int) -> Session:
@@ -86,20 +86,20 @@ class Spent(Strangers):
         for _, life in self.node.running_acceptors():
             self.user_keeps_to_its_share(life.core)
             self.accounts_are_right(life.core)
-            for connection in life.core.connections.values():
+            for connection in life.core.state.connections.values():
                 self.connection_keeps_to_its_budget(connection)
 
     def connection_keeps_to_its_budget(self, connection: Connection) -> None:
         client = self.node.clients.get(connection)
         if client is not None:
-            most = connection.core.quotas.of_connection * OVERDRAFT + client.largest_charge
+            most = connection.services.throttle.quotas.of_connection * OVERDRAFT + client.largest_charge
             assert connection.kept_octets <= most, (connection.kept_octets, most)
 
     def user_keeps_to_its_share(self, core: AcceptorCore) -> None:
         quotas = core.quotas
         assert quotas.kept == sum(quotas.users.values())
         for user, kept in quotas.users.items():
-            clients = [self.node.clients.get(connection) for connection in core.connections.values()]
+            clients = [self.node.clients.get(connection) for connection in core.state.connections.values()]
             reads = sum(client.largest_charge for client in clients if client is not None and client.user == user)
             most = quotas.of_user * OVERDRAFT + reads + ORPHAN_OCTETS
             assert kept <= most, (kept, most)
@@ -109,14 +109,14 @@ class Spent(Strangers):
         """All are in the same one: its share is what bounds the acceptor."""
         quotas = core.quotas
         assert quotas.vhosts == ({"/": quotas.kept} if quotas.kept else {})
-        clients = [self.node.clients.get(connection) for connection in core.connections.values()]
+        clients = [self.node.clients.get(connection) for connection in core.state.connections.values()]
         reads = sum(client.largest_charge for client in clients if client is not None)
         assert quotas.kept <= quotas.of_vhost * OVERDRAFT + reads + ORPHAN_OCTETS
 
     def accounts_are_right(self, core: AcceptorCore) -> None:
         """Begun bodies, answers that nobody takes and what is not committed: all of it is charged, and no more."""
         charged: Counter[str] = Counter()
-        for connection in core.connections.values():
+        for connection in core.state.connections.values():
             charged[connection.user] += connection.unfinished + connection.uncommitted + core.outputs.waits(connection)
         assert core.accounts.users == {user: octets for user, octets in charged.items() if octets}
         assert core.accounts.kept == charged.total()
@@ -126,7 +126,7 @@ class Spent(Strangers):
         assert (core.quotas.kept, core.quotas.users) == (0, {})
         assert (core.accounts.kept, core.accounts.users) == (0, {})
         assert not core.last_resort.spent and not core.last_resort.resorted and not core.last_resort.closing
-        assert core.spool is None or core.spool.held == 0
+        assert core.state.spool is None or core.state.spool.held == 0
 
     def dropped(self) -> tuple[set[int], int]:
         """Of whom parked publishes were dropped, or nacked on a channel that was being closed, by number of the client,

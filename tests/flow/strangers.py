@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from acceptor.channel import Channel
-from acceptor.inlet import Gate, Inlet
+from acceptor.gate import Gate
+from acceptor.inlet import Inlet
 from acceptor.pools import itself
 from acceptor.rates import RateGate
 from tests.flow.transactions import Transactions
@@ -72,7 +73,7 @@ class Strangers(Transactions):
                 channel.confirms: person.sessions.get(channel.number)
                 for channel in person.client.connection.channels.values()
             }
-            for inlet in person.client.connection.core.gates.limited():
+            for inlet in person.client.connection.services.gates.limited():
                 for span in inlet.withheld if inlet.id in kinds else ():
                     session = by_confirms.get(span.confirms)
                     if session is not None and not span.done:

@@ -130,7 +130,7 @@ def tidy(node: Node) -> None:
     """A minute passes, and what shells write down is written; what waits until there is much of it is done."""
     node.now += MINUTE
     for _, acceptor in node.running_acceptors():
-        acceptor.core.now = node.now
+        acceptor.core.state.now = node.now
         acceptor.core.tick()
         acceptor.core.events.take()
         acceptor.core.throttle.ledger.records.clear()

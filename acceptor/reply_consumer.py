@@ -1,0 +1,18 @@
+"""A reply consumer as its channel knows it (see `penstock.amqp.replies`)."""
+
+from __future__ import annotations
+
+from penstock.amqp.encode_cy import DELIVER
+
+
+class ReplyConsumer:
+    """The reply consumer of a channel. `untaken` counts octets written while its socket took nothing."""
+
+    __slots__ = ("name", "prefix", "tag", "untaken")
+
+    def __init__(self, tag: str, name: str) -> None:
+        octets = tag.encode("utf-8", "surrogateescape")
+        self.tag = tag
+        self.name = name
+        self.prefix = DELIVER + bytes([len(octets)]) + octets
+        self.untaken = 0

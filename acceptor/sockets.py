@@ -1,0 +1,54 @@
+"""The sockets of an acceptor's clients, and what they share: one buffer, the turn that follows what was read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from acceptor.hang_ups import HangUps
+from acceptor.read_size import LARGE_READ_OCTETS
+
+if TYPE_CHECKING:
+    from acceptor.client_protocol import ClientProtocol
+    from acceptor.connection_state import ConnectionState
+    from acceptor.core import AcceptorCore
+
+
+class Sockets:
+    """The clients' sockets of one acceptor.
+
+    `most` is how many there may be. `stalled` wait for the replica to catch up with the topology; `lingering` counts
+    those that have had the last word and are not closed by their clients. `emptied` is set when the last one goes.
+    `schedule_finish` has the turn finished once everything that is ready has been read.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, core: AcceptorCore, most: int, schedule_finish: Callable[[], None]
+    ) -> None:
+        self.loop = loop
+        self.core = core
+        self.most = most
+        self.schedule_finish = schedule_finish
+        self.protocols: dict[ConnectionState, ClientProtocol] = {}
+        self.stalled: list[ClientProtocol] = []
+        self.lingering = 0
+        self.hang_ups: HangUps[ClientProtocol] = HangUps()
+        self.emptied = asyncio.Event()
+        # A partial frame of at most the largest frame_max may stand before what is read.
+        self.buffer = memoryview(bytearray(LARGE_READ_OCTETS + core.state.settings.amqp.frame_max + 64))
+
+    def set_clock(self) -> None:
+        """Something has come: the core's clock shows when."""
+        self.core.state.now = self.loop.time()
+
+    def have_room(self) -> bool:
+        """Whether there is a file left for one more client; what the process itself opens has to find one."""
+        return len(self.protocols) < self.most
+
+    def caught_up(self) -> None:
+        """The replica moved: connections that waited for it go on."""
+        if self.stalled and not self.core.state.behind():
+            stalled, self.stalled = self.stalled, []
+            for protocol in stalled:
+                protocol.unstall()
