@@ -1,4 +1,4 @@
-"""Policies at work: records as the policies of their vhost make them, and what follows when policies change."""
+"""Policies applied: the records of exchanges and queues with their policies' settings, updated when policies change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from router.model.topology import Topology
 
 
 def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> Queue:
-    """The queue with limits and features as its arguments and the policies say; its arguments have been checked."""
+    """Return the queue with the limits and features that its arguments, which have been checked, and policies give."""
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
@@ -46,7 +46,7 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
 
 
 class Said:
-    """Arguments, compared by what they are on the wire."""
+    """Arguments that compare by their encoding on the wire."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.arguments = arguments
@@ -61,7 +61,7 @@ class Said:
 
 @lru_cache(maxsize=1024)
 def _decided(own: Said, levels: tuple[Said, ...], defaults: FlowDefaults) -> tuple[QueueLimits, QueueFeatures]:
-    """What arguments come to: most queues of a node say the same as others."""
+    """Decide on limits and features; remembered, as most queues of a node have the arguments of others."""
     inherited = [Level("", level.arguments) for level in levels]
     decision = decided(own.arguments, defaults, adapt=True, levels=inherited)
     features = replace(QueueFeatures.from_arguments(own.arguments), throttle=decision.throttle, hold=decision.hold)
@@ -69,7 +69,7 @@ def _decided(own: Said, levels: tuple[Said, ...], defaults: FlowDefaults) -> tup
 
 
 def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:
-    """The exchange with the alternate exchange that the policy says. The default exchange is governed by none."""
+    """Return the exchange with the alternate exchange of its policy. No policy governs the default exchange."""
     if exchange.name == DEFAULT_EXCHANGE:
         return exchange
     policy, _ = policies_of(exchange.vhost, EXCHANGE, exchange.name, topology)
@@ -78,7 +78,7 @@ def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:
 
 
 def policies_of(vhost: str, sort: str, name: str, topology: Topology) -> tuple[Policy | None, Policy | None]:
-    """The policy and the operator policy that govern an exchange (`EXCHANGE`), or a queue of that type."""
+    """Return the policy and the operator policy that govern an exchange (sort `EXCHANGE`) or a queue of that type."""
     policy, operator = (policy_for(topology, vhost, sort, name, operator) for operator in (False, True))
     return policy, operator
 
@@ -87,7 +87,7 @@ def policies_of(vhost: str, sort: str, name: str, topology: Topology) -> tuple[P
 
 
 def set_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
-    """Make a policy that was checked, or change the one of that name. What it is about follows at once."""
+    """Make a checked policy, or replace the one of that name, and update the exchanges and queues that it governs."""
     before = ledger.topology.policy(policy.vhost, policy.name, operator=policy.operator)
     if before is None or before.change() != policy.change():
         ledger.record(policy.change(), durable=True)
@@ -95,13 +95,13 @@ def set_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
 
 
 def delete_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
-    """What the policy governed is governed by the next in line, or by none."""
+    """Delete a policy, and update the exchanges and queues that it governed."""
     ledger.record(policy.change_gone(), durable=True)
     _govern(ledger, [policy], defaults)
 
 
 def _govern(ledger: Ledger, changed: list[Policy], defaults: FlowDefaults) -> None:
-    """Have everything follow that the changed policies of a vhost, or of the node, are about, or were."""
+    """Update the exchanges and queues that the changed policies, of one vhost or of the node, may govern."""
     topology, place = ledger.topology, changed[0].vhost
     for vhost in [place] if place else topology.vhosts():
         for exchange in topology.exchanges_in(vhost):
@@ -122,7 +122,7 @@ def _govern_queue(ledger: Ledger, queue: Queue, defaults: FlowDefaults) -> None:
 
 
 def follow_bindings(ledger: Ledger, vhost: str, queue: str | None, defaults: FlowDefaults) -> None:
-    """Bindings came or went, to that queue or (None) to exchanges: what queues inherit from exchanges may be other."""
+    """Update what queues inherit from exchanges, after bindings to a queue, or (None) to exchanges, have changed."""
     if not exchanges_hand_down(vhost, ledger.topology):
         return
     concerned = ledger.topology.queues_in(vhost) if queue is None else [ledger.topology.queue(vhost, queue)]
@@ -131,11 +131,11 @@ def follow_bindings(ledger: Ledger, vhost: str, queue: str | None, defaults: Flo
             _govern_queue(ledger, found, defaults)
 
 
-# For who asks
+# Explanations
 
 
 def explained(record: Queue | Exchange, topology: Topology) -> dict[str, Any]:
-    """Which policies govern a queue or an exchange, which others would, and what their keys come to."""
+    """Return which policies govern a queue or an exchange, which others match it, and the effect of each key."""
     sort = queue_type(record.arguments) if isinstance(record, Queue) else EXCHANGE
     policy, operator = policies_of(record.vhost, sort, record.name, topology)
     others = [

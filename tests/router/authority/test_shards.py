@@ -131,7 +131,7 @@ def test_a_shard_is_removed_when_it_has_nothing(asked: Changed) -> None:
     assert asked.refusal("shard_remove", shard=1) == "shard 1 still has 7 bytes in memory, 20 in its store"
     asked.held[1] = (0, 0)
     asked.states[1] = DEAD
-    assert "what its store has is not known" in asked.refusal("shard_remove", shard=1)
+    assert "the contents of its store are not known" in asked.refusal("shard_remove", shard=1)
     asked.states[1] = READY
     asked.command("shard_remove", shard=1)
     asked.command("shard_remove", shard=1)
