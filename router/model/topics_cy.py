@@ -147,6 +147,7 @@ class TopicIndex:
         self.forget()
 
     def grow(self, place: Place, word: str) -> Place:
+        """Add the place that follows another one by a word, and return it."""
         new = Place(word == "#")
         if word == "*":
             place.one = new
@@ -158,6 +159,7 @@ class TopicIndex:
         return new
 
     def prune(self, place: Place, word: str) -> None:
+        """Remove the place that follows another one by a word."""
         if word == "*":
             place.one = None
         elif word == "#":

@@ -204,7 +204,7 @@ class Store:
             self._witness.close()
 
     def check_sums(self) -> None:
-        """StoreError if a table differs from what was written."""
+        """StoreError if a table does not match its checksums."""
         _check_sums(self.path, self._database)
 
     def _recognise(self) -> None:
