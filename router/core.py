@@ -19,7 +19,7 @@ from penstock.control.control import Refusal
 from penstock.node.logs import get_logger
 from router.authority import queue_arguments, vhosts
 from router.authority.authority import Authority
-from router.authority.hold_offs import forget_old
+from router.authority.hold_offs import forget_expired
 from router.authority.ledger import Step
 from router.authority.operations import Malformed, Outcome, perform
 from router.commands import accounts
@@ -67,7 +67,7 @@ class RouterCore:
         self.store = store
         self.recent = Recent(turns)
         self._answers: list[tuple[bytes, Any, Outcome | int]] = []
-        self._commanded: list[tuple[Answered, dict[str, Any]]] = []
+        self._command_answers: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
         self._administration = Administration(
             authority.ledger, authority.defaults, moves=authority.moves, limits=authority.bounds.limits
@@ -92,7 +92,7 @@ class RouterCore:
             log.error("unreadable request", sender=identity.decode("ascii", "replace"), problem=str(error))
             return
         if operation == SNAPSHOT and isinstance(have := arguments.get("have"), int):
-            self._shard_lives(identity)
+            self._shard_started(identity)
             self._answers.append((identity, number, have))
             return
         request = f"{identity.decode('ascii', 'replace')}/{number}"
@@ -110,7 +110,7 @@ class RouterCore:
         except Refusal as refusal:
             answer = {"error": str(refusal), "kind": refusal.kind}
         log.info("command", command=command, error=answer.get("error"))
-        self._commanded.append((answered, answer))
+        self._command_answers.append((answered, answer))
 
     def _move(self, arguments: dict[str, Any], answered: Answered) -> None:
         """Begin to move a queue. The end of the move answers the command."""
@@ -118,16 +118,16 @@ class RouterCore:
             check_arguments(MOVE, MOVE_ARGUMENTS, arguments)
             check_vhost(self.authority.ledger, arguments["vhost"])
         except Refusal as refusal:
-            self._commanded.append((answered, {"error": str(refusal), "kind": refusal.kind}))
+            self._command_answers.append((answered, {"error": str(refusal), "kind": refusal.kind}))
             return
         self.authority.moves.start(**arguments, ended=lambda result: answered({"result": result}))
 
-    def _shard_lives(self, identity: bytes) -> None:
+    def _shard_started(self, identity: bytes) -> None:
         """Report the incarnation of a shard to the moves: each begins by asking for a snapshot."""
         role, _, place = identity.decode("ascii", "replace").partition(".")
         if role == "shard":
             index, _, life = place.partition(".")
-            self.authority.moves.shard_lives(int(index), int(life))
+            self.authority.moves.shard_started(int(index), int(life))
 
     def acceptor_died(self, index: int, incarnation: int) -> None:
         """Delete the exclusive queues of a dead acceptor's connections, up to that incarnation."""
@@ -135,11 +135,11 @@ class RouterCore:
         if queues:
             log.info("exclusive queues deleted, their acceptor died", acceptor=index, queues=queues)
 
-    def look_at_clock(self) -> None:
+    def end_expired(self) -> None:
         """End the moves, stops and hold-offs whose time is up, with the end of the turn."""
-        self.authority.moves.look()
+        self.authority.moves.roll_back_failed()
         lift_expired(self.authority.ledger)
-        forget_old(self.authority.ledger)
+        forget_expired(self.authority.ledger)
 
     def finish_turn(self) -> Turn:
         """Store the changes and return the output. StoreError leaves the turn open: nothing is lost, try again."""
@@ -147,17 +147,17 @@ class RouterCore:
         published = None
         if self._steps:
             version = self.version + 1
-            published = bus.pack([version, [told(step.change) for step in self._steps]])
+            published = bus.pack([version, [for_replicas(step.change) for step in self._steps]])
             self.store.commit(self._steps, version, self.authority.ledger.last_queue_id, published)
             self.authority.topology.version = version
             self.recent.add(version, published)
             self._steps = []
         answers, self._answers = self._answers, []
-        commanded, self._commanded = self._commanded, []
-        commanded += self.authority.moves.take_answers()
+        command_answers, self._command_answers = self._command_answers, []
+        command_answers += self.authority.moves.take_answers()
         snapshots: dict[int, bytes] = {}
         replies = [self._reply(*answer, snapshots) for answer in answers]
-        return Turn(self.version, published, replies, commanded)
+        return Turn(self.version, published, replies, command_answers)
 
     def _reply(
         self, identity: bytes, number: Any, outcome: Outcome | int, known: dict[int, bytes]
@@ -177,10 +177,10 @@ class RouterCore:
         turns = self.recent.since(have, self.version)
         if turns is not None:
             return bus.pack({"turns": turns})
-        return bus.pack({"changes": [told(change) for change in self.authority.topology.changes()]})
+        return bus.pack({"changes": [for_replicas(change) for change in self.authority.topology.changes()]})
 
 
-def told(change: Change) -> Change:
+def for_replicas(change: Change) -> Change:
     """Return a change as published to replicas: without the arguments of a declaration that no replica uses."""
     at, known = DECLARED.get(change[0], (0, frozenset()))
     if not at or known.issuperset(change[at]):

@@ -34,7 +34,7 @@ from router.authority import extent
 from router.authority.authority import Authority
 from router.authority.binding_limits import BindingLimits
 from router.authority.near_limits import NearLimits
-from router.commands.registry import NOT_NOTED
+from router.commands.registry import NOT_AUDITED
 from router.core import Answered, RouterCore
 from router.storage.recovery import TooManyQueues, recover
 from router.storage.store import FILE_NAME, Store, StoreError
@@ -43,7 +43,7 @@ log = logs.get_logger()
 
 RETRY_SECONDS = 1.0
 """Between attempts to store changes after an error of the disk."""
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """Between polls: for dead acceptors of which no event came, for times that are up, for limits that are near."""
 
 
@@ -71,31 +71,31 @@ class Router:
         self.retrying = False
         self.closed = False
         self.clock = KeptClock(node.settings.data)
-        self.clock_chores = Chores(loop, LOOK_SECONDS, self.keep_clock)
+        self.clock_chores = Chores(loop, POLL_SECONDS, self.keep_clock)
 
         changes = open_socket(self.context, zmq.XPUB)
         changes.setsockopt(zmq.XPUB_VERBOSE, 1)
         changes.bind(node.router_changes)
         self.changes = Endpoint(loop, changes, self.on_subscription)
         self.events = subscribe(loop, self.context, node.process_events, self.on_event)
-        self.core.authority.moves.life_of = self.life_of
+        self.core.authority.moves.incarnation_of = self.incarnation_of
         self.core.authority.moves.is_full = self.gauges.saturated
         placing = self.core.authority.placing
         placing.places = node.shard_places
         placing.state_of = lambda shard: self.gauges.process_read("shard", shard).state
-        placing.held_by = self.held_by
+        placing.bytes_of = self.bytes_of
         placing.ask = self.ask_for_shard
         self.telemetry = Writer.of(node, "router", index, incarnation)
         if self.telemetry is not None:
             self.core.authority.moves.put = self.telemetry.put
-        self.look_for_the_dead()
+        self.handle_deaths()
         self.gauges.set_topology_version(self.core.version)
         requests = open_socket(self.context, zmq.ROUTER)
         requests.setsockopt(zmq.ROUTER_HANDOVER, 1)
         requests.bind(node.router_requests)
         self.requests = Endpoint(loop, requests, self.on_request, self.finish_turn)
         self.audit = Audit(node.settings.data, "router", index)
-        self.control = ControlServer(node.control, self.on_command, self.note)
+        self.control = ControlServer(node.control, self.on_command, self.audit_command)
         self.index = index
         self.incarnation = incarnation
 
@@ -116,9 +116,11 @@ class Router:
         except Exception as error:
             report(self.loop, "a command failed", error)
 
-    def note(self, who: Administrator, command: str, arguments: dict[str, Any], answer: dict[str, Any]) -> None:
+    def audit_command(
+        self, who: Administrator, command: str, arguments: dict[str, Any], answer: dict[str, Any]
+    ) -> None:
         """Write the audit record of a command, unless it gets none."""
-        if command not in NOT_NOTED:
+        if command not in NOT_AUDITED:
             self.audit.note(who, command, arguments, outcome_of(answer))
 
     def on_request(self, frames: list[bytes]) -> None:
@@ -134,9 +136,9 @@ class Router:
             self.changes.send([bus.pack([self.core.version, None])])
 
     def on_event(self, _frames: list[bytes]) -> None:
-        self.look_for_the_dead()
+        self.handle_deaths()
 
-    def look_for_the_dead(self) -> None:
+    def handle_deaths(self) -> None:
         """Delete the exclusive queues of dead acceptors, roll back moves of dead shards, and finish the turn."""
         for index in range(self.gauges.acceptors):
             acceptor = self.gauges.process_read("acceptor", index)
@@ -144,15 +146,15 @@ class Router:
                 continue
             ended = acceptor.state == DEAD
             self.core.acceptor_died(index, acceptor.incarnation if ended else acceptor.incarnation - 1)
-        self.core.authority.moves.look()
+        self.core.authority.moves.roll_back_failed()
         self.finish_turn()
 
-    def life_of(self, shard: int) -> int:
+    def incarnation_of(self, shard: int) -> int:
         """Return the incarnation of a serving shard, 0 for any other."""
         process = self.gauges.process_read("shard", shard)
         return process.incarnation if process.state == READY else 0
 
-    def held_by(self, shard: int) -> tuple[int, int]:
+    def bytes_of(self, shard: int) -> tuple[int, int]:
         """Return the bytes that a shard has in memory and in its store."""
         gate = self.gauges.queue_read(shard)
         return gate.ready_bytes if gate else 0, self.gauges.measures_read("shard", shard).stored_bytes
@@ -161,19 +163,19 @@ class Router:
         """Ask the supervisor to start a shard, or (False) to end it for good."""
         process.ask_for_shard(self.context, self.node, shard, there=there)
 
-    def look_again(self) -> None:
-        """Poll everything that no event announces, every LOOK_SECONDS."""
+    def poll(self) -> None:
+        """Poll everything that no event announces, every POLL_SECONDS."""
         if self.closed:
             return
-        self.core.look_at_clock()
-        self.near_limits.look()
+        self.core.end_expired()
+        self.near_limits.update()
         if self.retrying:  # on a full disk the reserve may be all the room there is
             self.store.give_back_reserve()
         else:  # all states of shards are stored
             self.store.keep_reserve()
-            self.core.authority.placing.look()
-        self.look_for_the_dead()
-        self.loop.call_later(LOOK_SECONDS, self.look_again)
+            self.core.authority.placing.advance()
+        self.handle_deaths()
+        self.loop.call_later(POLL_SECONDS, self.poll)
 
     def keep_clock(self) -> None:
         """Store the time of the node's clock."""
@@ -271,7 +273,7 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
              queues=len(topology.queues()))  # fmt: skip
     router.pulse.start(loop)
     await router.start()
-    router.look_again()
+    router.poll()
     await stop.wait()
     log.info("router stops", version=topology.version, queues=len(topology.queues()))
     await router.close()

@@ -33,7 +33,7 @@ from router.model.matching import INDEXES
 from router.model.placement import place
 from router.model.records import Arguments, Binding, Exchange, Kind, Queue, described
 
-Found: TypeAlias = dict[str, Any]
+QueueResult: TypeAlias = dict[str, Any]
 """The result of a request for a queue: name, queue_id, slot, shard."""
 
 
@@ -145,7 +145,7 @@ class Authority:
         connection: str | None,
         user: str | None,
         request: str,
-    ) -> Found:
+    ) -> QueueResult:
         """Declare a queue for `user`. `request` is unique: repeated after a crash, it gets the same server-named queue
         as before.
         """
@@ -160,10 +160,10 @@ class Authority:
         existing = self.topology.queue(vhost, name)
         if existing is not None:
             check_equivalent(existing, durable, auto_delete, owner, arguments)
-            return found(existing)
+            return queue_result(existing)
         if given:
             check_new_name("queue", name)
-        return found(self._make_queue(vhost, name, not given, durable, auto_delete, owner, arguments, user))
+        return queue_result(self._make_queue(vhost, name, not given, durable, auto_delete, owner, arguments, user))
 
     def _make_queue(
         self,
@@ -200,7 +200,7 @@ class Authority:
         digest = blake2b(request.encode(), digest_size=16, key=self._name_key).digest()
         return f"amq.gen-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
-    def queue_lookup(self, vhost: str, name: str, connection: str | None) -> Found:
+    def queue_lookup(self, vhost: str, name: str, connection: str | None) -> QueueResult:
         """Return a queue that a connection uses. 404 if there is none, 405 if it is exclusive to another connection."""
         self._check_vhost(vhost)
         name = stripped(name)
@@ -208,7 +208,7 @@ class Authority:
         if queue is None:
             raise missing(described("queue", name, vhost))
         check_access(queue, connection)
-        return found(queue)
+        return queue_result(queue)
 
     def queue_bind(
         self, vhost: str, queue: str, source: str, key: str, arguments: Arguments, connection: str | None,
@@ -328,6 +328,6 @@ class Authority:
             raise amqp_error(530, f"vhost {name} not found")
 
 
-def found(queue: Queue) -> Found:
+def queue_result(queue: Queue) -> QueueResult:
     """Return the result of a request for a queue."""
     return {"name": queue.name, "queue_id": queue.queue_id, "slot": queue.slot, "shard": queue.shard}

@@ -26,8 +26,8 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
-    levels = tuple(Said(level.arguments) for level in levels_of(queue, topology))
-    limits, features = _decided(Said(arguments), levels, defaults)
+    levels = tuple(PackedArguments(level.arguments) for level in levels_of(queue, topology))
+    limits, features = _decided(PackedArguments(arguments), levels, defaults)
     standing = standing_of(queue, topology, policy, operator)
     features = replace(
         features,
@@ -45,7 +45,7 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     )
 
 
-class Said:
+class PackedArguments:
     """Arguments that compare by their encoding on the wire."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -53,14 +53,16 @@ class Said:
         self._packed = pack(arguments)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Said) and self._packed == other._packed
+        return isinstance(other, PackedArguments) and self._packed == other._packed
 
     def __hash__(self) -> int:
         return hash(self._packed)
 
 
 @lru_cache(maxsize=1024)
-def _decided(own: Said, levels: tuple[Said, ...], defaults: FlowDefaults) -> tuple[QueueLimits, QueueFeatures]:
+def _decided(
+    own: PackedArguments, levels: tuple[PackedArguments, ...], defaults: FlowDefaults
+) -> tuple[QueueLimits, QueueFeatures]:
     """Decide on limits and features; remembered, as most queues of a node have the arguments of others."""
     inherited = [Level("", level.arguments) for level in levels]
     decision = decided(own.arguments, defaults, adapt=True, levels=inherited)
@@ -134,7 +136,7 @@ def follow_bindings(ledger: Ledger, vhost: str, queue: str | None, defaults: Flo
 # Explanations
 
 
-def explained(record: Queue | Exchange, topology: Topology) -> dict[str, Any]:
+def explain_policies(record: Queue | Exchange, topology: Topology) -> dict[str, Any]:
     """Return which policies govern a queue or an exchange, which others match it, and the effect of each key."""
     sort = queue_type(record.arguments) if isinstance(record, Queue) else EXCHANGE
     policy, operator = policies_of(record.vhost, sort, record.name, topology)

@@ -40,7 +40,7 @@ def hold_off(
     log.info("hold-off", user=user, host=host, times=times, seconds=lasts, reason=reason)
 
 
-def forget_old(ledger: Ledger) -> None:
+def forget_expired(ledger: Ledger) -> None:
     """Forget the hold-offs whose time to be forgotten has come."""
     now = clock.now()
     forget(ledger, [found for found in ledger.topology.hold_offs.values() if found.forget_at <= now])

@@ -49,15 +49,15 @@ Ended = Callable[[Result], None]
 
 
 class Moves:
-    """The moves of queues, and the commands `waiting` for their end. `life_of` returns the incarnation of a serving
-    shard, 0 for any other, `is_full` whether a shard has no room. `put` writes rows of telemetry.
+    """The moves of queues, and the commands `waiting` for their end. `incarnation_of` returns the incarnation of a
+    serving shard, 0 for any other, `is_full` whether a shard has no room. `put` writes rows of telemetry.
     """
 
     def __init__(self, ledger: Ledger, placing: Shards) -> None:
         self.ledger = ledger
         self.placing = placing
         self.topology = self.ledger.topology
-        self.life_of: Callable[[int], int] = lambda shard: 0
+        self.incarnation_of: Callable[[int], int] = lambda shard: 0
         self.is_full: Callable[[int], bool] = lambda shard: False
         self.put: Put = nowhere
         self.waiting: dict[int, list[Ended]] = {}
@@ -75,8 +75,8 @@ class Moves:
             self.answers.append((ended, self.result(result, reason)))
             return
         move = Move(
-            queue.queue_id, self.topology.version + 1, queue.shard, shard, STOPPING, self.life_of(queue.shard),
-            self.life_of(shard), plan, clock.now(),
+            queue.queue_id, self.topology.version + 1, queue.shard, shard, STOPPING, self.incarnation_of(queue.shard),
+            self.incarnation_of(shard), plan, clock.now(),
         )  # fmt: skip
         self.waiting.setdefault(queue.queue_id, []).append(ended)
         self._record(move)
@@ -102,7 +102,7 @@ class Moves:
         if len(self.topology.moves) >= MOVES_MAX:
             return "busy", f"{MOVES_MAX} queues are being moved"
         for index in (queue.shard, shard):
-            if not self.life_of(index):
+            if not self.incarnation_of(index):
                 return "refused", f"shard {index} does not serve"
         if self.is_full(shard):
             return "refused", f"shard {shard} has no room"
@@ -144,7 +144,7 @@ class Moves:
             else:
                 self.roll_back(move, f"the copy has {count} messages, {octets} bytes, not {move.count}, {move.octets}")
 
-    def shard_lives(self, shard: int, life: int) -> None:
+    def shard_started(self, shard: int, life: int) -> None:
         """Roll back undecided moves of a shard that asks for the topology in another incarnation than they began with:
         it knows nothing of its part.
         """
@@ -154,11 +154,11 @@ class Moves:
             ):
                 self.roll_back(move, f"shard {shard} has died")
 
-    def look(self) -> None:
+    def roll_back_failed(self) -> None:
         """Roll back undecided moves whose shards have died, or that take too long."""
         for move in self._undecided():
             for shard, life in ((move.source, move.source_life), (move.target, move.target_life)):
-                if self.life_of(shard) != life:
+                if self.incarnation_of(shard) != life:
                     self.roll_back(move, f"shard {shard} has died")
                     break
             else:
@@ -194,10 +194,10 @@ class Moves:
         result = self.result(move.outcome, move.reason, move)
         log.info("move ends", queue_id=move.queue_id, epoch=move.epoch, plan=move.plan, **result)
         if move.outcome == "moved":
-            self._write_down(move, result)
+            self._write_telemetry(move, result)
         self._answer(move.queue_id, result)
 
-    def _write_down(self, move: Move, result: Result) -> None:
+    def _write_telemetry(self, move: Move, result: Result) -> None:
         """Write the row of telemetry of a queue that has moved."""
         queue = self.topology.queue_by_id(move.queue_id)
         if queue is None:

@@ -21,14 +21,14 @@ class NearLimits:
         self._defaults = defaults
         self._near: set[tuple[Holder, Counted]] = set()
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Update the rows of numbers and limits that have changed since the last call."""
         taken = self._ledger.taken
         touched, taken.touched = taken.touched, set()
         for key in touched | (self._near - taken.numbers.keys()):
-            self._show(*key)
+            self._update_row(*key)
 
-    def _show(self, holder: Holder, counted: Counted) -> None:
+    def _update_row(self, holder: Holder, counted: Counted) -> None:
         used = self._ledger.taken.numbers[holder, counted]
         limit = self._ledger.topology.limits.limit(holder, counted, self._defaults)
         near = limit is not None and Use(counted, *holder, used, limit).is_near

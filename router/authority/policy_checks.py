@@ -34,8 +34,8 @@ from router.model.policy_keys import (
     SHARED,
     WEIGHT,
     KeyProblem,
-    said_by,
     spelled_out,
+    written_names,
 )
 from router.model.records import Policy
 
@@ -73,7 +73,7 @@ def check(policy: Policy, defaults: FlowDefaults = USUAL) -> None:
         definition = spelled_out(policy.definition)
     except KeyProblem as problem:
         raise _invalid(policy, f"key '{problem.key}': {problem}") from None
-    written = said_by(policy.definition)
+    written = written_names(policy.definition)
     for key, value in definition.items():
         _check_key(policy, key, value, written.get(key, key))
     _check_limits(policy, definition, written, defaults.only_marks())

@@ -31,7 +31,7 @@ class Rebalancing:
 
     lease: Lease | None = field(default=None)
 
-    def held(self, now: float) -> Lease | None:
+    def current_lease(self, now: float) -> Lease | None:
         """Return the lease; None if there is none or it has expired."""
         if self.lease is not None and self.lease.until <= now:
             log.warning("rebalancing: the lease has expired", plan=self.lease.plan, holder=self.lease.holder)

@@ -20,7 +20,7 @@ from router.model.records import DRAINING, LEAVING, SERVING, STARTING
 
 log = get_logger()
 
-LOOKS_BEFORE_THE_END = 2
+POLLS_BEFORE_END = 2
 """The number of polls that find a shard leaving before it is ended: replies routed through it arrive meanwhile."""
 
 Asked = Callable[[int, bool], None]
@@ -30,7 +30,7 @@ Asked = Callable[[int, bool], None]
 class Shards:
     """The shards in the topology of a ledger; `first` are those of the settings.
 
-    `places` is the most shards of this run; `state_of` returns the state of a shard's process, `held_by` the bytes in
+    `places` is the most shards of this run; `state_of` returns the state of a shard's process, `bytes_of` the bytes in
     its memory and in its store; `ask` has the supervisor start or end a shard.
     """
 
@@ -43,9 +43,9 @@ class Shards:
                 self.topology.apply(["shard", index, SERVING])
         self.places = len(self.topology.shards)
         self.state_of: Callable[[int], int] = lambda shard: READY
-        self.held_by: Callable[[int], tuple[int, int]] = lambda shard: (0, 0)
+        self.bytes_of: Callable[[int], tuple[int, int]] = lambda shard: (0, 0)
         self.ask: Asked = lambda shard, there: None
-        self.looks: dict[int, int] = {}
+        self.leaving_polls: dict[int, int] = {}
 
     @property
     def serving(self) -> list[int]:
@@ -107,7 +107,7 @@ class Shards:
             raise Refusal("failed", f"shard {shard} does not serve at present: the contents of its store are not known")
         if self.moves_of(shard):
             raise Refusal("failed", f"a move from or to shard {shard} is not over")
-        memory, stored = self.held_by(shard)
+        memory, stored = self.bytes_of(shard)
         if memory or stored:
             raise Refusal("failed", f"shard {shard} still has {memory} bytes in memory, {stored} in its store")
         self._set(shard, LEAVING)
@@ -128,7 +128,7 @@ class Shards:
 
     # Progress
 
-    def look(self) -> None:
+    def advance(self) -> None:
         """Advance starting and leaving shards. To be called periodically, once all that was recorded is stored."""
         for index, state in list(self.topology.shards.items()):
             if state == STARTING:
@@ -141,13 +141,13 @@ class Shards:
 
     def _leave(self, shard: int) -> None:
         if self.state_of(shard) == UNSTARTED:
-            self.looks.pop(shard, None)
+            self.leaving_polls.pop(shard, None)
             for (vhost, name), placed in list(self.topology.placements.items()):
                 if placed == shard:
                     self.ledger.place_queue(vhost, name, None)
             self.ledger.record(["shard_gone", shard], durable=True)
             log.info("shard is gone", shard=shard)
             return
-        self.looks[shard] = self.looks.get(shard, 0) + 1
-        if self.looks[shard] > LOOKS_BEFORE_THE_END:
+        self.leaving_polls[shard] = self.leaving_polls.get(shard, 0) + 1
+        if self.leaving_polls[shard] > POLLS_BEFORE_END:
             self.ask(shard, False)

@@ -21,7 +21,7 @@ from router.model.policy_keys import KEYS, spelled_out
 from router.model.records import Policy, Queue
 from router.model.topology import Topology
 
-Said: TypeAlias = list[tuple[str, Mapping[str, Any]]]
+SourcedArguments: TypeAlias = list[tuple[str, Mapping[str, Any]]]
 
 SERVER_NAMED = "amq.gen-"
 CHOICES = frozenset({OVERFLOW, *RABBITMQ_LIMITS, *ARGUMENTS, *PACES})
@@ -49,10 +49,10 @@ class Standing(NamedTuple):
 def standing_of(queue: Queue, topology: Topology, policy: Policy | None, operator: Policy | None) -> Standing:
     """Return the standing of a queue; `policy` and `operator` are those that govern it."""
     temporary = _temporary(queue)
-    said = _said(policy, operator)
-    inherited: Said = [(level.source, level.arguments) for level in levels_of(queue, topology)]
+    said = _policy_arguments(policy, operator)
+    inherited: SourcedArguments = [(level.source, level.arguments) for level in levels_of(queue, topology)]
     policies = [*said, *inherited]
-    declared: Said = [] if temporary else [("declaration", queue.arguments)]
+    declared: SourcedArguments = [] if temporary else [("declaration", queue.arguments)]
     granting = _first_granting(queue, said)
     chosen = any(not HOLDING.isdisjoint(arguments) for _, arguments in (*declared, *said))
     for source, arguments in (*declared, *policies):
@@ -71,7 +71,7 @@ def standing_of(queue: Queue, topology: Topology, policy: Policy | None, operato
     return Standing(False, stranger, "", granting is not None, chosen)
 
 
-def _first_granting(queue: Queue, said: Said) -> str | None:
+def _first_granting(queue: Queue, said: SourcedArguments) -> str | None:
     """Return which policy of the queue sets an overflow that holds or refuses producers, if that is not overruled."""
     for source, arguments in said:
         if arguments.get(OVERFLOW) in POWERS:
@@ -79,7 +79,7 @@ def _first_granting(queue: Queue, said: Said) -> str | None:
     return None
 
 
-def _is_essential(policies: Said) -> bool:
+def _is_essential(policies: SourcedArguments) -> bool:
     """Whether the nearest policy that sets `essential` sets it to true."""
     return next((bool(arguments[ESSENTIAL]) for _, arguments in policies if ESSENTIAL in arguments), False)
 
@@ -92,7 +92,7 @@ def _temporary(queue: Queue) -> str | None:
     return "auto-delete queue" if queue.auto_delete else None
 
 
-def _said(policy: Policy | None, operator: Policy | None) -> Said:
+def _policy_arguments(policy: Policy | None, operator: Policy | None) -> SourcedArguments:
     """Return the settings of a queue's policies as arguments of a declaration, the operator policy first."""
     both = ((operator, "operator policy"), (policy, "policy"))
     return [

@@ -27,7 +27,7 @@ from router.model.records import Arguments, Policy, Queue, described
 from router.model.shared_limits import SharedLimit, covering, queues_of
 from router.model.topology import Topology
 
-WHERE_SAID = (*RATES, "pace-depth", "pace-wait", "fair-by", "lane-priority", "lane-key", "lane-reserve")
+SHOWN_IF_SET = (*RATES, "pace-depth", "pace-wait", "fair-by", "lane-priority", "lane-key", "lane-reserve")
 """Settings that are shown if the declaration or a policy of the queue sets them."""
 _KEY_OF = {meaning.argument: key for key, meaning in KEYS.items() if meaning.inherited}
 
@@ -47,7 +47,7 @@ def flow_explain(administration: Administration, vhost: str, name: str) -> dict[
         "policy": queue.policy,
         "operator_policy": queue.operator_policy,
         "settings": settings_of(queue, topology, administration.defaults),
-        "shared": [shown(limit, topology) for limit in shared],
+        "shared": [shown_limit(limit, topology) for limit in shared],
         "bindings": bindings_of(queue, topology),
     }
 
@@ -105,19 +105,19 @@ def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> lis
         "hold": decision.hold,
     }
     found = [
-        {"setting": setting, "value": values[setting], "source": _said_by(decision.sources.get(setting, ""))}
+        {"setting": setting, "value": values[setting], "source": _with_policy_key(decision.sources.get(setting, ""))}
         for setting in SETTINGS
     ]
-    for key in WHERE_SAID:
+    for key in SHOWN_IF_SET:
         name = KEYS[key].argument
         if name in arguments:
             whose = _origin(name, arguments, queue.arguments, policy, operator)
             said = name if whose == "declaration" else key
             found.append({"setting": key, "value": arguments[name], "source": f"{whose}: {said}"})
-    return [*found, {"setting": "stops-producers", **_standing_told(standing, overflow, queue.durable)}]
+    return [*found, {"setting": "stops-producers", **_standing_row(standing, overflow, queue.durable)}]
 
 
-def _standing_told(standing: Standing, overflow: str, durable: bool) -> dict[str, str]:
+def _standing_row(standing: Standing, overflow: str, durable: bool) -> dict[str, str]:
     """Return whether a queue may stop producers, and why."""
     if standing.stranger == UNCONSUMED:
         value = "once consumed from"
@@ -142,13 +142,13 @@ def _origin(name: str, merged: Arguments, declared: Arguments, policy: Policy | 
     return f"policy '{policy.name}'" if policy is not None else "declaration"
 
 
-def _said_by(source: str) -> str:
+def _with_policy_key(source: str) -> str:
     """Return a source with a policy's key in place of the argument."""
     whose, _, name = source.rpartition(": ")
     return f"{whose}: {_KEY_OF.get(name, name)}" if whose and whose != "declaration" else source
 
 
-def shown(limit: SharedLimit, topology: Topology) -> dict[str, Any]:
+def shown_limit(limit: SharedLimit, topology: Topology) -> dict[str, Any]:
     """Return a limit over several queues as commands show it."""
     marks = limit.marks
     return {

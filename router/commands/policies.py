@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.control.control import Refusal
-from router.authority.governing import delete_policy, explained, set_policy
+from router.authority.governing import delete_policy, explain_policies, set_policy
 from router.authority.policy_checks import PolicyError, check
 from router.commands.administration import Administration, check_name, check_vhost
-from router.commands.policy_trial import tried
+from router.commands.policy_trial import try_policy
 from router.model.policy_keys import EXCHANGE
 from router.model.records import Exchange, Policy, Queue, described
 
@@ -42,9 +42,9 @@ def policy_set(administration: Administration, **fields: Any) -> bool:
 
 
 def policy_try(administration: Administration, **fields: Any) -> dict[str, Any]:
-    """Return the changes that a policy would make (`tried`)."""
+    """Return the changes that a policy would make (`try_policy`)."""
     policy = _checked(administration, fields)
-    return tried(policy, administration.ledger.topology, administration.defaults)
+    return try_policy(policy, administration.ledger.topology, administration.defaults)
 
 
 def policy_delete(administration: Administration, vhost: str, operator: bool, name: str) -> None:
@@ -81,7 +81,7 @@ def policy_explain(administration: Administration, vhost: str, kind: str, name: 
     record = topology.exchange(vhost, name) if kind == EXCHANGE else topology.queue(vhost, name)
     if record is None:
         raise Refusal("not_found", f"there is no {described(kind, name, vhost)}")
-    return explained(record, topology)
+    return explain_policies(record, topology)
 
 
 def policy_import(administration: Administration, policies: list[Any]) -> int:

@@ -8,25 +8,25 @@ from typing import Any, TypeAlias
 from penstock.limits.features import UNCONSUMED, granted_on_wire, stranger_on_wire
 from penstock.limits.watermarks import FlowDefaults
 from router.authority.governing import governed_queue
-from router.commands.flow import shown
+from router.commands.flow import shown_limit
 from router.model.grants import Grants, has_power
 from router.model.policies import governs
 from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
-from router.model.rates import RateLimit, limits_rates, rate_of, rate_said
+from router.model.rates import RateLimit, limits_rates, rate_of, rate_of_policy
 from router.model.records import Policy, Queue
-from router.model.shared_limits import limits_said, says_something
+from router.model.shared_limits import limits_of_policy, says_something
 from router.model.topology import Topology
 
 Owner: TypeAlias = tuple[str, str, str]
 """The sort, vhost and name of an owner of limits that is not a queue."""
 
 
-def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[str, Any]:
+def try_policy(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[str, Any]:
     """Return the queues that may stop producers and whose limits the policy would change, and the limits over several
     queues and of rates that it would make or change:
 
     {queues: [{queue_id, slot, vhost, name, limits (`QueueLimits.to_wire`)}],
-     shared: [{sort, vhost, name, routing_key, …} (`router.commands.flow.shown`)],
+     shared: [{sort, vhost, name, routing_key, …} (`router.commands.flow.shown_limit`)],
      rates: [{sort, vhost, name, routing_key, queue_id, messages, octets, limit}],
      powers: [{queue_id, vhost, name, weak, refusing, anew}]}
 
@@ -51,8 +51,8 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
             topology.apply(now.change())
         owners = list(_owners(policy, places, topology)) if says_something(policy) or limits_rates(policy) else []
         stopping = [now for before, now in changed if _may_stop(now) and _stops_others(before, now)]
-        slowing = [(now, limit) for before, now in changed if (limit := _slows_others(before, now)) is not None]
-        told = {queue.queue_id for queue in (*stopping, *(queue for queue, _ in slowing))}
+        slowing = [(now, limit) for before, now in changed if (limit := _changed_rate(before, now)) is not None]
+        reported = {queue.queue_id for queue in (*stopping, *(queue for queue, _ in slowing))}
         grants = Grants(topology)
         return {
             "queues": [_shown(queue) for queue in stopping],
@@ -61,7 +61,7 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
             "powers": [
                 _power(before, now, grants)
                 for before, now in changed
-                if now.queue_id in told or _standing(now) != _standing(before)
+                if now.queue_id in reported or _standing(now) != _standing(before)
             ],
         }
     finally:
@@ -85,7 +85,7 @@ def _stops_others(before: Queue, now: Queue) -> bool:
     return now.limits != before.limits or not _may_stop(before) or _gains(before, now)
 
 
-def _slows_others(before: Queue, now: Queue) -> RateLimit | None:
+def _changed_rate(before: Queue, now: Queue) -> RateLimit | None:
     """Return the rate limit of a queue if the limit, or the producers that it holds, would change."""
     limit = rate_of(now)
     return None if limit == rate_of(before) and not _gains(before, now) else limit
@@ -113,7 +113,7 @@ def _power(before: Queue, now: Queue, grants: Grants) -> dict[str, Any]:
         "vhost": now.vhost,
         "name": now.name,
         "weak": "" if able else str(stranger_on_wire(now.features)),
-        "refusing": [] if granted else [list(each) for each in grants.refusing(now)],
+        "refusing": [] if granted else [list(each) for each in grants.refusing_bindings(now)],
         "anew": was_granted or not was_able,
     }
 
@@ -137,16 +137,16 @@ def _shared(policy: Policy, owners: list[Owner], topology: Topology, defaults: F
             "vhost": limit.vhost,
             "name": limit.name,
             "routing_key": limit.routing_key,
-            **shown(limit, topology),
+            **shown_limit(limit, topology),
         }
         for sort, vhost, name in owners
-        for limit in limits_said(policy, sort, vhost, name, topology, defaults)
+        for limit in limits_of_policy(policy, sort, vhost, name, topology, defaults)
     ]
 
 
 def _rates(policy: Policy, owners: list[Owner], topology: Topology) -> Iterator[RateLimit]:
     for sort, vhost, name in owners:
-        limit = rate_said(policy, sort, vhost, name, topology)
+        limit = rate_of_policy(policy, sort, vhost, name, topology)
         if limit is not None:
             yield limit
 

@@ -50,7 +50,7 @@ def rebalance_hold(
     if max(len(plan), len(holder)) > TEXT_MAX or len(progress) > ENTRIES_MAX:
         raise Refusal("invalid", "the plan, its holder or its progress is too long")
     rebalancing = administration.rebalancing
-    lease = rebalancing.held(now)
+    lease = rebalancing.current_lease(now)
     if lease is None:
         lease = Lease(plan, holder, now, now + seconds, _checked(limits), progress)
         rebalancing.lease = lease
@@ -67,7 +67,7 @@ def rebalance_hold(
 
 def rebalance_release(administration: Administration, plan: str, holder: str) -> bool:
     """Release the lease; whether this holder had it for this plan."""
-    lease = administration.rebalancing.held(clock.now())
+    lease = administration.rebalancing.current_lease(clock.now())
     if lease is None or (lease.plan, lease.holder) != (plan, holder):
         return False
     administration.rebalancing.lease = None
@@ -77,7 +77,7 @@ def rebalance_release(administration: Administration, plan: str, holder: str) ->
 
 def rebalance_lease(administration: Administration) -> dict[str, Any] | None:
     """Return the lease, None if there is none."""
-    lease = administration.rebalancing.held(clock.now())
+    lease = administration.rebalancing.current_lease(clock.now())
     return None if lease is None else _shown(lease)
 
 
@@ -103,7 +103,7 @@ def rebalance_abort(administration: Administration, plan: str | None) -> dict[st
 
 
 def _lease(administration: Administration) -> Lease:
-    lease = administration.rebalancing.held(clock.now())
+    lease = administration.rebalancing.current_lease(clock.now())
     if lease is None:
         raise Refusal("not_found", "no plan is being applied")
     return lease

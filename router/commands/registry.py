@@ -99,7 +99,7 @@ COMMANDS: dict[str, Command] = {
     **shards.COMMANDS,
 }
 
-NOT_NOTED = frozenset(
+NOT_AUDITED = frozenset(
     {
         "vhost_list", "user_list", "permission_list", "topic_permission_list", "limits_list", "policy_list",
         "policy_try", "policy_explain", "flow_explain", "flow_stops", "flow_hold_offs", "shard_list", "placement",

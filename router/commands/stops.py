@@ -54,7 +54,7 @@ def flow_stop(
     number = max(ledger.topology.stops, default=0) + 1
     stop = Stop(number, **names, author=author, reason=reason, since=now, until=seconds and now + seconds)
     ledger.record(stop.change(), durable=True)
-    log.info("operator stop", **_told(stop))
+    log.info("operator stop", **_log_fields(stop))
     return _shown(stop)
 
 
@@ -98,7 +98,7 @@ def _named(ledger: Ledger, names: dict[str, str | None]) -> list[Stop]:
 def _lift(ledger: Ledger, stops: list[Stop], how: str) -> list[dict[str, Any]]:
     for stop in stops:
         ledger.record(stop.change_gone(), durable=True)
-        log.info("operator stop ends", how=how, held_seconds=round(clock.now() - stop.since, 3), **_told(stop))
+        log.info("operator stop ends", how=how, held_seconds=round(clock.now() - stop.since, 3), **_log_fields(stop))
     return [_shown(stop) for stop in stops]
 
 
@@ -106,7 +106,7 @@ def _shown(stop: Stop) -> dict[str, Any]:
     return clock.as_wall(asdict(stop), "since", "until")
 
 
-def _told(stop: Stop) -> dict[str, Any]:
+def _log_fields(stop: Stop) -> dict[str, Any]:
     named = {name: getattr(stop, name) for name in NAMES if getattr(stop, name) is not None}
     told = {name: _shown(stop)[name] for name in ("author", "reason", "until")}
     return {"number": stop.number, **named, **told}

@@ -35,12 +35,12 @@ Way: TypeAlias = tuple[str, str, Destination]
 
 def grants(topology: Topology, binding: Binding) -> bool:
     """Whether a binding grants its queue power over all publishes that take it."""
-    return _writes(topology, binding) and not _is_limited(topology, binding)
+    return _maker_may_write(topology, binding) and not _is_limited(topology, binding)
 
 
 def refused_by(topology: Topology, binding: Binding) -> str | None:
     """Return why a binding grants nothing, or not for all routing keys; None if it grants everything."""
-    if not _writes(topology, binding):
+    if not _maker_may_write(topology, binding):
         return f"'{binding.maker}' may not write to exchange '{binding.source}'"
     if _is_limited(topology, binding):
         return f"'{binding.maker}' may not write to all topics of exchange '{binding.source}'"
@@ -52,7 +52,7 @@ def has_power(queue: Queue) -> bool:
     return granted_on_wire(queue.features) or stranger_on_wire(queue.features) in (None, UNCONSUMED)
 
 
-def _writes(topology: Topology, binding: Binding) -> bool:
+def _maker_may_write(topology: Topology, binding: Binding) -> bool:
     maker = binding.maker
     return maker is None or topology.users.may(maker, binding.vhost, "write", binding.source)
 
@@ -94,7 +94,7 @@ class Grants:
         """
         if exchange == DEFAULT_EXCHANGE or not queues:
             return NOBODY
-        self._look()
+        self._refresh()
         strong, known = self._strong, self._open
         for queue in queues:  # plain loops: with a headers exchange they run for each message
             if queue.queue_id not in strong:
@@ -116,14 +116,14 @@ class Grants:
         """Return why a queue may get more than it would let in: a binding on a path to it does not grant it power over
         all publishes that take it. None if there is no such binding or no such queue.
         """
-        self._look()
+        self._refresh()
         if queue_id not in self._feeders:
             queue = self.topology.queue_by_id(queue_id)
-            refusing = () if queue is None or granted_on_wire(queue.features) else self.refusing(queue)
+            refusing = () if queue is None or granted_on_wire(queue.features) else self.refusing_bindings(queue)
             self._feeders[queue_id] = next((why for _, why in refusing), None)
         return self._feeders[queue_id]
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Forget all results if the topology has changed."""
         topology = self.topology
         if topology.version != self._version or topology.users.generation != self._generation:
@@ -171,7 +171,7 @@ class Grants:
         """Return a predicate: whether a binding that the publish takes from an exchange to a destination grants."""
 
         def granting(source: str, destination: Destination) -> Working[bool]:
-            self._look()
+            self._refresh()
             way = vhost, source, destination
             by_maker = self._by_maker(work, way)
             able = frozenset(maker for maker in by_maker if self._could_publish(vhost, source, maker, keys))
@@ -220,13 +220,13 @@ class Grants:
     def _could_publish(self, vhost: str, source: str, maker: str | None, keys: tuple[str, ...]) -> bool:
         """Whether the maker of a binding could publish with these routing keys to its exchange."""
         anyone, users = Binding(vhost, source, "queue", "", "", {}, maker), self.topology.users
-        if not _writes(self.topology, anyone):
+        if not _maker_may_write(self.topology, anyone):
             return False
         if maker is None or not _is_limited(self.topology, anyone):
             return True
         return all(users.may_use_topic(maker, vhost, source, "write", key) for key in keys)
 
-    def refusing(self, queue: Queue) -> Iterator[tuple[str, str]]:
+    def refusing_bindings(self, queue: Queue) -> Iterator[tuple[str, str]]:
         """Return the exchange of each binding on a path to a queue that does not grant it power over all publishes, and
         why. Grants by policy are ignored.
         """

@@ -75,7 +75,7 @@ def common_key(wanted: str, topics: Sequence[str]) -> str | None:
         if ends and policy.accepts(states, not key):
             return key
         # Where a pattern names the characters that may follow, no other character leads on.
-        said = [said for part, at in zip(parts, places, strict=True) if (said := part.said(at)) is not None]
+        said = [said for part, at in zip(parts, places, strict=True) if (said := part.next_characters(at)) is not None]
         for character in set.intersection(*said) if said else told_apart:
             moved = tuple(part.step(at, character) for part, at in zip(parts, places, strict=True))
             place, steps = (policy.step(states, character), moved), steps + 1
@@ -128,7 +128,7 @@ class Topic:
             found.add((index, 0))
         return frozenset(found)
 
-    def said(self, places: Places) -> set[str] | None:
+    def next_characters(self, places: Places) -> set[str] | None:
         """Return the characters that lead on; None if any does, perhaps to different places."""
         found = set()
         for index, far in places:

@@ -55,7 +55,7 @@ def match(index: Index, routing_key: str, headers: Headers) -> Collection[Destin
     return walk.found
 
 
-class Known:
+class LookupWalk:
     """The walk through an index that finds all destinations by one lookup."""
 
     __slots__ = ("found",)
@@ -80,7 +80,7 @@ class FanoutIndex:
         self._tally.remove(binding.target)
 
     def walk(self, routing_key: str, headers: Headers) -> Walk:
-        return Known(self._tally)
+        return LookupWalk(self._tally)
 
 
 class DirectIndex:
@@ -99,7 +99,7 @@ class DirectIndex:
             del self._by_key[binding.key]
 
     def walk(self, routing_key: str, headers: Headers) -> Walk:
-        return Known(self._by_key.get(routing_key, ()))
+        return LookupWalk(self._by_key.get(routing_key, ()))
 
 
 Pair: TypeAlias = tuple[str, Typed | None]
@@ -113,7 +113,7 @@ class HeadersPattern(NamedTuple):
     wanted: frozenset[Pair]
 
 
-class _Asked:
+class _WantedPair:
     """A pair that patterns ask for. `count` is the number of these patterns; `alone` the destinations of those that
     need no other pair (`any`); `needing` the patterns that need all their pairs and are found by this one.
     """
@@ -136,7 +136,7 @@ class HeadersIndex:
     """
 
     def __init__(self) -> None:
-        self._asked: dict[Pair, _Asked] = {}
+        self._asked: dict[Pair, _WantedPair] = {}
         self._names: dict[str, int] = {}
         self._found_by: dict[frozenset[Pair], Pair] = {}
         self._always = Tally()
@@ -144,7 +144,7 @@ class HeadersIndex:
     def add(self, binding: Binding) -> None:
         pattern = headers_pattern(binding.arguments)
         for pair in pattern.wanted:
-            self._ask(pair)
+            self._count_pair(pair)
         # Sets of the same tuples are compared without a look into them.
         same = HeadersPattern(pattern.match, frozenset(self._asked[pair].pair for pair in pattern.wanted))
         for tally in self._tallies(same):
@@ -157,14 +157,14 @@ class HeadersIndex:
         if pattern.match == "all" and pattern.wanted:
             self._drop(pattern.wanted)
         for pair in pattern.wanted:
-            self._ask_no_more(pair)
+            self._uncount_pair(pair)
 
-    def _ask(self, pair: Pair) -> None:
-        asked = self._asked.setdefault(pair, _Asked(pair))
+    def _count_pair(self, pair: Pair) -> None:
+        asked = self._asked.setdefault(pair, _WantedPair(pair))
         asked.count += 1
         self._names[pair[0]] = self._names.get(pair[0], 0) + 1
 
-    def _ask_no_more(self, pair: Pair) -> None:
+    def _uncount_pair(self, pair: Pair) -> None:
         self._asked[pair].count -= 1
         if not self._asked[pair].count:
             del self._asked[pair]
@@ -194,7 +194,7 @@ class HeadersIndex:
         """Return the pairs of a message that patterns ask for: messages with the same pairs match the same bindings."""
         return frozenset(asked.pair for asked in self._asked_of(headers))
 
-    def _asked_of(self, headers: Headers) -> Iterator[_Asked]:
+    def _asked_of(self, headers: Headers) -> Iterator[_WantedPair]:
         for name, value in headers.items():
             if name in self._names:
                 for pair in ((name, None), (name, typed(value))):
@@ -210,7 +210,7 @@ class HeadersWalk:
 
     __slots__ = ("_candidates", "_headers", "_pairs", "_reached", "found")
 
-    def __init__(self, always: Tally, asked: list[_Asked], headers: int) -> None:
+    def __init__(self, always: Tally, asked: list[_WantedPair], headers: int) -> None:
         self.found: Collection[Destination] | None = None
         self._headers = headers
         self._pairs = frozenset(each.pair for each in asked)

@@ -242,19 +242,19 @@ NAMES = (*KEYS, *IGNORED, *FOREIGN)
 def spelled_out(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return a definition in penstock's keys, with sizes as numbers. KeyProblem if it is invalid."""
     ours: dict[str, Any] = {}
-    said_by: dict[str, str] = {}
+    set_by: dict[str, str] = {}
     for name, value in definition.items():
         for key, meant in _meaning(name, value).items():
-            if key in said_by:
-                raise KeyProblem(name, f"'{said_by[key]}' sets that already")
-            said_by[key] = name
+            if key in set_by:
+                raise KeyProblem(name, f"'{set_by[key]}' sets that already")
+            set_by[key] = name
             ours[key] = _in_octets(name, key, meant)
     if "overflow" not in ours and not _FLOWS.isdisjoint(definition):
         ours["overflow"] = "flow"
     return ours
 
 
-def said_by(definition: Mapping[str, Any]) -> dict[str, str]:
+def written_names(definition: Mapping[str, Any]) -> dict[str, str]:
     """Return penstock's keys that a valid definition sets, each with the name that sets it there."""
     return {key: name for name, value in definition.items() for key in _meaning(name, value)}
 

@@ -58,14 +58,14 @@ def rate_limits(
 ) -> Iterator[RateLimit]:
     """Return the limits on a publish that passes these exchanges, except those of queues."""
     for policy, sort, place, name in owners(topology, vhost, exchanges, routing_key, user):
-        limit = None if policy is None else _said(policy, sort, place, name)
+        limit = None if policy is None else _limit_of(policy, sort, place, name)
         if limit is not None:
             yield limit
 
 
-def rate_said(policy: Policy, sort: str, vhost: str, name: str, topology: Topology) -> RateLimit | None:
+def rate_of_policy(policy: Policy, sort: str, vhost: str, name: str, topology: Topology) -> RateLimit | None:
     """Return the limit that a policy sets for an owner that is not a queue; None if another policy governs it."""
-    return _said(policy, sort, vhost, name) if is_governing(policy, sort, name, topology) else None
+    return _limit_of(policy, sort, vhost, name) if is_governing(policy, sort, name, topology) else None
 
 
 def rate_of(queue: Queue) -> RateLimit | None:
@@ -78,7 +78,7 @@ def rate_of(queue: Queue) -> RateLimit | None:
     return RateLimit(QUEUE, queue.vhost, queue.name, count, size, burst, queue_id=queue.queue_id)
 
 
-def _said(policy: Policy, sort: str, vhost: str, name: str) -> RateLimit | None:
+def _limit_of(policy: Policy, sort: str, vhost: str, name: str) -> RateLimit | None:
     count = policy.definition.get("max-rate") or 0
     size = octets(policy.definition.get("max-rate-bytes")) or 0
     burst = milliseconds(policy.definition.get("rate-burst")) or BURST_MS

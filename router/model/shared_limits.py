@@ -89,7 +89,7 @@ def shared_limits(
 ) -> Iterator[SharedLimit]:
     """Return the limits on a publish that passes these exchanges."""
     for policy, sort, place, name in owners(topology, vhost, exchanges, routing_key, user):
-        yield from _said(policy, sort, place, name, defaults)
+        yield from _limits_of(policy, sort, place, name, defaults)
 
 
 def owners(
@@ -116,15 +116,15 @@ def _owners_above(topology: Topology, vhost: str) -> Iterator[tuple[Policy | Non
 def above(topology: Topology, vhost: str, defaults: FlowDefaults) -> Iterator[SharedLimit]:
     """Return the limits of a vhost and of the node."""
     for policy, sort, place, name in _owners_above(topology, vhost):
-        yield from _said(policy, sort, place, name, defaults)
+        yield from _limits_of(policy, sort, place, name, defaults)
 
 
-def limits_said(
+def limits_of_policy(
     policy: Policy, sort: str, vhost: str, name: str, topology: Topology, defaults: FlowDefaults
 ) -> Iterator[SharedLimit]:
     """Return the limits that a policy sets for an owner; none if another policy governs it."""
     if is_governing(policy, sort, name, topology):
-        yield from _said(policy, sort, vhost, name, defaults)
+        yield from _limits_of(policy, sort, vhost, name, defaults)
 
 
 def is_governing(policy: Policy, sort: str, name: str, topology: Topology) -> bool:
@@ -139,7 +139,7 @@ def same_limit(limit: SharedLimit, topology: Topology, defaults: FlowDefaults) -
     policy = topology.policy(place, limit.policy, operator=False)
     if policy is None or not governs(policy, limit.sort, limit.name):
         return None
-    said = limits_said(policy, limit.sort, limit.vhost, limit.name, topology, defaults)
+    said = limits_of_policy(policy, limit.sort, limit.vhost, limit.name, topology, defaults)
     return next((each for each in said if each.key == limit.key), None)
 
 
@@ -161,16 +161,18 @@ def covering(queue: Queue, upstream: Iterable[str], topology: Topology, defaults
     policies = topology.policies(queue.vhost, operator=False)
     found: list[SharedLimit] = []
     for exchange in upstream:
-        of_exchange = _said(governing(policies, EXCHANGE, exchange), EXCHANGE, queue.vhost, exchange, defaults)
+        of_exchange = _limits_of(governing(policies, EXCHANGE, exchange), EXCHANGE, queue.vhost, exchange, defaults)
         found += [limit for limit in of_exchange if queue in queues_of(limit, topology)]
         for policy in policies:
             if governs(policy, ROUTING_KEY, exchange):
-                keyed = _said(policy, ROUTING_KEY, queue.vhost, exchange, defaults)
+                keyed = _limits_of(policy, ROUTING_KEY, queue.vhost, exchange, defaults)
                 found += [limit for limit in keyed if queue in queues_of(limit, topology)]
     return [*found, *above(topology, queue.vhost, defaults)]
 
 
-def _said(policy: Policy | None, sort: str, vhost: str, name: str, defaults: FlowDefaults) -> Iterator[SharedLimit]:
+def _limits_of(
+    policy: Policy | None, sort: str, vhost: str, name: str, defaults: FlowDefaults
+) -> Iterator[SharedLimit]:
     if policy is None or not says_something(policy):
         return
     definition = spelled_out(policy.definition)

@@ -422,9 +422,9 @@ class Topology:
                 elif destination not in passed:
                     passed[destination] = None
                     waiting.append(destination)
-        return tuple(queue for queue in map(self._now, found.values()) if queue is not None)
+        return tuple(queue for queue in map(self._current, found.values()) if queue is not None)
 
-    def _now(self, queue: Queue) -> Queue | None:
+    def _current(self, queue: Queue) -> Queue | None:
         """Return the present record of a queue, None if it is gone."""
         return self._by_id.get(queue.queue_id)
 

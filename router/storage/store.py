@@ -178,9 +178,9 @@ class Store:
             self._execute("PRAGMA journal_mode = WAL")
             self._recognise()
             self.check_sums()
-            sums.keep(self._database)
+            sums.install_triggers(self._database)
             self._begin_epoch(epoch)
-            self._note(self._fact("version", 0), durable=False)
+            self._inform_witness(self._fact("version", 0), durable=False)
         except (OSError, ValueError, sqlite3.Error) as error:
             self._database.close()
             raise StoreError(f"cannot use {path}: {error}") from None
@@ -214,7 +214,7 @@ class Store:
             if complaint is not None:
                 raise StoreError(f"{self.path}: {complaint}")
 
-    def _note(self, version: int, durable: bool) -> None:
+    def _inform_witness(self, version: int, durable: bool) -> None:
         """Record the stored version with the witness."""
         if self._witness is not None:
             self._witness.note(version, version if durable else 0)
@@ -226,7 +226,7 @@ class Store:
             with _transaction(self._database):
                 for statement in ("".join(MIGRATIONS[version:]) + marks).split(";"):
                     self._execute(statement)
-                sums.begin(self._database)
+                sums.rebuild(self._database)
 
     def _begin_epoch(self, epoch: int) -> None:
         if self._fact("epoch", None) == epoch:
@@ -326,7 +326,7 @@ class Store:
                 self._set_fact("last_queue_id", last_queue_id)
                 self._set_fact("seeded", 1)
                 self._keep_turn(version, published)
-            self._note(version, durable)
+            self._inform_witness(version, durable)
         except (OSError, sqlite3.Error) as error:
             self._in_doubt = True
             raise StoreError(f"cannot write {self.path}: {error}") from None
@@ -381,7 +381,7 @@ class Facts:
 
 
 def _check_sums(path: Path, database: sqlite3.Connection) -> None:
-    table = sums.damaged(database)
+    table = sums.damaged_table(database)
     if table is not None:
         raise StoreError(f"{path}: it is damaged: the {table} are not what was written")
 

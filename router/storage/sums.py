@@ -20,7 +20,7 @@ _ALL = (1 << 62) - 1
 """Sums are modulo 2**62, so that the sum of two still fits an integer of SQLite's."""
 
 
-def keep(database: sqlite3.Connection) -> None:
+def install_triggers(database: sqlite3.Connection) -> None:
     """Keep the sums of all tables up to date as long as the connection is open."""
     database.create_function("row_checksum", -1, _checksum, deterministic=True)
     database.execute("PRAGMA recursive_triggers = ON")  # else a row that is replaced is not deleted
@@ -35,7 +35,7 @@ def keep(database: sqlite3.Connection) -> None:
             )
 
 
-def begin(database: sqlite3.Connection) -> None:
+def rebuild(database: sqlite3.Connection) -> None:
     """Store the sums of the tables as they are, in an open transaction."""
     database.execute(CREATE)
     database.execute(f"DELETE FROM {NAME}")
@@ -43,7 +43,7 @@ def begin(database: sqlite3.Connection) -> None:
     database.executemany(f"INSERT INTO {NAME} VALUES (?, ?, ?)", [(name, *sums) for name, sums in found])
 
 
-def damaged(database: sqlite3.Connection) -> str | None:
+def damaged_table(database: sqlite3.Connection) -> str | None:
     """Return the first table that differs from its sums, None if none does."""
     stored = {name: (count, total) for name, count, total in database.execute(f"SELECT * FROM {NAME}")}
     for name, sums in _found(database).items():
