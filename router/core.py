@@ -162,8 +162,8 @@ class RouterCore:
     def _reply(
         self, identity: bytes, number: Any, outcome: Outcome | int, known: dict[int, bytes]
     ) -> tuple[bytes, bytes]:
-        """Return a reply and its identity. A snapshot is made here, where the topology agrees with its version; `known`
-        has those made already, by the version that requesters have.
+        """Return a requester's identity and its reply. A snapshot is made here, where the topology agrees with its
+        version; `known` has those made already, by the version that requesters have.
         """
         if isinstance(outcome, Outcome):
             return identity, bus.pack([number, self.version, outcome.result, outcome.error])
@@ -192,7 +192,7 @@ def _request(frame: bytes) -> tuple[Any, Any, Any]:
     try:
         request = bus.unpack(frame)
     except (ValueError, TypeError) as error:  # TypeError: a map with keys that cannot be hashed
-        raise Malformed(f"no msgpack: {error}") from None
+        raise Malformed(f"not msgpack: {error}") from None
     if not isinstance(request, list) or len(request) != 3 or not isinstance(request[0], int):
         raise Malformed("not [request, operation, arguments]")
     number, operation, arguments = request

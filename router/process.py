@@ -164,7 +164,7 @@ class Router:
         process.ask_for_shard(self.context, self.node, shard, there=there)
 
     def poll(self) -> None:
-        """Poll everything that no event announces, every POLL_SECONDS."""
+        """Check for deaths, for times that are up and for limits that are near; again after POLL_SECONDS."""
         if self.closed:
             return
         self.core.end_expired()

@@ -38,8 +38,8 @@ QueueResult: TypeAlias = dict[str, Any]
 
 
 class Authority:
-    """Decides on requests. `shards` are those of the settings; `name_key` makes the names of server-named queues hard
-    to guess; `bounds` limit the size and number of declarations, `limits` the bindings and their patterns.
+    """The decisions on requests. `shards` are those of the settings; `name_key` makes the names of server-named queues
+    hard to guess; `bounds` limit the size and number of declarations, `limits` the bindings and their patterns.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Authority:
             self.ledger.add_exchange(governed_exchange(wanted, self.topology))
 
     def exchange_delete(self, vhost: str, name: str, if_unused: bool) -> None:
-        """Delete an exchange. It succeeds without one, too."""
+        """Delete an exchange, if it exists."""
         self._check_vhost(vhost)
         name = stripped(name)
         check_not_default(name)
@@ -126,7 +126,7 @@ class Authority:
         self._bind(vhost, source, "exchange", destination, key, arguments, None, user)
 
     def exchange_unbind(self, vhost: str, destination: str, source: str, key: str, arguments: Arguments) -> None:
-        """Remove a binding between exchanges. It succeeds without one, too."""
+        """Remove a binding between exchanges, if it exists."""
         destination = stripped(destination)
         check_not_default(destination)
         self._unbind(vhost, source, "exchange", destination, key, arguments, None)
@@ -146,8 +146,8 @@ class Authority:
         user: str | None,
         request: str,
     ) -> QueueResult:
-        """Declare a queue for `user`. `request` is unique: repeated after a crash, it gets the same server-named queue
-        as before.
+        """Declare a queue for `user`. `request` identifies the request: repeated after a crash, it gets the same
+        server-named queue.
         """
         if passive:
             return self.queue_lookup(vhost, name, connection)
@@ -220,7 +220,7 @@ class Authority:
     def queue_unbind(
         self, vhost: str, queue: str, source: str, key: str, arguments: Arguments, connection: str | None
     ) -> None:
-        """Remove a binding of a queue. It succeeds without one, too."""
+        """Remove a binding of a queue, if it exists."""
         self._unbind(vhost, source, "queue", stripped(queue), key, arguments, connection)
 
     def queue_delete(self, queue_id: int) -> None:

@@ -22,7 +22,7 @@ from router.model.topology import Topology
 
 
 def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> Queue:
-    """Return the queue with the limits and features that its arguments, which have been checked, and policies give."""
+    """Return the queue with the limits and features of its arguments, which have been checked, and its policies."""
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
@@ -63,7 +63,7 @@ class PackedArguments:
 def _decided(
     own: PackedArguments, levels: tuple[PackedArguments, ...], defaults: FlowDefaults
 ) -> tuple[QueueLimits, QueueFeatures]:
-    """Decide on limits and features; remembered, as most queues of a node have the arguments of others."""
+    """Decide on limits and features. The results are cached: many queues of a node have equal arguments."""
     inherited = [Level("", level.arguments) for level in levels]
     decision = decided(own.arguments, defaults, adapt=True, levels=inherited)
     features = replace(QueueFeatures.from_arguments(own.arguments), throttle=decision.throttle, hold=decision.hold)

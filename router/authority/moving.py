@@ -41,7 +41,7 @@ log = get_logger()
 MOVES_MAX = 16
 """The most moves at a time: each has a copy on the disk and in two shards."""
 STOPPED_SECONDS = 60.0
-"""Seconds since its start after which a move is rolled back while stopping; while copying after COPYING_SECONDS."""
+"""Seconds after its start at which a move still stopping is rolled back; COPYING_SECONDS is for one still copying."""
 COPYING_SECONDS = 600.0
 
 Result = dict[str, Any]
@@ -109,7 +109,7 @@ class Moves:
         return "", ""
 
     def abort(self, vhost: str, name: str) -> bool:
-        """Roll back the move of a queue; whether there was one to roll back: none that is decided."""
+        """Roll back the move of a queue; False if there is none, or it is decided."""
         queue = self.topology.queue(vhost, name)
         move = self.topology.moves.get(queue.queue_id) if queue is not None else None
         if move is None or move.phase == HOMING:
@@ -219,8 +219,8 @@ class Moves:
         )
 
     def _record(self, move: Move) -> None:
-        """Record a step without waiting for the disk: a move ends with the run of the node at the latest. The queue's
-        own record has the new home.
+        """Record a step without waiting for the disk: no move outlives the run of the node, and the new home is in the
+        queue's own record.
         """
         self.ledger.record(move.change(), durable=False)
 

@@ -90,7 +90,7 @@ def _check_key(policy: Policy, key: str, value: object, written: str) -> None:
 
 
 def _may_apply(key: str, apply_to: str) -> bool:
-    """Whether a policy with that apply-to may have a key. As in RabbitMQ, its keys may stand where they do nothing."""
+    """Whether a policy with that apply-to may have a key. RabbitMQ's keys are accepted wherever RabbitMQ does."""
     if key not in KEYS or (KEYS[key].from_rabbitmq and apply_to in RABBITMQ_APPLY_TO):
         return True
     return bool(KEYS[key].governs & APPLY_TO[apply_to]) or (KEYS[key].inherited and apply_to in OF_THE_NODE)

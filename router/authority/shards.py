@@ -23,7 +23,7 @@ log = get_logger()
 POLLS_BEFORE_END = 2
 """The number of polls that find a shard leaving before it is ended: replies routed through it arrive meanwhile."""
 
-Asked = Callable[[int, bool], None]
+AskForShard = Callable[[int, bool], None]
 """Asks the supervisor to start a shard (True), or to end it for good (False)."""
 
 
@@ -44,7 +44,7 @@ class Shards:
         self.places = len(self.topology.shards)
         self.state_of: Callable[[int], int] = lambda shard: READY
         self.bytes_of: Callable[[int], tuple[int, int]] = lambda shard: (0, 0)
-        self.ask: Asked = lambda shard, there: None
+        self.ask: AskForShard = lambda shard, there: None
         self.leaving_polls: dict[int, int] = {}
 
     @property

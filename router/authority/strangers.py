@@ -72,7 +72,7 @@ def standing_of(queue: Queue, topology: Topology, policy: Policy | None, operato
 
 
 def _first_granting(queue: Queue, said: SourcedArguments) -> str | None:
-    """Return which policy of the queue sets an overflow that holds or refuses producers, if that is not overruled."""
+    """Return the policy of a queue whose overflow holds or refuses producers; None if the declaration overrules it."""
     for source, arguments in said:
         if arguments.get(OVERFLOW) in POWERS:
             return source if queue.arguments.get(OVERFLOW, arguments[OVERFLOW]) == arguments[OVERFLOW] else None

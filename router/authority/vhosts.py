@@ -38,7 +38,7 @@ def delete(ledger: Ledger, name: str) -> None:
     for queue in topology.queues_in(name):
         ledger.remove_queue(queue)
     for exchange in topology.exchanges_in(name):
-        if topology.exchange(name, exchange.name) is not None:  # auto-delete, it may be gone with the one before
+        if topology.exchange(name, exchange.name) is not None:  # an auto-delete one may be gone with the one before
             ledger.remove_exchange(exchange)
     for operator in (False, True):
         for policy in topology.policies(name, operator=operator):

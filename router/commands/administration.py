@@ -30,7 +30,7 @@ class Administration:
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse a name that no client can send, or with a control character."""
+    """Refuse a name that is empty, too long for clients to send, or has a line break or NUL in it."""
     if not name:
         raise Refusal("invalid", f"the {kind} name cannot be empty")
     octets = len(name.encode("utf-8", "surrogateescape"))

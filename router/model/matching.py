@@ -68,7 +68,7 @@ class LookupWalk:
 
 
 class FanoutIndex:
-    """Every binding matches (3.1.3.2)."""
+    """The index of a fanout exchange: every binding matches (3.1.3.2)."""
 
     def __init__(self) -> None:
         self._tally = Tally()
@@ -84,7 +84,7 @@ class FanoutIndex:
 
 
 class DirectIndex:
-    """Bindings whose key is the routing key match (3.1.3.1)."""
+    """The index of a direct exchange: bindings whose key is the routing key match (3.1.3.1)."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Tally] = {}
@@ -128,7 +128,8 @@ class _WantedPair:
 
 
 class HeadersIndex:
-    """Bindings match whose arguments are among the headers: all of them or any, as `x-match` says (3.1.3.4).
+    """The index of a headers exchange: a binding matches if the headers have all of its arguments, or any, as its
+    `x-match` says (3.1.3.4).
 
     An `any` pattern is found by each of its pairs; an `all` pattern by a single one, the pair by which the fewest other
     patterns were found when it was added. Complexity, for h headers and d destinations: O(h + c + d) with c patterns
@@ -145,7 +146,7 @@ class HeadersIndex:
         pattern = headers_pattern(binding.arguments)
         for pair in pattern.wanted:
             self._count_pair(pair)
-        # Sets of the same tuples are compared without a look into them.
+        # Sets that share their tuples compare them by identity, not by value.
         same = HeadersPattern(pattern.match, frozenset(self._asked[pair].pair for pair in pattern.wanted))
         for tally in self._tallies(same):
             tally.add(binding.target)

@@ -5,7 +5,7 @@ only the one of the highest priority governs (of equals, the first by name). Ope
 which one governs as well: it bounds the values of the policy.
 
 `effective` merges both with the arguments of a declaration: the smallest number counts; any other argument of the
-declaration goes before the policy's.
+declaration takes precedence over the policy's.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ FAIR_BY = ("connection", "session", "user", "key")
 FLOW_SHARE = "flow-share"
 """The percentage of a publish's queues that must lag before they hold its producer; 0: any one of them."""
 OVERTAKING, BY_DESTINATION = "overtaking", "destination"
-"""Whether a user's publishes may overtake those parked on the same channel: those to another destination may."""
+"""The key, and its one value, by which a user's publishes for free queues overtake those parked on the channel."""
 LAST_RESORT, LAST_RESORTS = "last-resort", ("close", "pause", "nack")
 """The treatment of a user's connections once no more of their publishes can be parked."""
 GUARANTEE = "guarantee"

@@ -56,7 +56,7 @@ def limits_rates(policy: Policy) -> bool:
 def rate_limits(
     topology: Topology, vhost: str, exchanges: Iterable[str], routing_key: str, user: str
 ) -> Iterator[RateLimit]:
-    """Return the limits on a publish that passes these exchanges, except those of queues."""
+    """Return the limits of rates on a publish that passes these exchanges, except those of queues."""
     for policy, sort, place, name in owners(topology, vhost, exchanges, routing_key, user):
         limit = None if policy is None else _limit_of(policy, sort, place, name)
         if limit is not None:

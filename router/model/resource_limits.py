@@ -1,7 +1,7 @@
 """The numbers of connections, queues, … that a vhost and a user may have: a part of the topology of every process.
 
 They are RabbitMQ's limits, by its names, and further ones of the same kind. -1 is no limit, 0 allows none. A limit that
-a command has set for a vhost or a user goes before the node's default (`limits.*`). Lowering a limit removes nothing.
+a command has set for a vhost or a user overrides the node's default (`limits.*`). Lowering a limit removes nothing.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Users:
         return (user, vhost, exchange) in self._topics
 
     def may_use_topic(self, user: str, vhost: str, exchange: str, right: TopicRight, key: str) -> bool:
-        """Whether a user has a right to a routing key of a topic exchange; without topic permissions it has."""
+        """Whether a user has a right to a routing key of a topic exchange; True without topic permissions for it."""
         permission = self._topics.get((user, vhost, exchange))
         if permission is None:
             return True

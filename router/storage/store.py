@@ -4,7 +4,8 @@ It holds the whole topology, transient records included, so that a router that d
 to the node's epoch (its start): the first router of another epoch deletes them, with everything else that belongs to
 one run of the node.
 
-A transaction with a durable step waits for the disk; the others leave writing to the kernel, with which the epoch ends.
+A transaction with a durable step waits for the disk; the others leave the writing to the kernel: if that dies, so does
+the node, and the epoch ends.
 
 When a flush fails, the kernel may count the pages as written (fsync(2)): after a power cut an earlier part of the log
 would be missing, and all that follows with it. So after an error the log is first copied into the database and begun
@@ -154,7 +155,7 @@ class Stored:
 
 
 class Store:
-    """The open database. Only the router has one, one incarnation at a time."""
+    """The open database, which one process at a time may have."""
 
     def __init__(self, path: Path, epoch: int, witness: Witness | None = None) -> None:
         """Open or make the database for this epoch of the node. StoreError if that fails, or if the witness knows
