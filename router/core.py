@@ -1,12 +1,12 @@
 """The router without its sockets: requests in, one published frame and the replies out.
 
-All requests that arrived in one turn of the loop share one transaction and one version of the topology. A turn ends in
-this order, and the order is the point:
+All requests that arrive in one turn of the loop share one transaction and one version of the topology. A turn ends in
+this order, which is essential:
 
     stored ──▶ published ──▶ version in the gauges ──▶ replies
 
-Who gets a reply can rely on it after any crash, and finds no acceptor that routes by an older topology: one that has
-not yet taken in what was published sees by the gauges that it must.
+A requester can rely on its reply after any crash, and finds no acceptor that routes by an older topology: one that has
+not yet applied the published changes sees by the gauges that it must.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.control.control import Refusal
 from penstock.node.logs import get_logger
 from router.authority import queue_arguments, vhosts
 from router.authority.authority import Authority
-from router.authority.hold_offs import forget_old
+from router.authority.hold_offs import forget_expired
 from router.authority.ledger import Step
 from router.authority.operations import Malformed, Outcome, perform
 from router.commands import accounts
@@ -35,20 +35,22 @@ log = get_logger()
 
 SNAPSHOT = "snapshot"
 LIST_OF_FOUR = b"\x94"
-"""As msgpack begins one."""
+"""The first byte of a list of four in msgpack."""
 
 DECLARED: dict[str, tuple[int, frozenset[str]]] = {
     "queue": (9, queue_arguments.KNOWN),
     "exchange": (7, frozenset({"alternate-exchange"})),
 }
-"""Where changes have the arguments of a declaration, and which of them anybody looks at."""
+"""The index of a declaration's arguments in its change, and the arguments that replicas use."""
 
 Answered = Callable[[dict[str, Any]], None]
-"""Gets the answer to a command, as it goes over the control socket."""
+"""Called with the answer to a command, as sent over the control socket."""
 
 
 class Turn(NamedTuple):
-    """What a turn has to say: to all, None if nothing changed; to requesters, with their identity; to who commands."""
+    """The output of a turn: the frame to publish, None if nothing changed; replies to requesters, by identity; answers
+    to commands.
+    """
 
     version: int
     published: bytes | None
@@ -60,36 +62,37 @@ class RouterCore:
     """The authority, its store, and the turn in progress."""
 
     def __init__(self, authority: Authority, store: Store, turns: Iterable[tuple[int, bytes]] = ()) -> None:
-        """`turns` are the last ones that an earlier life stored."""
+        """`turns` are the last ones that an earlier incarnation stored."""
         self.authority = authority
         self.store = store
         self.recent = Recent(turns)
         self._answers: list[tuple[bytes, Any, Outcome | int]] = []
-        self._commanded: list[tuple[Answered, dict[str, Any]]] = []
+        self._command_answers: list[tuple[Answered, dict[str, Any]]] = []
         self._steps: list[Step] = []
         self._administration = Administration(
             authority.ledger, authority.defaults, moves=authority.moves, limits=authority.bounds.limits
         )
         for vhost in authority.topology.vhosts():
-            vhosts.add(authority.ledger, vhost)  # what a newer penstock predeclares is made in older vhosts too
+            vhosts.add(authority.ledger, vhost)  # adds exchanges that only this penstock predeclares
 
     def seed(self) -> None:
-        """Make what a new node begins with; once in the life of its data."""
+        """Make the accounts of a new node; once for its data directory."""
         accounts.seed(self.authority.ledger)
 
     @property
     def version(self) -> int:
+        """The version of the topology, without the changes of the turn in progress."""
         return self.authority.topology.version
 
     def receive(self, identity: bytes, frame: bytes) -> None:
-        """Take in one request. One that cannot be read has no sender to answer, only a line in the log."""
+        """Handle one request. An unreadable one has no number to reply to, and is only logged."""
         try:
             number, operation, arguments = _request(frame)
         except Malformed as error:
             log.error("unreadable request", sender=identity.decode("ascii", "replace"), problem=str(error))
             return
         if operation == SNAPSHOT and isinstance(have := arguments.get("have"), int):
-            self._shard_lives(identity)
+            self._shard_started(identity)
             self._answers.append((identity, number, have))
             return
         request = f"{identity.decode('ascii', 'replace')}/{number}"
@@ -97,7 +100,7 @@ class RouterCore:
         self._answers.append((identity, number, outcome))
 
     def command(self, command: str, arguments: dict[str, Any], answered: Answered) -> None:
-        """Carry out a command of the control socket; the turn answers it."""
+        """Carry out a command of the control socket. The end of the turn answers it."""
         answer: dict[str, Any]
         if command == MOVE:
             self._move(arguments, answered)
@@ -107,59 +110,61 @@ class RouterCore:
         except Refusal as refusal:
             answer = {"error": str(refusal), "kind": refusal.kind}
         log.info("command", command=command, error=answer.get("error"))
-        self._commanded.append((answered, answer))
+        self._command_answers.append((answered, answer))
 
     def _move(self, arguments: dict[str, Any], answered: Answered) -> None:
-        """A move is answered when it is over."""
+        """Begin to move a queue. The end of the move answers the command."""
         try:
             check_arguments(MOVE, MOVE_ARGUMENTS, arguments)
             check_vhost(self.authority.ledger, arguments["vhost"])
         except Refusal as refusal:
-            self._commanded.append((answered, {"error": str(refusal), "kind": refusal.kind}))
+            self._command_answers.append((answered, {"error": str(refusal), "kind": refusal.kind}))
             return
         self.authority.moves.start(**arguments, ended=lambda result: answered({"result": result}))
 
-    def _shard_lives(self, identity: bytes) -> None:
-        """A shard begins by asking for a snapshot."""
+    def _shard_started(self, identity: bytes) -> None:
+        """Report the incarnation of a shard to the moves: each begins by asking for a snapshot."""
         role, _, place = identity.decode("ascii", "replace").partition(".")
         if role == "shard":
             index, _, life = place.partition(".")
-            self.authority.moves.shard_lives(int(index), int(life))
+            self.authority.moves.shard_started(int(index), int(life))
 
     def acceptor_died(self, index: int, incarnation: int) -> None:
-        """What belonged to an acceptor's connections goes with the end of the turn."""
+        """Delete the exclusive queues of a dead acceptor's connections, up to that incarnation."""
         queues = self.authority.acceptor_died(index, incarnation)
         if queues:
             log.info("exclusive queues deleted, their acceptor died", acceptor=index, queues=queues)
 
-    def look_at_clock(self) -> None:
-        """What was to last until now ends with the turn."""
-        self.authority.moves.look()
+    def end_expired(self) -> None:
+        """End the moves, stops and hold-offs whose time is up, with the end of the turn."""
+        self.authority.moves.roll_back_failed()
         lift_expired(self.authority.ledger)
-        forget_old(self.authority.ledger)
+        forget_expired(self.authority.ledger)
 
     def finish_turn(self) -> Turn:
-        """Store, and say what is to be sent. StoreError leaves the turn open: what came is kept, try again."""
+        """Store the changes and return the output. StoreError leaves the turn open: nothing is lost, try again."""
         self._steps += self.authority.ledger.take_steps()
         published = None
         if self._steps:
             version = self.version + 1
-            published = bus.pack([version, [told(step.change) for step in self._steps]])
+            published = bus.pack([version, [for_replicas(step.change) for step in self._steps]])
             self.store.commit(self._steps, version, self.authority.ledger.last_queue_id, published)
             self.authority.topology.version = version
             self.recent.add(version, published)
             self._steps = []
         answers, self._answers = self._answers, []
-        commanded, self._commanded = self._commanded, []
-        commanded += self.authority.moves.take_answers()
+        command_answers, self._command_answers = self._command_answers, []
+        command_answers += self.authority.moves.take_answers()
         snapshots: dict[int, bytes] = {}
         replies = [self._reply(*answer, snapshots) for answer in answers]
-        return Turn(self.version, published, replies, commanded)
+        return Turn(self.version, published, replies, command_answers)
 
     def _reply(
         self, identity: bytes, number: Any, outcome: Outcome | int, known: dict[int, bytes]
     ) -> tuple[bytes, bytes]:
-        """A snapshot is taken now, when the topology is what its version says, one for all who have the same."""
+        """Return a requester's identity and its reply. A snapshot is made here, where the topology agrees with its
+        version; `known` has those made already, by the version that requesters have.
+        """
         if isinstance(outcome, Outcome):
             return identity, bus.pack([number, self.version, outcome.result, outcome.error])
         if outcome not in known:
@@ -168,15 +173,15 @@ class RouterCore:
         return identity, b"".join(frame)
 
     def _snapshot(self, have: int) -> bytes:
-        """What was published since that version; all that there is if that is not known any more."""
+        """Return the turns published since a version, or the whole topology if they are not all remembered."""
         turns = self.recent.since(have, self.version)
         if turns is not None:
             return bus.pack({"turns": turns})
-        return bus.pack({"changes": [told(change) for change in self.authority.topology.changes()]})
+        return bus.pack({"changes": [for_replicas(change) for change in self.authority.topology.changes()]})
 
 
-def told(change: Change) -> Change:
-    """A change as replicas learn of it: arguments of a declaration that say nothing to anybody are kept here alone."""
+def for_replicas(change: Change) -> Change:
+    """Return a change as published to replicas: without the arguments of a declaration that no replica uses."""
     at, known = DECLARED.get(change[0], (0, frozenset()))
     if not at or known.issuperset(change[at]):
         return change
@@ -187,7 +192,7 @@ def _request(frame: bytes) -> tuple[Any, Any, Any]:
     try:
         request = bus.unpack(frame)
     except (ValueError, TypeError) as error:  # TypeError: a map with keys that cannot be hashed
-        raise Malformed(f"no msgpack: {error}") from None
+        raise Malformed(f"not msgpack: {error}") from None
     if not isinstance(request, list) or len(request) != 3 or not isinstance(request[0], int):
         raise Malformed("not [request, operation, arguments]")
     number, operation, arguments = request

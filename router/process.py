@@ -1,7 +1,7 @@
-"""The router process: sockets, loop and signals round the core.
+"""The router process: sockets, loop and signals around the core.
 
-Acceptors that died are found in the gauges, where the supervisor writes what it knows before it tells anyone; its
-events say when to look. So a router that was not there when it happened learns of it too.
+Dead acceptors are found in the gauges, where the supervisor records a death before it announces it; its events say when
+to check. So a router that did not run at the time finds them too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from router.authority import extent
 from router.authority.authority import Authority
 from router.authority.binding_limits import BindingLimits
 from router.authority.near_limits import NearLimits
-from router.commands.registry import NOT_NOTED
+from router.commands.registry import NOT_AUDITED
 from router.core import Answered, RouterCore
 from router.storage.recovery import TooManyQueues, recover
 from router.storage.store import FILE_NAME, Store, StoreError
@@ -42,20 +42,20 @@ from router.storage.store import FILE_NAME, Store, StoreError
 log = logs.get_logger()
 
 RETRY_SECONDS = 1.0
-"""Between attempts to store what the disk did not take."""
-LOOK_SECONDS = 1.0
-"""Between looks for dead acceptors when nobody tells, and at limits that are near."""
+"""Between attempts to store changes after an error of the disk."""
+POLL_SECONDS = 1.0
+"""Between polls: for dead acceptors of which no event came, for times that are up, for limits that are near."""
 
 
 RESTART = "acceptors_restart"
-"""The one command that is not about the topology: the supervisor carries it out."""
+"""The one command that does not concern the topology: the supervisor carries it out."""
 
 
 class Router:
-    """One life of the router."""
+    """One incarnation of the router."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, node: Node, index: int, incarnation: int) -> None:
-        """Open everything and serve. StoreError or TooManyQueues if what is stored cannot be used."""
+        """Open everything and serve. StoreError or TooManyQueues if the stored topology cannot be used."""
         self.loop = loop
         self.node = node
         self.gauges = Gauges.open(node.gauges)
@@ -71,40 +71,41 @@ class Router:
         self.retrying = False
         self.closed = False
         self.clock = KeptClock(node.settings.data)
-        self.clock_chores = Chores(loop, LOOK_SECONDS, self.keep_clock)
+        self.clock_chores = Chores(loop, POLL_SECONDS, self.keep_clock)
 
         changes = open_socket(self.context, zmq.XPUB)
         changes.setsockopt(zmq.XPUB_VERBOSE, 1)
         changes.bind(node.router_changes)
         self.changes = Endpoint(loop, changes, self.on_subscription)
         self.events = subscribe(loop, self.context, node.process_events, self.on_event)
-        self.core.authority.moves.life_of = self.life_of
+        self.core.authority.moves.incarnation_of = self.incarnation_of
         self.core.authority.moves.is_full = self.gauges.saturated
         placing = self.core.authority.placing
         placing.places = node.shard_places
         placing.state_of = lambda shard: self.gauges.process_read("shard", shard).state
-        placing.held_by = self.held_by
+        placing.bytes_of = self.bytes_of
         placing.ask = self.ask_for_shard
         self.telemetry = Writer.of(node, "router", index, incarnation)
         if self.telemetry is not None:
             self.core.authority.moves.put = self.telemetry.put
-        self.look_for_the_dead()
+        self.handle_deaths()
         self.gauges.set_topology_version(self.core.version)
         requests = open_socket(self.context, zmq.ROUTER)
         requests.setsockopt(zmq.ROUTER_HANDOVER, 1)
         requests.bind(node.router_requests)
         self.requests = Endpoint(loop, requests, self.on_request, self.finish_turn)
         self.audit = Audit(node.settings.data, "router", index)
-        self.control = ControlServer(node.control, self.on_command, self.note)
+        self.control = ControlServer(node.control, self.on_command, self.audit_command)
         self.index = index
         self.incarnation = incarnation
 
     async def start(self) -> None:
-        """Listen to commands as well, and say that all is served."""
+        """Accept commands as well, and report that the router is ready."""
         await self.control.start()
         process.report_ready(self.context, self.node, "router", self.index, self.incarnation)
 
     def on_command(self, command: str, arguments: dict[str, Any], answered: Answered) -> None:
+        """Carry out a command in a turn of its own."""
         if command == RESTART and not arguments:
             process.ask_for_restart(self.context, self.node, "acceptor")
             answered({"result": None})
@@ -115,66 +116,74 @@ class Router:
         except Exception as error:
             report(self.loop, "a command failed", error)
 
-    def note(self, who: Administrator, command: str, arguments: dict[str, Any], answer: dict[str, Any]) -> None:
-        if command not in NOT_NOTED:
+    def audit_command(
+        self, who: Administrator, command: str, arguments: dict[str, Any], answer: dict[str, Any]
+    ) -> None:
+        """Write the audit record of a command, unless it gets none."""
+        if command not in NOT_AUDITED:
             self.audit.note(who, command, arguments, outcome_of(answer))
 
     def on_request(self, frames: list[bytes]) -> None:
+        """Handle a request of an acceptor or a shard; the turn ends when the socket has no more."""
         if len(frames) == 2:
             self.core.receive(*frames)
         else:
             log.error("unreadable request", sender=frames[0].decode("ascii", "replace"), frames=len(frames))
 
     def on_subscription(self, frames: list[bytes]) -> None:
-        """Say the version, to all: a new subscriber has perhaps missed what led to it, and then asks for that."""
+        """Publish the version: a new subscriber may have missed changes that led to it, and then asks for these."""
         if frames[0][:1] == b"\x01":
             self.changes.send([bus.pack([self.core.version, None])])
 
     def on_event(self, _frames: list[bytes]) -> None:
-        self.look_for_the_dead()
+        self.handle_deaths()
 
-    def look_for_the_dead(self) -> None:
+    def handle_deaths(self) -> None:
+        """Delete the exclusive queues of dead acceptors, roll back moves of dead shards, and finish the turn."""
         for index in range(self.gauges.acceptors):
             acceptor = self.gauges.process_read("acceptor", index)
             if acceptor.torn or acceptor.state == UNSTARTED:
                 continue
             ended = acceptor.state == DEAD
             self.core.acceptor_died(index, acceptor.incarnation if ended else acceptor.incarnation - 1)
-        self.core.authority.moves.look()
+        self.core.authority.moves.roll_back_failed()
         self.finish_turn()
 
-    def life_of(self, shard: int) -> int:
-        """The incarnation of a shard that serves; 0 for one that does not."""
+    def incarnation_of(self, shard: int) -> int:
+        """Return the incarnation of a serving shard, 0 for any other."""
         process = self.gauges.process_read("shard", shard)
         return process.incarnation if process.state == READY else 0
 
-    def held_by(self, shard: int) -> tuple[int, int]:
-        """What a shard has, in octets: in memory, in its store."""
+    def bytes_of(self, shard: int) -> tuple[int, int]:
+        """Return the bytes that a shard has in memory and in its store."""
         gate = self.gauges.queue_read(shard)
         return gate.ready_bytes if gate else 0, self.gauges.measures_read("shard", shard).stored_bytes
 
     def ask_for_shard(self, shard: int, there: bool) -> None:
+        """Ask the supervisor to start a shard, or (False) to end it for good."""
         process.ask_for_shard(self.context, self.node, shard, there=there)
 
-    def look_again(self) -> None:
+    def poll(self) -> None:
+        """Check for deaths, for times that are up and for limits that are near; again after POLL_SECONDS."""
         if self.closed:
             return
-        self.core.look_at_clock()
-        self.near_limits.look()
+        self.core.end_expired()
+        self.near_limits.update()
         if self.retrying:  # on a full disk the reserve may be all the room there is
             self.store.give_back_reserve()
-        else:  # what the shards are to be is in the store
+        else:  # all states of shards are stored
             self.store.keep_reserve()
-            self.core.authority.placing.look()
-        self.look_for_the_dead()
-        self.loop.call_later(LOOK_SECONDS, self.look_again)
+            self.core.authority.placing.advance()
+        self.handle_deaths()
+        self.loop.call_later(POLL_SECONDS, self.poll)
 
     def keep_clock(self) -> None:
+        """Store the time of the node's clock."""
         with self.pulse.during(Work.DISK):
             self.clock.keep()
 
     def finish_turn(self) -> None:
-        """Store, publish, show the version, reply: in this order (see `core`)."""
+        """Store, publish, set the version in the gauges, reply: in this order (see `core`)."""
         if self.retrying:
             return
         try:
@@ -194,11 +203,13 @@ class Router:
             answered(answer)
 
     def retry(self) -> None:
+        """Try again to finish a turn that could not be stored."""
         self.retrying = False
         if not self.closed:
             self.finish_turn()
 
     async def close(self) -> None:
+        """Stop serving and close everything."""
         self.closed = True
         self.pulse.stop()
         self.clock_chores.stop()
@@ -215,7 +226,7 @@ class Router:
 
 
 def open_core(node: Node, store: Store, gauges: Gauges, pulse: Pulse) -> RouterCore:
-    """The core with what is stored."""
+    """Return the core with the stored topology, or with that of a new node."""
     defaults = node.settings.flow.defaults
     stored = store.load(Progress(pulse, "topology is being read", "records").through)
     settling = Progress(pulse, "queues are being placed", "queues")
@@ -242,6 +253,7 @@ def open_core(node: Node, store: Store, gauges: Gauges, pulse: Pulse) -> RouterC
 
 
 async def serve(runtime: Path, index: int, incarnation: int) -> None:
+    """Run the router until it is asked to terminate."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     process.on_terminate(loop, stop.set)
@@ -261,12 +273,13 @@ async def serve(runtime: Path, index: int, incarnation: int) -> None:
              queues=len(topology.queues()))  # fmt: skip
     router.pulse.start(loop)
     await router.start()
-    router.look_again()
+    router.poll()
     await stop.wait()
     log.info("router stops", version=topology.version, queues=len(topology.queues()))
     await router.close()
 
 
 def main(runtime: Path, index: int, incarnation: int) -> None:
+    """Run the router in a process forked for it."""
     process.enter(runtime, "router", index)
     uvloop.run(serve(runtime, index, incarnation))

@@ -765,7 +765,7 @@ class Node:
     # Moves
 
     def show_router_the_shards(self) -> None:
-        self.router.authority.moves.life_of = self.life_of
+        self.router.authority.moves.incarnation_of = self.life_of
         self.router.authority.moves.is_full = self.gauges.saturated
 
     def life_of(self, shard: int) -> int:
@@ -790,7 +790,7 @@ class Node:
 
     def look_at_moves(self) -> None:
         """The router learns who lives."""
-        self.router.authority.moves.look()
+        self.router.authority.moves.roll_back_failed()
         self.router.recorded += self.router.authority.ledger.take_steps()
         self.publish_changes()
 
@@ -1071,7 +1071,7 @@ class Node:
         assert self.shards[index] is None
         self.lives["shard", index] += 1
         incarnation = self.lives["shard", index]
-        self.router.authority.moves.shard_lives(index, incarnation)
+        self.router.authority.moves.shard_started(index, incarnation)
         self.router.recorded += self.router.authority.ledger.take_steps()
         life = Shard(self, index, incarnation)
         life.core.flow.earlier.update(earlier or {})

@@ -1,1 +1,1 @@
-"""Who decides on requests, and what follows from a decision: the ledger and those who write in it."""
+"""Decisions on requests and their consequences: the ledger and the modules that write to it."""

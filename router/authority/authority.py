@@ -1,7 +1,7 @@
-"""The authority on the topology: takes requests, refuses them or makes changes; knows no socket and no file.
+"""The authority on the topology: it refuses requests or turns them into changes, without sockets and files.
 
-Every operation checks all there is to check before its first change. Order of checks and reply texts are RabbitMQ's.
-The operations, their arguments and results are in `OPERATIONS`; AMQPError refuses one.
+Every operation makes all its checks before its first change. The order of checks and the reply texts are RabbitMQ's.
+`router.authority.operations` has the operations, their arguments and results; AMQPError refuses an operation.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from router.model.matching import INDEXES
 from router.model.placement import place
 from router.model.records import Arguments, Binding, Exchange, Kind, Queue, described
 
-Found: TypeAlias = dict[str, Any]
-"""What a requester learns of a queue: name, queue_id, slot, shard."""
+QueueResult: TypeAlias = dict[str, Any]
+"""The result of a request for a queue: name, queue_id, slot, shard."""
 
 
 class Authority:
-    """Decides on requests. `shards` are those of the settings; `name_key` makes the names of server-named queues hard
-    to guess; `bounds` are how much may be declared, `limits` how many bindings there may be.
+    """The decisions on requests. `shards` are those of the settings; `name_key` makes the names of server-named queues
+    hard to guess; `bounds` limit the size and number of declarations, `limits` the bindings and their patterns.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Authority:
 
     @property
     def shards(self) -> list[int]:
-        """Those that queues may be placed on."""
+        """The shards that queues may be placed on."""
         return self.placing.serving
 
     # Exchanges
@@ -80,7 +80,7 @@ class Authority:
         arguments: Arguments,
         user: str | None,
     ) -> None:
-        """`user` is who asks for it."""
+        """Declare an exchange for `user`."""
         self._check_vhost(vhost)
         name = stripped(name)
         if not passive and type not in INDEXES:
@@ -103,7 +103,7 @@ class Authority:
             self.ledger.add_exchange(governed_exchange(wanted, self.topology))
 
     def exchange_delete(self, vhost: str, name: str, if_unused: bool) -> None:
-        """Deleting what is not there succeeds."""
+        """Delete an exchange, if it exists."""
         self._check_vhost(vhost)
         name = stripped(name)
         check_not_default(name)
@@ -120,13 +120,13 @@ class Authority:
     def exchange_bind(
         self, vhost: str, destination: str, source: str, key: str, arguments: Arguments, user: str | None
     ) -> None:
-        """`user` is who asks for it."""
+        """Bind an exchange to another exchange, for `user`."""
         destination = stripped(destination)
         check_not_default(destination)
         self._bind(vhost, source, "exchange", destination, key, arguments, None, user)
 
     def exchange_unbind(self, vhost: str, destination: str, source: str, key: str, arguments: Arguments) -> None:
-        """Removing a binding that is not there succeeds."""
+        """Remove a binding between exchanges, if it exists."""
         destination = stripped(destination)
         check_not_default(destination)
         self._unbind(vhost, source, "exchange", destination, key, arguments, None)
@@ -145,25 +145,25 @@ class Authority:
         connection: str | None,
         user: str | None,
         request: str,
-    ) -> Found:
-        """`user` is who asks for it; `request` is unique: asked again after a crash, it gets the server-named queue
-        that it got before.
+    ) -> QueueResult:
+        """Declare a queue for `user`. `request` identifies the request: repeated after a crash, it gets the same
+        server-named queue.
         """
         if passive:
             return self.queue_lookup(vhost, name, connection)
         self._check_vhost(vhost)
         given = stripped(name)
         name = given or self._server_name(request)
-        # An exclusive queue goes with its connection and so cannot be durable.
+        # An exclusive queue is deleted with its connection and so cannot be durable.
         durable = durable and not exclusive
         owner = connection if exclusive else None
         existing = self.topology.queue(vhost, name)
         if existing is not None:
             check_equivalent(existing, durable, auto_delete, owner, arguments)
-            return found(existing)
+            return queue_result(existing)
         if given:
             check_new_name("queue", name)
-        return found(self._make_queue(vhost, name, not given, durable, auto_delete, owner, arguments, user))
+        return queue_result(self._make_queue(vhost, name, not given, durable, auto_delete, owner, arguments, user))
 
     def _make_queue(
         self,
@@ -200,37 +200,37 @@ class Authority:
         digest = blake2b(request.encode(), digest_size=16, key=self._name_key).digest()
         return f"amq.gen-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
-    def queue_lookup(self, vhost: str, name: str, connection: str | None) -> Found:
-        """For those who use a queue: 404 if there is none, 405 if it is another connection's."""
+    def queue_lookup(self, vhost: str, name: str, connection: str | None) -> QueueResult:
+        """Return a queue that a connection uses. 404 if there is none, 405 if it is exclusive to another connection."""
         self._check_vhost(vhost)
         name = stripped(name)
         queue = self.topology.queue(vhost, name)
         if queue is None:
             raise missing(described("queue", name, vhost))
         check_access(queue, connection)
-        return found(queue)
+        return queue_result(queue)
 
     def queue_bind(
         self, vhost: str, queue: str, source: str, key: str, arguments: Arguments, connection: str | None,
         user: str | None,
     ) -> None:  # fmt: skip
-        """`user` is who asks for it."""
+        """Bind a queue to an exchange, for `user`."""
         self._bind(vhost, source, "queue", stripped(queue), key, arguments, connection, user)
 
     def queue_unbind(
         self, vhost: str, queue: str, source: str, key: str, arguments: Arguments, connection: str | None
     ) -> None:
-        """Removing a binding that is not there succeeds."""
+        """Remove a binding of a queue, if it exists."""
         self._unbind(vhost, source, "queue", stripped(queue), key, arguments, connection)
 
     def queue_delete(self, queue_id: int) -> None:
-        """For the queue's shard, which has checked if-unused and if-empty; again does nothing."""
+        """Delete a queue for its shard, which has checked if-unused and if-empty. A repeat does nothing."""
         queue = self.topology.queue_by_id(queue_id)
         if queue is not None:
             self.ledger.remove_queue(queue)
 
     def queue_place(self, vhost: str, name: str, shard: int | None) -> None:
-        """Where queues of that name are made from now on: a shard, or None for where the hash says."""
+        """Place queues of that name that are declared from now on: on a shard, or (None) by the hash."""
         self._check_vhost(vhost)
         if shard is not None and shard not in self.shards:
             raise amqp_error(406, f"no shard {shard}")
@@ -241,29 +241,29 @@ class Authority:
         self, queue_id: int, epoch: int, shard: int, life: int, state: str, count: int, octets: int, checksum: int,
         stop: list[int], reason: str,
     ) -> None:  # fmt: skip
-        """A shard is done with its part of a move (`router.authority.moving`)."""
+        """Handle a shard's report on its part of a move (`router.authority.moving`)."""
         self.moves.report(queue_id, epoch, shard, life, state, count, octets, checksum, stop, reason)
 
-    # Those who are gone
+    # Ended connections
 
     def connection_closed(self, connection: str) -> dict[str, int]:
-        """The exclusive queues of a connection go."""
+        """Delete the exclusive queues of a connection and return their number."""
         queues = self.topology.queues_of(connection)
         for queue in queues:
             self.ledger.remove_queue(queue)
         return {"queues": len(queues)}
 
     def acceptor_died(self, index: int, incarnation: int) -> int:
-        """The exclusive queues of the acceptor's connections go, of that life and of earlier ones; how many."""
+        """Delete the exclusive queues of an acceptor's connections, up to that incarnation. Return their number."""
         if self._dead_acceptors.get(index, 0) >= incarnation:
             return 0
-        # Requests of the dead may still be on their way here: what they ask for would have no owner.
+        # Requests of the dead acceptor may still arrive: an exclusive queue they declare would have no owner.
         self._dead_acceptors[index] = incarnation
         gone = [connection for connection in self.topology.owners() if self._is_gone(connection)]
         return sum(self.connection_closed(connection)["queues"] for connection in gone)
 
     def _is_gone(self, connection: str) -> bool:
-        """Connections are called ACCEPTOR.INCARNATION.NUMBER."""
+        """Whether a connection, named ACCEPTOR.INCARNATION.NUMBER, is one of a dead acceptor."""
         index, incarnation, _ = (int(part) for part in connection.split("."))
         return incarnation <= self._dead_acceptors.get(index, 0)
 
@@ -309,7 +309,7 @@ class Authority:
         source = stripped(source)
         check_not_default(source)
         binding = Binding(vhost, source, kind, destination, key, arguments)
-        # Whose the queue is counts only if there is something to remove, as with RabbitMQ.
+        # As in RabbitMQ, access to the queue is checked only if there is a binding to remove.
         if self.topology.exchange(vhost, source) and self.topology.binding(binding):
             self._destination(vhost, kind, destination, connection)
             self.ledger.unbind(binding)
@@ -328,5 +328,6 @@ class Authority:
             raise amqp_error(530, f"vhost {name} not found")
 
 
-def found(queue: Queue) -> Found:
+def queue_result(queue: Queue) -> QueueResult:
+    """Return the result of a request for a queue."""
     return {"name": queue.name, "queue_id": queue.queue_id, "slot": queue.slot, "shard": queue.shard}

@@ -1,6 +1,6 @@
-"""How many bindings there may be, and how long their patterns: what matching visits grows with both.
+"""Limits on the number of bindings and the length of their patterns: the cost of matching grows with both.
 
-What was there before a limit was lowered, or came from an older data directory, stays and works; new ones are refused.
+Bindings beyond a limit that was lowered, or from an older data directory, stay and work; new ones are refused.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from router.model.topology import Topology
 
 
 class BindingLimits(NamedTuple):
-    """Bindings that an exchange may have, and a queue; words of a topic pattern, headers that a binding asks for. 0
-    is no limit.
+    """The most bindings from an exchange and to a queue, words of a topic pattern, and headers that a binding asks for.
+    0 is no limit.
     """
 
     per_exchange: int = 0
@@ -26,7 +26,7 @@ class BindingLimits(NamedTuple):
 
 
 def check(binding: Binding, exchange_type: str, topology: Topology, limits: BindingLimits) -> None:
-    """AMQPError (406) unless there may be such a new binding, whose exchange is of that type."""
+    """AMQPError (406) unless a new binding, from an exchange of that type, is within the limits."""
     check_pattern(binding, exchange_type, limits)
     vhost, source, destination = binding.vhost, binding.source, binding.destination
     there = len(topology.bindings_from(vhost, source))
@@ -38,11 +38,12 @@ def check(binding: Binding, exchange_type: str, topology: Topology, limits: Bind
 
 
 def full(binding: Binding, whose: str, there: int, setting: str) -> AMQPError:
+    """Return the error for a binding of an exchange or a queue that has as many as it may: `there`."""
     return amqp_error(406, f"cannot make {binding}: {whose} has {there} bindings, its limit ({setting})")
 
 
 def check_pattern(binding: Binding, exchange_type: str, limits: BindingLimits) -> None:
-    """AMQPError (406) if the pattern is too long, or has no meaning."""
+    """AMQPError (406) if the pattern of a binding is too long or invalid."""
     if exchange_type == "headers":
         try:
             headers = len(headers_pattern(binding.arguments).wanted)

@@ -1,4 +1,4 @@
-"""Checks that several operations make, each with RabbitMQ's reply code and text."""
+"""Checks shared by several operations, each with RabbitMQ's reply code and text."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ NAME_OCTETS_MAX = 255
 
 
 def stripped(name: str) -> str:
-    """A name without what clients left of a line's end."""
+    """Return a name without line breaks, which RabbitMQ drops as well."""
     return name.replace("\r", "").replace("\n", "")
 
 
 def missing(subject: object) -> AMQPError:
+    """Return the 404 for an exchange or a queue that does not exist."""
     return amqp_error(404, f"no {subject}")
 
 
 def check_not_default(exchange: str) -> None:
+    """403 for the default exchange."""
     if exchange == DEFAULT_EXCHANGE:
         raise amqp_error(403, "operation not permitted on the default exchange")
 
 
 def check_new_name(kind: str, name: str) -> None:
-    """403 for the names that are the server's to give, 406 for what is no name."""
+    """403 for a name that is reserved for the server, 406 for an invalid one."""
     if name.startswith(RESERVED):
         raise amqp_error(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
     try:
@@ -34,7 +36,7 @@ def check_new_name(kind: str, name: str) -> None:
     except UnicodeEncodeError:
         raise amqp_error(406, f"{kind} name '{name}' is not UTF-8") from None
     if len(octets) > NAME_OCTETS_MAX:
-        raise amqp_error(406, f"{kind} name of {len(octets)} octets is longer than {NAME_OCTETS_MAX}")
+        raise amqp_error(406, f"{kind} name of {len(octets)} bytes is longer than {NAME_OCTETS_MAX}")
 
 
 def check_access(queue: Queue, connection: str | None) -> None:
@@ -44,7 +46,7 @@ def check_access(queue: Queue, connection: str | None) -> None:
 
 
 def check_equivalent(queue: Queue, durable: bool, auto_delete: bool, owner: str | None, arguments: Arguments) -> None:
-    """405 or 406 unless a declaration says what the queue is."""
+    """405 or 406 unless a declaration is equivalent to an existing queue."""
     if queue.owner != owner:
         raise _locked(queue)
     equivalence.check_field(queue, "durable", durable, queue.durable)

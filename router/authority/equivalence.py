@@ -1,4 +1,4 @@
-"""Whether a declaration is equivalent to what is there already, in RabbitMQ's order and words."""
+"""The equivalence of a declaration with the existing exchange or queue, in RabbitMQ's order and words."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from router.model.records import Arguments
 
 
 def check_field(subject: object, name: str, received: object, current: object) -> None:
-    """406 unless a property is what it was; `subject` is what reply texts call the queue or exchange."""
+    """406 unless a property is unchanged; `subject` is the name of the queue or exchange in reply texts."""
     if typed(received) != typed(current):
         raise _inequivalent(subject, name, _alone(received), _alone(current))
 
 
 def check_arguments(subject: object, names: Iterable[str], received: Arguments, current: Arguments) -> None:
-    """406 unless those of the named arguments that are there are what they were."""
+    """406 unless each of the named arguments is unchanged, or absent from both declarations."""
     for name in names:
         if name in received and name in current:
             check_field(subject, name, received[name], current[name])

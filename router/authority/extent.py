@@ -1,9 +1,9 @@
-"""How much of the topology there may be: each process that routes, or holds queues, has a copy of it in memory.
+"""The size of the topology and its limits: each process that routes or holds queues has a copy in memory.
 
-What counts is what a declaration brings: names, routing key and arguments, and `RECORD` for being a queue, an exchange
-or a binding, of that `ARGUMENT` for each argument too. It counts for all, and for the user who made it, who has a
-share: nobody takes all of it from others. What was there before a limit was lowered stays; new ones are refused until
-there is room.
+The size of a queue, an exchange or a binding is that of its names, routing key and arguments, plus `RECORD`, plus
+`ARGUMENT` for each argument of a binding. It counts towards the total and towards the share of the user who made it, so
+that no user takes all the room. Declarations made before a limit was lowered stay; new ones are refused until there is
+room.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from router.model.resource_limits import Counted, Holder, Scope
 from router.model.topology import Topology
 
 RECORD = 3 * 1024
-"""Octets that a queue, an exchange or a binding takes beside its names and arguments, about."""
+"""The approximate bytes that a queue, an exchange or a binding takes beside its names and arguments."""
 
 ARGUMENT = 512
-"""Octets that each argument of a binding takes beside itself, where a headers exchange finds the binding by it."""
+"""The bytes that each argument of a binding takes beside itself, as a headers exchange may index it."""
 
 PROCESS_SHARE = 4
-"""Unless there is a setting, all copies together may take one in so many octets of `memory.process_limit`."""
+"""Without a setting, all copies together may take `memory.process_limit` divided by this."""
 
 
 class Bounds(NamedTuple):
-    """The octets of arguments that one declaration may have, that all declarations may take (0: no limit), and those of
-    one user (0: no other limit); and how many a vhost and a user may have where no command says so.
+    """The bytes that the arguments of one declaration may have, and that all declarations (0: no limit) and those of
+    one user (0: no further limit) may take; `limits` are the default numbers for a vhost and a user.
     """
 
     arguments: int = 16 * 1024
@@ -41,8 +41,8 @@ class Bounds(NamedTuple):
 
 
 class Taken:
-    """What the topology takes, octets: `made` by whom, and in all. What no user has made is that of None. `numbers` is
-    how many there are, of a vhost and of a user; `touched` are those of them that have changed, they or their limits.
+    """The bytes that the topology takes: `octets` in all, `made` by maker (None: by no user). `numbers` counts records
+    by vhost and by user; `touched` has the numbers that have changed, or whose limits have.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -55,7 +55,7 @@ class Taken:
                 self.count(_MADE[kind](*fields), 1)
 
     def count(self, record: Exchange | Queue | Binding, number: int) -> None:
-        """There is one more (1) or one less (-1)."""
+        """Count a record that is added (1) or removed (-1)."""
         octets, maker = number * octets_of(record), record.maker
         self.octets += octets
         self.made[maker] += octets
@@ -69,7 +69,7 @@ class Taken:
                 del self.numbers[key]
 
     def follow(self, topology: Topology, change: Change) -> None:
-        """A change is about to be made."""
+        """Count a change that is about to be applied to the topology."""
         kind, *fields = change
         made, gone = kind.removesuffix("_gone"), kind.endswith("_gone")
         if kind == "limits":
@@ -90,12 +90,12 @@ class Taken:
 
 
 def topology_limit(setting: int, process_limit: int, copies: int) -> int:
-    """The octets that the topology may take, in each of so many processes."""
+    """Return the bytes that the topology may take in each of the processes that have one of the `copies`."""
     return setting or process_limit // (PROCESS_SHARE * copies)
 
 
 def octets_of(record: Exchange | Queue | Binding) -> int:
-    """What a record takes."""
+    """Return the bytes that a record takes."""
     if isinstance(record, Binding):
         words: tuple[str, ...] = (record.vhost, record.source, record.destination, record.key)
         indexed = ARGUMENT * len(record.arguments)
@@ -105,7 +105,7 @@ def octets_of(record: Exchange | Queue | Binding) -> int:
 
 
 def holders(record: Exchange | Queue | Binding) -> list[Holder]:
-    """Whose it is: its vhost's, and its maker's."""
+    """Return the holders that a record counts for: its vhost, and its maker if it has one."""
     of_vhost = Holder("vhost", record.vhost)
     return [of_vhost] if record.maker is None else [of_vhost, Holder("user", record.maker)]
 
@@ -120,7 +120,7 @@ _MADE: dict[str, Callable[..., Exchange | Queue | Binding]] = {
 
 
 def check(record: Exchange | Queue | Binding, taken: Taken, topology: Topology, bounds: Bounds) -> None:
-    """406 unless something new may be declared, with so much taken already."""
+    """406 unless a new record is within the limits, in addition to the records in `taken`."""
     _check_number(record, taken, topology, bounds.limits)
     octets = len(pack(dict(record.arguments)))
     if octets > bounds.arguments:
@@ -146,7 +146,7 @@ def check(record: Exchange | Queue | Binding, taken: Taken, topology: Topology, 
 def _check_number(
     record: Exchange | Queue | Binding, taken: Taken, topology: Topology, defaults: LimitSettings
 ) -> None:
-    """406 if its vhost or its maker may not have one more; RabbitMQ's words."""
+    """406, in RabbitMQ's words, if the record's vhost or maker may not have one more."""
     counted = COUNTED[type(record)]
     for holder in holders(record):
         limit = topology.limits.limit(holder, counted, defaults)
@@ -156,7 +156,7 @@ def _check_number(
 
 
 def _named(record: Exchange | Queue | Binding) -> str:
-    """As RabbitMQ says it."""
+    """Return the name of a record in RabbitMQ's form."""
     return str(record) if isinstance(record, Binding) else f"{_word(COUNTED[type(record)])} '{record.name}'"
 
 

@@ -1,4 +1,4 @@
-"""Policies at work: records as the policies of their vhost make them, and what follows when policies change."""
+"""Policies applied: the records of exchanges and queues with their policies' settings, updated when policies change."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from router.model.topology import Topology
 
 
 def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> Queue:
-    """The queue with limits and features as its arguments and the policies say; its arguments have been checked."""
+    """Return the queue with the limits and features of its arguments, which have been checked, and its policies."""
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
-    levels = tuple(Said(level.arguments) for level in levels_of(queue, topology))
-    limits, features = _decided(Said(arguments), levels, defaults)
+    levels = tuple(PackedArguments(level.arguments) for level in levels_of(queue, topology))
+    limits, features = _decided(PackedArguments(arguments), levels, defaults)
     standing = standing_of(queue, topology, policy, operator)
     features = replace(
         features,
@@ -45,23 +45,25 @@ def governed_queue(queue: Queue, topology: Topology, defaults: FlowDefaults) -> 
     )
 
 
-class Said:
-    """Arguments, compared by what they are on the wire."""
+class PackedArguments:
+    """Arguments that compare by their encoding on the wire."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.arguments = arguments
         self._packed = pack(arguments)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Said) and self._packed == other._packed
+        return isinstance(other, PackedArguments) and self._packed == other._packed
 
     def __hash__(self) -> int:
         return hash(self._packed)
 
 
 @lru_cache(maxsize=1024)
-def _decided(own: Said, levels: tuple[Said, ...], defaults: FlowDefaults) -> tuple[QueueLimits, QueueFeatures]:
-    """What arguments come to: most queues of a node say the same as others."""
+def _decided(
+    own: PackedArguments, levels: tuple[PackedArguments, ...], defaults: FlowDefaults
+) -> tuple[QueueLimits, QueueFeatures]:
+    """Decide on limits and features. The results are cached: many queues of a node have equal arguments."""
     inherited = [Level("", level.arguments) for level in levels]
     decision = decided(own.arguments, defaults, adapt=True, levels=inherited)
     features = replace(QueueFeatures.from_arguments(own.arguments), throttle=decision.throttle, hold=decision.hold)
@@ -69,7 +71,7 @@ def _decided(own: Said, levels: tuple[Said, ...], defaults: FlowDefaults) -> tup
 
 
 def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:
-    """The exchange with the alternate exchange that the policy says. The default exchange is governed by none."""
+    """Return the exchange with the alternate exchange of its policy. No policy governs the default exchange."""
     if exchange.name == DEFAULT_EXCHANGE:
         return exchange
     policy, _ = policies_of(exchange.vhost, EXCHANGE, exchange.name, topology)
@@ -78,7 +80,7 @@ def governed_exchange(exchange: Exchange, topology: Topology) -> Exchange:
 
 
 def policies_of(vhost: str, sort: str, name: str, topology: Topology) -> tuple[Policy | None, Policy | None]:
-    """The policy and the operator policy that govern an exchange (`EXCHANGE`), or a queue of that type."""
+    """Return the policy and the operator policy that govern an exchange (sort `EXCHANGE`) or a queue of that type."""
     policy, operator = (policy_for(topology, vhost, sort, name, operator) for operator in (False, True))
     return policy, operator
 
@@ -87,7 +89,7 @@ def policies_of(vhost: str, sort: str, name: str, topology: Topology) -> tuple[P
 
 
 def set_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
-    """Make a policy that was checked, or change the one of that name. What it is about follows at once."""
+    """Make a checked policy, or replace the one of that name, and update the exchanges and queues that it governs."""
     before = ledger.topology.policy(policy.vhost, policy.name, operator=policy.operator)
     if before is None or before.change() != policy.change():
         ledger.record(policy.change(), durable=True)
@@ -95,13 +97,13 @@ def set_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
 
 
 def delete_policy(ledger: Ledger, policy: Policy, defaults: FlowDefaults) -> None:
-    """What the policy governed is governed by the next in line, or by none."""
+    """Delete a policy, and update the exchanges and queues that it governed."""
     ledger.record(policy.change_gone(), durable=True)
     _govern(ledger, [policy], defaults)
 
 
 def _govern(ledger: Ledger, changed: list[Policy], defaults: FlowDefaults) -> None:
-    """Have everything follow that the changed policies of a vhost, or of the node, are about, or were."""
+    """Update the exchanges and queues that the changed policies, of one vhost or of the node, may govern."""
     topology, place = ledger.topology, changed[0].vhost
     for vhost in [place] if place else topology.vhosts():
         for exchange in topology.exchanges_in(vhost):
@@ -122,7 +124,7 @@ def _govern_queue(ledger: Ledger, queue: Queue, defaults: FlowDefaults) -> None:
 
 
 def follow_bindings(ledger: Ledger, vhost: str, queue: str | None, defaults: FlowDefaults) -> None:
-    """Bindings came or went, to that queue or (None) to exchanges: what queues inherit from exchanges may be other."""
+    """Update what queues inherit from exchanges, after bindings to a queue, or (None) to exchanges, have changed."""
     if not exchanges_hand_down(vhost, ledger.topology):
         return
     concerned = ledger.topology.queues_in(vhost) if queue is None else [ledger.topology.queue(vhost, queue)]
@@ -131,11 +133,11 @@ def follow_bindings(ledger: Ledger, vhost: str, queue: str | None, defaults: Flo
             _govern_queue(ledger, found, defaults)
 
 
-# For who asks
+# Explanations
 
 
-def explained(record: Queue | Exchange, topology: Topology) -> dict[str, Any]:
-    """Which policies govern a queue or an exchange, which others would, and what their keys come to."""
+def explain_policies(record: Queue | Exchange, topology: Topology) -> dict[str, Any]:
+    """Return which policies govern a queue or an exchange, which others match it, and the effect of each key."""
     sort = queue_type(record.arguments) if isinstance(record, Queue) else EXCHANGE
     policy, operator = policies_of(record.vhost, sort, record.name, topology)
     others = [

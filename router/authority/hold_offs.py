@@ -1,8 +1,8 @@
-"""Who is refused at the next connect, because their producers were held for as long as they may.
+"""Hold-offs: users refused at their next connect, because their producers were held for as long as is allowed.
 
-A hold-off is of a user and an address. It lasts twice as long each time, up to a limit; whoever has not been held off
-for a while after one has ended begins anew. Times are seconds since 1970 by the node's clock (`penstock.node.clock`),
-lengths of time are seconds.
+A hold-off is of a user and an address. Each lasts twice as long as the one before, up to a limit; after a while without
+a hold-off the user begins anew. Times are seconds since 1970 by the node's clock (`penstock.node.clock`), durations are
+seconds.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from router.model.records import HoldOff
 log = get_logger()
 
 HOLD_OFFS_MAX = 4096
-"""Kept at once; beyond that the one that is forgotten first is forgotten now."""
+"""The most hold-offs kept at once; a further one replaces the one that would be forgotten first."""
 
 
 def hold_off(
     authority: Authority, user: str, host: str, seconds: float, most: float, forget: float, reason: str
 ) -> None:
-    """Hold off a user from that address. Further connections that end while it lasts do not make it longer."""
+    """Hold off a user from an address. Further connections that end during the hold-off do not extend it.
+
+    It lasts `seconds` the first time, `most` at the longest, and is forgotten `forget` after its end.
+    """
     ledger, now = authority.ledger, clock.now()
     known = ledger.topology.hold_offs.get((user, host))
     if known is not None and known.until > now:
@@ -37,12 +40,13 @@ def hold_off(
     log.info("hold-off", user=user, host=host, times=times, seconds=lasts, reason=reason)
 
 
-def forget_old(ledger: Ledger) -> None:
-    """Forget those who have behaved since."""
+def forget_expired(ledger: Ledger) -> None:
+    """Forget the hold-offs whose time to be forgotten has come."""
     now = clock.now()
     forget(ledger, [found for found in ledger.topology.hold_offs.values() if found.forget_at <= now])
 
 
 def forget(ledger: Ledger, found: list[HoldOff]) -> None:
+    """Forget these hold-offs; their users may connect and begin anew."""
     for each in found:
         ledger.record(each.change_gone(), durable=True)

@@ -1,4 +1,4 @@
-"""What a queue inherits from the policies of the exchanges that route to it, of its vhost and of the node."""
+"""The settings that a queue inherits from the policies of the exchanges that route to it, its vhost and the node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from router.model.topology import Topology
 
 
 def levels_of(queue: Queue, topology: Topology) -> list[Level]:
-    """The nearest first. Of several exchanges that whose policy has the highest priority, of equals the first by name.
+    """Return the levels of inherited settings, the nearest first: exchanges by priority of their policies, then names.
 
-    An exchange's policy counts if it applies to exchanges alone: RabbitMQ's that apply to all mean something else.
+    An exchange's policy counts only if it applies to exchanges alone: RabbitMQ's `all` means something else.
     """
     levels = [
         Level(f"policy '{policy.name}' of exchange '{exchange}'", arguments)
@@ -29,18 +29,18 @@ def levels_of(queue: Queue, topology: Topology) -> list[Level]:
 
 
 def inherited(policy: Policy) -> dict[str, Any]:
-    """What a policy says for queues that say nothing themselves, as arguments of a declaration."""
+    """Return a policy's settings for queues without their own, as arguments of a declaration."""
     said = spelled_out(policy.definition).items()
     return {KEYS[key].argument: value for key, value in said if key in KEYS and KEYS[key].inherited}
 
 
 def hands_down(policy: Policy) -> bool:
-    """Whether it may say something for the queues of an exchange, of a vhost or of the node."""
+    """Whether the queues of an exchange, a vhost or the node may inherit from a policy."""
     return policy.apply_to in ("exchanges", "vhosts", "node") and bool(inherited(policy))
 
 
 def exchanges_hand_down(vhost: str, topology: Topology) -> bool:
-    """Whether it matters which exchanges route to which queue."""
+    """Whether queues of a vhost may inherit from exchanges, so that it matters which exchanges route to them."""
     return any(policy.apply_to == "exchanges" and hands_down(policy)
                for policy in topology.policies(vhost, operator=False))  # fmt: skip
 
@@ -58,7 +58,7 @@ def _of_exchanges(queue: Queue, topology: Topology) -> list[tuple[Policy, str, d
 
 
 def upstream(queue: Queue, topology: Topology) -> list[str]:
-    """The exchanges with bindings that lead to a queue, by way of others or not; the default exchange is none."""
+    """Return the exchanges that route to a queue, directly or through others, without the default exchange."""
     passed: dict[str, None] = {}
     waiting = [binding.source for binding in topology.bindings_to(queue.vhost, "queue", queue.name)]
     while waiting:

@@ -1,6 +1,6 @@
-"""The topology in the hands of those who change it: each change with what follows from it, recorded.
+"""The ledger through which the topology is changed: it records each change and the changes that follow from it.
 
-What follows: what goes takes its bindings with it, and an auto-delete exchange goes with the last binding from it.
+A queue or exchange is deleted with its bindings, and an auto-delete exchange with the last binding from it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from router.model.topology import Topology
 
 
 class Step(NamedTuple):
-    """A change, and whether it is about something that survives a restart of the node."""
+    """A change, and whether it concerns something that survives a restart of the node."""
 
     change: Change
     durable: bool
 
 
 class Ledger:
-    """The topology, what is free for new queues, and the steps taken since they were last asked for.
+    """The topology, the free slots and ids for new queues, and the steps since the last `take_steps`.
 
-    `taken` is what queues, exchanges and bindings take, `recorded` how many steps there have been.
+    `taken` is the size of queues, exchanges and bindings, `recorded` the number of all steps so far.
     """
 
     def __init__(self, topology: Topology, slots: Slots, last_queue_id: int) -> None:
@@ -39,39 +39,41 @@ class Ledger:
         self.taken = Taken(topology)
 
     def measure(self) -> None:
-        """The topology has changed by itself: see anew what it takes."""
+        """Measure the topology anew, after changes that were not recorded here."""
         self.taken = Taken(self.topology)
 
     def take_steps(self) -> list[Step]:
+        """Return and forget the steps so far."""
         steps, self._steps = self._steps, []
         return steps
 
     def record(self, change: Change, durable: bool) -> None:
+        """Apply a change to the topology and add it to the steps."""
         self.recorded += 1
         self.taken.follow(self.topology, change)
         self.topology.apply(change)
         self._steps.append(Step(change, durable))
 
     def take_slot(self, shard: int) -> int | None:
-        """A slot for `add_queue`; None if the node has as many queues as it can have."""
+        """Return a slot for `add_queue`; None if the node has as many queues as it can have."""
         return self._slots.take(shard)
 
     def next_queue_id(self) -> int:
-        """Queue ids count from 1 and are never used again."""
+        """Return a new queue id. Ids count from 1 and are never reused."""
         self.last_queue_id += 1
         return self.last_queue_id
 
     def add_exchange(self, exchange: Exchange) -> None:
-        """A new one, or the same one governed by another policy."""
+        """Add an exchange, or replace the record of one that another policy governs."""
         self.record(exchange.change(), exchange.durable)
 
     def add_queue(self, queue: Queue) -> None:
-        """A new one, or the same one with other limits and features."""
+        """Add a queue, or replace the record of one with other limits and features, or another place."""
         self.record(queue.change(), queue.durable)
 
     def bind(self, binding: Binding) -> None:
-        """Add a binding if it is not there. One by which its maker grants nothing (router.model.grants) becomes that of
-        who may grant it.
+        """Add a binding if it is not there. One that does not grant its queue power (router.model.grants) is replaced
+        by an equal one whose maker can grant it.
         """
         existing = self.topology.binding(binding)
         if existing is not None:
@@ -88,6 +90,7 @@ class Ledger:
             self._delete_unused(binding.vhost, [binding.source])
 
     def remove_queue(self, queue: Queue) -> None:
+        """Remove a queue with its move, its bindings, and auto-delete exchanges whose last bindings these were."""
         if (move := self.topology.moves.get(queue.queue_id)) is not None:
             self.record(move.change_gone(), durable=False)
         sources = self._remove_bindings(self.topology.bindings_to(queue.vhost, "queue", queue.name))
@@ -96,32 +99,33 @@ class Ledger:
         self._delete_unused(queue.vhost, sources)
 
     def place_queue(self, vhost: str, name: str, shard: int | None) -> None:
-        """Where queues of that name are made: a shard, or None for where the hash says."""
+        """Place queues of that name that are made from now on: on a shard, or (None) by the hash."""
         self.record(["placement", vhost, name, shard], durable=True)
         self.record(["placement_version", self.topology.placement_version + 1], durable=True)
 
     def forget_limits(self, holder: Holder) -> None:
-        """A vhost or a user goes, with its limits."""
+        """Forget the limits of a vhost or a user that is being deleted."""
         if self.topology.limits.of(holder):
             self.record(["limits", *holder, {}], durable=True)
 
     def rehome_queue(self, queue: Queue, shard: int, slot: int) -> None:
-        """An existing one has another home from now on."""
+        """Give an existing queue another home: a shard, and a slot for it."""
         self._slots.free(queue.slot, queue.shard)
         self.add_queue(replace(queue, shard=shard, slot=slot))
 
     def remove_exchange(self, exchange: Exchange) -> None:
+        """Remove an exchange with its bindings, and auto-delete exchanges whose last bindings these were."""
         self._delete_unused(exchange.vhost, self._remove_exchange(exchange))
 
     def _remove_exchange(self, exchange: Exchange) -> list[str]:
-        """The exchanges that had bindings to it."""
+        """Remove an exchange with its bindings. Return the exchanges that had bindings to it."""
         self._remove_bindings(self.topology.bindings_from(exchange.vhost, exchange.name))
         sources = self._remove_bindings(self.topology.bindings_to(exchange.vhost, "exchange", exchange.name))
         self.record(["exchange_gone", exchange.vhost, exchange.name], exchange.durable)
         return sources
 
     def _delete_unused(self, vhost: str, sources: Iterable[str]) -> None:
-        """Exchanges that lost bindings go if they are auto-delete and these were the last; others may lose by that."""
+        """Remove those of the exchanges that are auto-delete and have no bindings left, which may leave others so."""
         waiting = list(sources)
         while waiting:
             name = waiting.pop()
@@ -130,7 +134,7 @@ class Ledger:
                 waiting += self._remove_exchange(exchange)
 
     def _remove_bindings(self, bindings: Iterable[Binding]) -> list[str]:
-        """The exchanges they came from, each once."""
+        """Remove bindings. Return the exchanges that they came from, each once."""
         sources: dict[str, None] = {}
         for binding in list(bindings):
             self.record(binding.change_gone(), self._is_durable(binding))
@@ -138,7 +142,7 @@ class Ledger:
         return list(sources)
 
     def _is_durable(self, binding: Binding) -> bool:
-        """A binding lives as long as both its ends do."""
+        """Whether a binding survives a restart: both its ends have to."""
         source = self.topology.exchange(binding.vhost, binding.source)
         destination: Exchange | Queue | None
         if binding.kind == "queue":

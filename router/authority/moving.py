@@ -1,24 +1,24 @@
-"""Live moves of queues from one shard to another: what is decided, step by step. docs/rebalancing.md has the protocol.
+"""Live moves of queues from one shard to another: the decisions, step by step. docs/rebalancing.md has the protocol.
 
-      stopping ──(the old home has written its copy)──▶ copying ──(the new home has it in its store)──▶ homing: moved
-      stopping, copying ──(a shard died, the time is up, the copies differ, an operator)──▶ homing: rolled back
-      homing ──(who had something of it in hand has said so to its home)──▶ over
+      stopping ──(the old home has written its copy)──▶ copying ──(the new home has stored the copy)──▶ homing: moved
+      stopping, copying ──(a shard died, a timeout, the copies differ, an operator)──▶ homing: rolled back
+      homing ──(the acceptors have re-attached to the home)──▶ over
 
-Each step is stored and published as any change of the topology, so it outlives the router; what shards report is said
-again to the router's next life. A step is the only place where it is decided where a queue lives: its record names
-one shard at any time, and who finds something of it elsewhere throws that away.
+Each step is stored and published like any change of the topology, so it outlives the router; shards repeat their
+reports to the router's next incarnation. Only a step changes the home of a queue: the queue's record names one shard at
+any time, and any other shard that has something of the queue discards it.
 
-`queue_move` answers {"result", "reason", "pause_ms", "messages", "octets", "placement_version"}; `pause_ms` is None
-where nothing was stopped. Results:
+`queue_move` returns {"result", "reason", "pause_ms", "messages", "octets", "placement_version"}; `pause_ms` is None
+if the queue was not stopped. Results:
 
-    moved           it has its new home
-    already-there   it lived there
-    rolled-back     it was stopped and goes on where it was
-    refused         it cannot be moved, or not now
-    no-queue        there is none of that name
+    moved           the queue has its new home
+    already-there   it lived there before
+    rolled-back     it was stopped and stays at its old home
+    refused         it cannot be moved, or not at present
+    no-queue        there is no queue of that name, or it was deleted
     no-shard        there is no shard of that number
-    busy            it is being moved, or as many are as may be
-    stale           the placement is of another version than the one asked for
+    busy            it is being moved already, or MOVES_MAX queues are
+    stale           the placement has another version than the one requested
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from router.model.records import COPYING, HOMING, SERVING, STOPPING, Move, Queue
 log = get_logger()
 
 MOVES_MAX = 16
-"""Moves at a time: each has a copy on the disk and in two shards."""
+"""The most moves at a time: each has a copy on the disk and in two shards."""
 STOPPED_SECONDS = 60.0
-"""How long a queue may be stopped before it goes on where it was; one that copies may take COPYING_SECONDS."""
+"""Seconds after its start at which a move still stopping is rolled back; COPYING_SECONDS is for one still copying."""
 COPYING_SECONDS = 600.0
 
 Result = dict[str, Any]
@@ -49,15 +49,15 @@ Ended = Callable[[Result], None]
 
 
 class Moves:
-    """The moves of one life of the router: who waits for their end. `life_of` gives the incarnation of a shard that
-    serves, 0 for one that does not, `is_full` whether one has no room. `put` takes rows of telemetry.
+    """The moves of queues, and the commands `waiting` for their end. `incarnation_of` returns the incarnation of a
+    serving shard, 0 for any other, `is_full` whether a shard has no room. `put` writes rows of telemetry.
     """
 
     def __init__(self, ledger: Ledger, placing: Shards) -> None:
         self.ledger = ledger
         self.placing = placing
         self.topology = self.ledger.topology
-        self.life_of: Callable[[int], int] = lambda shard: 0
+        self.incarnation_of: Callable[[int], int] = lambda shard: 0
         self.is_full: Callable[[int], bool] = lambda shard: False
         self.put: Put = nowhere
         self.waiting: dict[int, list[Ended]] = {}
@@ -68,22 +68,22 @@ class Moves:
     def start(
         self, vhost: str, name: str, shard: int, placement_version: int | None, plan: str | None, ended: Ended
     ) -> None:
-        """Move a queue; `ended` gets the result when it is over, with the turn that makes it so."""
+        """Begin to move a queue; `ended` gets the result, with the turn that ends the move."""
         queue = self.topology.queue(vhost, name)
         result, reason = self._refusal(queue, shard, placement_version)
         if queue is None or result:
             self.answers.append((ended, self.result(result, reason)))
             return
         move = Move(
-            queue.queue_id, self.topology.version + 1, queue.shard, shard, STOPPING, self.life_of(queue.shard),
-            self.life_of(shard), plan, clock.now(),
+            queue.queue_id, self.topology.version + 1, queue.shard, shard, STOPPING, self.incarnation_of(queue.shard),
+            self.incarnation_of(shard), plan, clock.now(),
         )  # fmt: skip
         self.waiting.setdefault(queue.queue_id, []).append(ended)
         self._record(move)
         log.info("move begins", queue=name, vhost=vhost, source=move.source, target=shard, epoch=move.epoch, plan=plan)
 
     def _refusal(self, queue: Queue | None, shard: int, placement_version: int | None) -> tuple[str, str]:
-        """Why it is not begun; nothing if it may be."""
+        """Return the result and the reason of a move that cannot begin; empty strings if it can."""
         if queue is None:
             return "no-queue", "there is no such queue"
         state = self.topology.shards.get(shard)
@@ -102,14 +102,14 @@ class Moves:
         if len(self.topology.moves) >= MOVES_MAX:
             return "busy", f"{MOVES_MAX} queues are being moved"
         for index in (queue.shard, shard):
-            if not self.life_of(index):
-                return "refused", f"shard {index} is not there"
+            if not self.incarnation_of(index):
+                return "refused", f"shard {index} does not serve"
         if self.is_full(shard):
             return "refused", f"shard {shard} has no room"
         return "", ""
 
     def abort(self, vhost: str, name: str) -> bool:
-        """Roll a move back; whether there was one that could be. One that is decided is not."""
+        """Roll back the move of a queue; False if there is none, or it is decided."""
         queue = self.topology.queue(vhost, name)
         move = self.topology.moves.get(queue.queue_id) if queue is not None else None
         if move is None or move.phase == HOMING:
@@ -117,14 +117,14 @@ class Moves:
         self.roll_back(move, "aborted")
         return True
 
-    # What shards say
+    # Reports of shards
 
     def report(
         self, queue_id: int, epoch: int, shard: int, life: int, state: str, count: int, octets: int, checksum: int,
         stop: list[int], reason: str,
     ) -> None:  # fmt: skip
-        """A shard is done with its part: "written", "kept", "homed", or it "failed". What is of another move, or comes
-        again, does nothing. `stop` is what was written of the queue's stop, empty if it holds nobody.
+        """Handle a shard's report that its part is "written", "kept" or "homed", or has "failed". Repeats, and reports
+        on other moves, are ignored. `stop` is the queue's stop as written, empty if it holds no producers.
         """
         move = self.topology.moves.get(queue_id)
         if move is None or move.epoch != epoch:
@@ -144,19 +144,21 @@ class Moves:
             else:
                 self.roll_back(move, f"the copy has {count} messages, {octets} bytes, not {move.count}, {move.octets}")
 
-    def shard_lives(self, shard: int, life: int) -> None:
-        """A shard asks for the topology. In another life than a move began with it knows nothing of its part."""
+    def shard_started(self, shard: int, life: int) -> None:
+        """Roll back undecided moves of a shard that asks for the topology in another incarnation than they began with:
+        it knows nothing of its part.
+        """
         for move in self._undecided():
             if (shard == move.source and life != move.source_life) or (
                 shard == move.target and life != move.target_life
             ):
                 self.roll_back(move, f"shard {shard} has died")
 
-    def look(self) -> None:
-        """Roll back what cannot be done any more, or takes too long."""
+    def roll_back_failed(self) -> None:
+        """Roll back undecided moves whose shards have died, or that take too long."""
         for move in self._undecided():
             for shard, life in ((move.source, move.source_life), (move.target, move.target_life)):
-                if self.life_of(shard) != life:
+                if self.incarnation_of(shard) != life:
                     self.roll_back(move, f"shard {shard} has died")
                     break
             else:
@@ -170,9 +172,9 @@ class Moves:
     # Steps
 
     def _switch(self, move: Move) -> None:
-        """The one moment in which the home changes."""
+        """Give the queue its new home. This is the one moment in which the home changes."""
         queue = self.topology.queue_by_id(move.queue_id)
-        assert queue is not None  # its move would have gone with it
+        assert queue is not None  # a queue is removed with its move
         slot = self.ledger.take_slot(move.target)
         if slot is None:
             self.roll_back(move, "the node has as many queues as it can have (max_queues)")
@@ -183,7 +185,7 @@ class Moves:
         self.ledger.place_queue(queue.vhost, queue.name, None if by_hash == move.target else move.target)
 
     def roll_back(self, move: Move, reason: str) -> None:
-        """The queue goes on where it was."""
+        """Decide that the queue stays at its old home."""
         log.warning("move is rolled back", queue_id=move.queue_id, epoch=move.epoch, reason=reason)
         self._record(replace(move, phase=HOMING, outcome="rolled-back", reason=reason))
 
@@ -192,11 +194,11 @@ class Moves:
         result = self.result(move.outcome, move.reason, move)
         log.info("move ends", queue_id=move.queue_id, epoch=move.epoch, plan=move.plan, **result)
         if move.outcome == "moved":
-            self._write_down(move, result)
+            self._write_telemetry(move, result)
         self._answer(move.queue_id, result)
 
-    def _write_down(self, move: Move, result: Result) -> None:
-        """A queue has its new home: a row of telemetry."""
+    def _write_telemetry(self, move: Move, result: Result) -> None:
+        """Write the row of telemetry of a queue that has moved."""
         queue = self.topology.queue_by_id(move.queue_id)
         if queue is None:
             return
@@ -217,13 +219,15 @@ class Moves:
         )
 
     def _record(self, move: Move) -> None:
-        """A move ends with the run of the node, so nobody waits for the disk; the switch is in the queue's record."""
+        """Record a step without waiting for the disk: no move outlives the run of the node, and the new home is in the
+        queue's own record.
+        """
         self.ledger.record(move.change(), durable=False)
 
     # Answers
 
     def take_answers(self) -> list[tuple[Ended, Result]]:
-        """What is to be said with this turn; also of moves whose queue is gone."""
+        """Return the results to send with this turn, including those of moves whose queue was deleted."""
         for queue_id in [id for id in self.waiting if id not in self.topology.moves]:
             self._answer(queue_id, self.result("no-queue", "it was deleted"))
         answers, self.answers = self.answers, []
@@ -233,6 +237,7 @@ class Moves:
         self.answers += ((ended, result) for ended in self.waiting.pop(queue_id, ()))
 
     def result(self, result: str, reason: str, move: Move | None = None) -> Result:
+        """Return the result of `queue_move`, with the figures of its move if it began."""
         return {
             "result": result,
             "reason": reason,
@@ -244,5 +249,5 @@ class Moves:
 
 
 def immovable(queue: Queue) -> str:
-    """Why a queue can never be moved; nothing if it can."""
+    """Return why a queue can never be moved; "" if it can."""
     return "it is exclusive: it goes with its connection" if queue.owner is not None else ""

@@ -1,6 +1,6 @@
-"""What is declared of vhosts and users whose limit is near, for all to see in the node's shared counts.
+"""The numbers of queues, exchanges and bindings of vhosts and users near their limits, in the node's shared counts.
 
-Only what is near has a row there: nearly every user has a limit of queues, and rows are few.
+Only a number near its limit has a row there: nearly every user has a limit of queues, and rows are few.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ from router.model.resource_limits import Counted, Holder
 
 
 class NearLimits:
+    """The rows of a ledger's numbers in the shared counts; `defaults` are the node's limits."""
+
     def __init__(self, shared: SharedCounts, ledger: Ledger, defaults: LimitSettings) -> None:
         self._shared = shared
         self._ledger = ledger
         self._defaults = defaults
         self._near: set[tuple[Holder, Counted]] = set()
 
-    def look(self) -> None:
-        """Now and then: show what has changed."""
+    def update(self) -> None:
+        """Update the rows of numbers and limits that have changed since the last call."""
         taken = self._ledger.taken
         touched, taken.touched = taken.touched, set()
         for key in touched | (self._near - taken.numbers.keys()):
-            self._show(*key)
+            self._update_row(*key)
 
-    def _show(self, holder: Holder, counted: Counted) -> None:
+    def _update_row(self, holder: Holder, counted: Counted) -> None:
         used = self._ledger.taken.numbers[holder, counted]
         limit = self._ledger.topology.limits.limit(holder, counted, self._defaults)
         near = limit is not None and Use(counted, *holder, used, limit).is_near

@@ -1,4 +1,4 @@
-"""The operations of the authority as they are asked for over the bus: names, arguments, results, errors.
+"""The operations of the authority as requested over the bus: names, arguments, results, errors.
 
     operation          arguments                                                   result
     exchange_declare   vhost, name, type, passive, durable, auto_delete,           None
@@ -18,8 +18,8 @@
     connection_closed  connection                                                  queues
     hold_off           user, host, seconds, most, forget, reason                   None
 
-An error is [reply code, text]; the text comes without the name of the code. A request that is malformed, or that we
-have a bug in, is 541.
+An error is [reply code, text]; the text does not include the name of the code. A malformed request, or one that meets a
+bug, gets 541.
 """
 
 from __future__ import annotations
@@ -87,20 +87,20 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], dict[str, Types]]] = {
 
 
 class Outcome(NamedTuple):
-    """What a request gets: a result, or an error as [reply code, text]."""
+    """The outcome of a request: a result, or an error as [reply code, text]."""
 
     result: Any = None
     error: list[Any] | None = None
 
 
 class Malformed(ValueError):
-    """A request that no sender of ours should make."""
+    """A request that no process of the node should send."""
 
 
 def perform(authority: Authority, operation: object, arguments: object, request: str) -> Outcome:
-    """Do what is asked. `request` tells this request from all others of this run of the node.
+    """Carry out an operation. `request` identifies the request among all of this run of the node.
 
-    It raises nothing but what came of a bug in the middle of a change: half of it must not be served.
+    It raises only the error of a bug in the middle of a change: half a change must not be served.
     """
     before = authority.ledger.recorded
     try:
@@ -125,7 +125,7 @@ def _checked(operation: object, arguments: object) -> tuple[Callable[..., Any], 
     if not isinstance(operation, str) or operation not in OPERATIONS:
         raise Malformed(f"no operation {operation!r}")
     if not isinstance(arguments, dict):
-        raise Malformed("the arguments are no map")
+        raise Malformed("the arguments are not a map")
     act, wanted = OPERATIONS[operation]
     for name, types in wanted.items():
         if name not in arguments:

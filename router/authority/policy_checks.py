@@ -1,6 +1,6 @@
-"""Whether there can be a policy: its fields, its keys and their values, and whether limits and marks go together.
+"""The checks of a policy: its fields, its keys and their values, and whether limits and marks go together.
 
-What is refused is named as the definition has it: by its own keys, not the arguments of queues that they come to.
+A refusal names the definition's own keys, not the arguments of queues that they translate to.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from router.model.policy_keys import (
     SHARED,
     WEIGHT,
     KeyProblem,
-    said_by,
     spelled_out,
+    written_names,
 )
 from router.model.records import Policy
 
@@ -47,17 +47,17 @@ _ARGUMENT = re.compile(r"(?:x-|qpid\.)[\w-]+")
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be; the text says which and why."""
+    """An invalid policy; the text says which and why."""
 
 
 def check(policy: Policy, defaults: FlowDefaults = USUAL) -> None:
-    """PolicyError unless there can be such a policy on a node with these defaults."""
+    """PolicyError unless the policy is valid on a node with these defaults."""
     if policy.apply_to not in APPLY_TO:
-        raise _invalid(policy, f"apply-to '{policy.apply_to}' is none of {', '.join(APPLY_TO)}")
+        raise _invalid(policy, f"apply-to '{policy.apply_to}' is not one of {', '.join(APPLY_TO)}")
     if policy.apply_to in OF_THE_NODE and policy.vhost:
-        raise _invalid(policy, f"what applies to {policy.apply_to} is in no vhost, but of the node")
+        raise _invalid(policy, f"a policy that applies to {policy.apply_to} belongs to the node, not to a vhost")
     if policy.apply_to not in OF_THE_NODE and not policy.vhost:
-        raise _invalid(policy, f"what applies to {policy.apply_to} is in a vhost")
+        raise _invalid(policy, f"a policy that applies to {policy.apply_to} belongs to a vhost")
     if isinstance(policy.priority, bool) or abs(policy.priority) > PRIORITY_MAX:
         raise _invalid(policy, f"priority {policy.priority} is not between -{PRIORITY_MAX} and {PRIORITY_MAX}")
     try:
@@ -73,7 +73,7 @@ def check(policy: Policy, defaults: FlowDefaults = USUAL) -> None:
         definition = spelled_out(policy.definition)
     except KeyProblem as problem:
         raise _invalid(policy, f"key '{problem.key}': {problem}") from None
-    written = said_by(policy.definition)
+    written = written_names(policy.definition)
     for key, value in definition.items():
         _check_key(policy, key, value, written.get(key, key))
     _check_limits(policy, definition, written, defaults.only_marks())
@@ -83,14 +83,14 @@ def _check_key(policy: Policy, key: str, value: object, written: str) -> None:
     if policy.operator and not (key in KEYS and KEYS[key].operator):
         raise _invalid(policy, f"key '{written}' is not for operator policies")
     if not _may_apply(key, policy.apply_to):
-        raise _invalid(policy, f"key '{written}' says nothing of {policy.apply_to}")
+        raise _invalid(policy, f"key '{written}' does not apply to {policy.apply_to}")
     reason = _PROBLEMS.get(key, _problem)(key, value)
     if reason is not None:
         raise _invalid(policy, f"key '{written}': {reason.strip(chr(34))}")
 
 
 def _may_apply(key: str, apply_to: str) -> bool:
-    """Whether a policy that applies to that may say it. RabbitMQ's keys may stand where they mean nothing, as there."""
+    """Whether a policy with that apply-to may have a key. RabbitMQ's keys are accepted wherever RabbitMQ does."""
     if key not in KEYS or (KEYS[key].from_rabbitmq and apply_to in RABBITMQ_APPLY_TO):
         return True
     return bool(KEYS[key].governs & APPLY_TO[apply_to]) or (KEYS[key].inherited and apply_to in OF_THE_NODE)
@@ -98,7 +98,7 @@ def _may_apply(key: str, apply_to: str) -> bool:
 
 def _hint(name: str) -> str:
     if f"x-{name}" in queue_arguments.RULES:
-        return f", a queue says that itself: x-{name} in its arguments"
+        return f"; it is an argument of queue declarations, x-{name}"
     nearest = get_close_matches(name, NAMES, 1)
     return f"; did you mean '{nearest[0]}'?" if nearest else ""
 
@@ -144,13 +144,13 @@ def _no_last_resort(_key: str, value: object) -> str | None:
 
 
 def _too_much(_key: str, value: object) -> str | None:
-    """Nobody looks at the value, but it has to be kept."""
+    """Check the value of an ignored key, which has to be kept."""
     words = value if isinstance(value, list) else [value]
     if not all(isinstance(word, (str, int, float)) for word in words):
         return "expected text, a number, true, false or a list of them"
     if any(isinstance(word, int) and not -(2**63) <= word < 2**63 for word in words):
         return "a number of more than 64 bits"
-    return None if len(shown(value)) <= VALUE_OCTETS_MAX else f"longer than {VALUE_OCTETS_MAX} octets"
+    return None if len(shown(value)) <= VALUE_OCTETS_MAX else f"longer than {VALUE_OCTETS_MAX} characters"
 
 
 _PROBLEMS: dict[str, Callable[[str, object], str | None]] = {
@@ -167,7 +167,7 @@ _PROBLEMS: dict[str, Callable[[str, object], str | None]] = {
 def _check_limits(
     policy: Policy, definition: dict[str, Any], written: Mapping[str, str], defaults: FlowDefaults
 ) -> None:
-    """Limits and marks of one definition must go together, as far as it says enough."""
+    """PolicyError unless the definition's limits and marks go together, as far as it has both sides to compare."""
     of_each = {key: meaning.argument for key, meaning in KEYS.items() if meaning.governs & APPLY_TO["queues"]}
     of_several = [{f"{shared}-{name}": argument for name, argument in LIMITS.items()} for shared in SHARED]
     for keys in (of_each, *of_several):
@@ -184,19 +184,19 @@ def _check_limits(
 
 
 def _in_keys(reason: str, keys: Mapping[str, str], written: Mapping[str, str]) -> str:
-    """The reason why limits and marks do not go together, with keys for the arguments that it names.
+    """Return the reason why limits and marks do not go together, with keys for the arguments that it names.
 
-    It quotes no text of the definition: each value by itself has been found good.
+    The reason quotes no text of the definition: each value by itself has been found valid.
     """
     names = {argument: written.get(key, key) for key, argument in keys.items()}
-    for key in ("overflow", "flow"):  # the reason gives their values in our words
+    for key in ("overflow", "flow"):  # the reason has their values in penstock's words
         if key in written and written[key] != key:
             names[KEYS[key].argument] = f"{key} ({written[key]})"
     return _ARGUMENT.sub(lambda found: names[found[0]], reason.strip('"'))
 
 
 def _make_comparable(given: dict[str, Any], dimension: Dimension) -> None:
-    """Leave out marks that have nothing in the definition to be compared with."""
+    """Leave out marks that nothing in the definition can be compared with."""
     limit = dimension.limits[0]
     stops = [name for name in dimension.stops if name in given]
     marks = [*stops, *(name for name in dimension.resumes if name in given)]

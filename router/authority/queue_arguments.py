@@ -1,7 +1,7 @@
-"""What a queue.declare may say in its arguments: which there are, for which type of queue, and with what values.
+"""The arguments of queue.declare: which there are, for which types of queue, and with which values.
 
-Order and texts are RabbitMQ's. Arguments nobody knows are let pass. What bounds a queue is
-`penstock.limits.watermarks`' to judge; the other features are checked and kept here, and act elsewhere.
+The order of checks and the texts are RabbitMQ's. Unknown arguments are accepted. Limits and marks are checked by
+`penstock.limits.queue_limits`, all other arguments here.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ TEN_YEARS_MS = 315_360_000_000
 """The longest time that RabbitMQ's timers accept."""
 PRIORITY_MAX = 255
 RATE_MAX = 1_000_000_000
-"""Messages a second; octets a second may be a thousand times as many."""
+"""Messages a second; a limit of bytes a second may be a thousand times as large."""
 HOUR = 3600
 
 Check: TypeAlias = Callable[[object], str | None]
-"""The reason why a value cannot be, None if it can."""
+"""Returns why a value is invalid, None if it is valid."""
 
 
 def _integer(*limits: Callable[[int], str | None]) -> Check:
-    """An integer that no limit has a reason against."""
+    """Return a check for an integer that passes all the limits."""
 
     def check(value: object) -> str | None:
         kind = type_name(value)
@@ -72,7 +72,7 @@ _text = _of_type("longstr")
 
 
 def _one_of(reason: str, *words: str) -> Check:
-    """One of some words; the reason otherwise, which may name the {value}."""
+    """Return a check for one of the words; `reason` may contain the {value}."""
 
     def check(value: object) -> str | None:
         return _text(value) or (None if value in words else reason.format(value=shown(value)))
@@ -81,7 +81,7 @@ def _one_of(reason: str, *words: str) -> Check:
 
 
 def _anything(_value: object) -> str | None:
-    """For what has no effect here."""
+    """Accept any value, for an argument without effect."""
     return None
 
 
@@ -91,7 +91,7 @@ _priority = _integer(_not_negative, _at_most(PRIORITY_MAX, "max_value_exceeded")
 
 
 def _time(value: object) -> str | None:
-    """A length of time in words, of at most an hour."""
+    """Check a duration in words, of at most an hour."""
     reason = _text(value)
     if reason is None:
         try:
@@ -112,7 +112,7 @@ def _pattern(value: object) -> str | None:
 
 
 def _octets(value: object) -> str | None:
-    """A number of octets, or a size in words; not 0."""
+    """Check a number of bytes, or a size in words; not 0."""
     if type_name(value) == "longstr":
         try:
             value = size(str(value))
@@ -130,11 +130,11 @@ _CLASSIC = frozenset({"classic"})
 _QUORUM = frozenset({"quorum"})
 _ALL = _CLASSIC | _QUORUM
 _STREAM: frozenset[str] = frozenset()
-"""Streams are refused: what only they know is an argument of another type everywhere."""
+"""No type of queue: streams are refused, so arguments that only streams have are invalid for every queue."""
 
 
 class _Rule(NamedTuple):
-    """For which types of queue an argument is; `check` is None where the watermarks check it."""
+    """The types of queue that have an argument, and its `check`; None if `penstock.limits.queue_limits` checks it."""
 
     types: frozenset[str]
     check: Check | None = None
@@ -142,7 +142,7 @@ class _Rule(NamedTuple):
 
 _queue_type = _one_of("\"unsupported queue type '{value}'\"", *sorted(_ALL))
 
-# In the order in which RabbitMQ looks at them. What is about replicas and memory has no effect here.
+# In the order in which RabbitMQ checks them. Arguments about replicas and memory have no effect here.
 RULES: dict[str, _Rule] = {
     "x-expires": _Rule(_CLASSIC | _QUORUM, _some_milliseconds),
     "x-message-ttl": _Rule(_CLASSIC | _QUORUM, _milliseconds),
@@ -186,18 +186,21 @@ RULES: dict[str, _Rule] = {
 
 _NOT_COMPARED = {"x-queue-type", "x-quorum-initial-group-size", "x-queue-leader-locator", "x-dead-letter-strategy"}
 KNOWN: frozenset[str] = frozenset((*RULES, *queue_limits.ARGUMENTS))
-"""All arguments that mean something; others are taken and kept, no more."""
+"""All arguments with a meaning; others are only accepted and kept."""
 COMPARED = (*(name for name in RULES if name not in _NOT_COMPARED), *queue_limits.ARGUMENTS)
-"""The arguments in which a redeclaration must agree; the queue type has a default and is compared with it."""
+"""The arguments in which a redeclaration must agree; the queue type is compared apart, as it has a default."""
 
 
 def queue_type(arguments: Arguments) -> str:
-    """classic or quorum."""
+    """Return the type of a queue with these arguments: classic or quorum."""
     return str(arguments.get("x-queue-type", "classic"))
 
 
 def check_arguments(subject: object, arguments: Arguments, defaults: FlowDefaults) -> QueueLimits:
-    """406 unless a queue can be made with the arguments; its limits. `subject` is what reply texts call the queue."""
+    """Return the limits of a queue with these arguments; 406 if they are invalid.
+
+    `subject` is the name of the queue in reply texts.
+    """
     if "x-queue-type" in arguments:
         _check("x-queue-type", _queue_type, subject, arguments)
     kind = queue_type(arguments)
@@ -218,7 +221,7 @@ def check_arguments(subject: object, arguments: Arguments, defaults: FlowDefault
 
 
 def check_properties(subject: object, kind: str, durable: bool, auto_delete: bool, exclusive: bool) -> None:
-    """406 for what quorum queues cannot be."""
+    """406 for properties that a quorum queue cannot have."""
     if kind == "classic":
         return
     for wrong, word in ((auto_delete, "auto-delete"), (exclusive, "exclusive-owner"), (not durable, "non-durable")):
@@ -227,14 +230,14 @@ def check_properties(subject: object, kind: str, durable: bool, auto_delete: boo
 
 
 def check_exchange_name(subject: object, argument: str, value: object) -> None:
-    """406 unless an argument that names an exchange is text."""
+    """406 unless the argument, which names an exchange, is text."""
     kind = type_name(value)
     if kind != "longstr":
         raise amqp_error(406, f"invalid type '{kind}' for arg '{argument}' in {subject}")
 
 
 def problem(name: str, value: object) -> str | None:
-    """Why an argument of `RULES` or `queue_limits.ARGUMENTS` cannot have that value, whatever the others are."""
+    """Return why an argument of `RULES` or `queue_limits.ARGUMENTS` cannot have a value, whatever the others are."""
     rule = RULES.get(name)
     if rule is not None and rule.check is not None:
         return rule.check(value)

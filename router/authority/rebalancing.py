@@ -1,4 +1,4 @@
-"""The lease of whoever applies a plan of moves: there is one, or none. Times are seconds since 1970 by the node's clock
+"""The lease on applying a plan of moves: there is one or none. Times are seconds since 1970 by the node's clock
 (`penstock.node.clock`).
 """
 
@@ -14,6 +14,8 @@ log = get_logger()
 
 @dataclass(slots=True)
 class Lease:
+    """The holder's right to apply a plan. Operators may change `limits` and set `abort`; the holder sets `progress`."""
+
     plan: str
     holder: str
     since: float
@@ -25,12 +27,13 @@ class Lease:
 
 @dataclass(slots=True)
 class Rebalancing:
-    """The lease, if one was given."""
+    """The lease, if one is held."""
 
     lease: Lease | None = field(default=None)
 
-    def held(self, now: float) -> Lease | None:
+    def current_lease(self, now: float) -> Lease | None:
+        """Return the lease; None if there is none or it has expired."""
         if self.lease is not None and self.lease.until <= now:
-            log.warning("rebalancing: the lease is over", plan=self.lease.plan, holder=self.lease.holder)
+            log.warning("rebalancing: the lease has expired", plan=self.lease.plan, holder=self.lease.holder)
             self.lease = None
         return self.lease

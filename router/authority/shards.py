@@ -1,11 +1,11 @@
-"""The shards of a node: which there are, and which of them new queues may be placed on.
+"""The shards of a node, and their states: on which of them new queues may be placed.
 
       add ──▶ starting ──(it serves)──▶ serving ◀──undrain── draining ──(remove, it is empty)──▶ leaving ──▶ gone
                                            └───────drain───────▶
 
-Until a command changes them they are those of the settings, and nothing is stored. From the first command on they are
-what is stored, and the settings do not count: each state is a change of the topology, in the store before anybody acts
-on it. A life of the router goes on where the store says; so does a node that is started again.
+Until a command changes them, the shards are those of the settings, and nothing is stored. From the first command on the
+stored ones count, and the settings do not: each state is a change of the topology, stored before any process acts on
+it. Another incarnation of the router, and a node that is restarted, continue from the store.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from router.model.records import DRAINING, LEAVING, SERVING, STARTING
 
 log = get_logger()
 
-LOOKS_BEFORE_THE_END = 2
-"""How often a shard that leaves is looked at before it is ended: answers that were routed through it pass meanwhile."""
+POLLS_BEFORE_END = 2
+"""The number of polls that find a shard leaving before it is ended: replies routed through it arrive meanwhile."""
 
-Asked = Callable[[int, bool], None]
-"""Has the supervisor start a shard (True), or end it for good."""
+AskForShard = Callable[[int, bool], None]
+"""Asks the supervisor to start a shard (True), or to end it for good (False)."""
 
 
 class Shards:
     """The shards in the topology of a ledger; `first` are those of the settings.
 
-    `places` is how many there may be; `state_of` gives the state of a shard's process, `held_by` the octets in its
-    memory and in its store, `ask` is what a shard is started and ended by.
+    `places` is the most shards of this run; `state_of` returns the state of a shard's process, `bytes_of` the bytes in
+    its memory and in its store; `ask` has the supervisor start or end a shard.
     """
 
     def __init__(self, ledger: Ledger, first: Iterable[int]) -> None:
@@ -43,40 +43,40 @@ class Shards:
                 self.topology.apply(["shard", index, SERVING])
         self.places = len(self.topology.shards)
         self.state_of: Callable[[int], int] = lambda shard: READY
-        self.held_by: Callable[[int], tuple[int, int]] = lambda shard: (0, 0)
-        self.ask: Asked = lambda shard, there: None
-        self.looks: dict[int, int] = {}
+        self.bytes_of: Callable[[int], tuple[int, int]] = lambda shard: (0, 0)
+        self.ask: AskForShard = lambda shard, there: None
+        self.leaving_polls: dict[int, int] = {}
 
     @property
     def serving(self) -> list[int]:
-        """Where queues are placed."""
+        """The shards that queues are placed on."""
         return [index for index, state in self.topology.shards.items() if state == SERVING]
 
     def queues_of(self, shard: int) -> int:
-        """How many queues live there, or are on their way there."""
+        """Return the number of queues that live on a shard or are moving to it."""
         homes = sum(queue.shard == shard for queue in self.topology.queues())
         return homes + sum(move.target == shard != move.home for move in self.topology.moves.values())
 
     def moves_of(self, shard: int) -> int:
-        """How many moves from it, or to it, are not over."""
+        """Return the number of moves from or to a shard that are not over."""
         return sum(shard in (move.source, move.target) for move in self.topology.moves.values())
 
     # Commands
 
     def add(self) -> int:
-        """One more shard; its number."""
+        """Add a shard and return its number. Refusal if all places are taken."""
         index = next((index for index in range(self.places) if index not in self.topology.shards), None)
         if index is None:
             raise Refusal(
                 "failed",
-                f"this run of the node has {self.places} places for shards, all are taken: "
-                "start it again for others (setting spare_shards)",
+                f"this run of the node has {self.places} places for shards, all are taken; "
+                "restart the node for more (setting spare_shards)",
             )
         self._set(index, STARTING)
         return index
 
     def drain(self, shard: int) -> None:
-        """Nothing is placed there any more."""
+        """Place no further queue on a shard. Refusal if it does not serve, or no other shard does."""
         state = self._state(shard)
         if state == DRAINING:
             return
@@ -87,7 +87,7 @@ class Shards:
         self._set(shard, DRAINING)
 
     def undrain(self, shard: int) -> None:
-        """Queues are placed there again."""
+        """Place queues on a draining shard again. Refusal if it is starting or leaving."""
         state = self._state(shard)
         if state not in (SERVING, DRAINING):
             raise Refusal("failed", f"shard {shard} is {state}")
@@ -95,7 +95,7 @@ class Shards:
             self._set(shard, SERVING)
 
     def remove(self, shard: int) -> None:
-        """It is to end for good. Refusal while it has anything."""
+        """End a shard for good. Refusal while it takes queues, or has queues, moves or contents."""
         state = self._state(shard)
         if state == LEAVING:
             return
@@ -104,10 +104,10 @@ class Shards:
         if queues := self.queues_of(shard):
             raise Refusal("failed", f"shard {shard} has {queues} queue{'s' * (queues > 1)}")
         if state == DRAINING and self.state_of(shard) != READY:
-            raise Refusal("failed", f"shard {shard} does not serve at present: what its store has is not known")
+            raise Refusal("failed", f"shard {shard} does not serve at present: the contents of its store are not known")
         if self.moves_of(shard):
             raise Refusal("failed", f"a move from or to shard {shard} is not over")
-        memory, stored = self.held_by(shard)
+        memory, stored = self.bytes_of(shard)
         if memory or stored:
             raise Refusal("failed", f"shard {shard} still has {memory} bytes in memory, {stored} in its store")
         self._set(shard, LEAVING)
@@ -126,10 +126,10 @@ class Shards:
         self.ledger.record(["shard", shard, state], durable=True)
         log.info("shard", shard=shard, state=state)
 
-    # What follows
+    # Progress
 
-    def look(self) -> None:
-        """From time to time, once all that was recorded is stored: go on with shards that come and go."""
+    def advance(self) -> None:
+        """Advance starting and leaving shards. To be called periodically, once all that was recorded is stored."""
         for index, state in list(self.topology.shards.items()):
             if state == STARTING:
                 if self.state_of(index) == READY:
@@ -141,13 +141,13 @@ class Shards:
 
     def _leave(self, shard: int) -> None:
         if self.state_of(shard) == UNSTARTED:
-            self.looks.pop(shard, None)
+            self.leaving_polls.pop(shard, None)
             for (vhost, name), placed in list(self.topology.placements.items()):
                 if placed == shard:
                     self.ledger.place_queue(vhost, name, None)
             self.ledger.record(["shard_gone", shard], durable=True)
             log.info("shard is gone", shard=shard)
             return
-        self.looks[shard] = self.looks.get(shard, 0) + 1
-        if self.looks[shard] > LOOKS_BEFORE_THE_END:
+        self.leaving_polls[shard] = self.leaving_polls.get(shard, 0) + 1
+        if self.leaving_polls[shard] > POLLS_BEFORE_END:
             self.ask(shard, False)

@@ -1,4 +1,4 @@
-"""Slots of the gauges, one a queue."""
+"""Slots of the gauges, one for each queue."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Collection
 class Slots:
     """The free slots of `first` to `end` - 1.
 
-    A freed slot goes to another queue of the same shard if at all possible, and otherwise only when no fresh one is
-    left. A shard closes and opens slots in the order it hears of them, but two shards do not wait for each other: one
-    could close the slot that the other has already opened again. A later life of the router does not know who had
-    which, so those that are still `open` though they are not `taken` come last of all.
+    A freed slot goes to another queue of the same shard if possible, to one of another shard only if no fresh slot
+    remains. Each shard closes and opens slots in the order of the changes, but two shards do not wait for each other:
+    one could close the slot that the other has already opened. A later incarnation of the router does not know which
+    shard had which slot, so slots that are still `open` though not `taken` come last.
     """
 
     def __init__(self, first: int, end: int, taken: Collection[int], open: Collection[int] = ()) -> None:
@@ -22,7 +22,7 @@ class Slots:
         self._freed: dict[int | None, deque[int]] = {None: deque(sorted(free, key=lambda slot: slot in open))}
 
     def take(self, shard: int) -> int | None:
-        """A slot for a queue of the shard; None if all are taken."""
+        """Return a slot for a queue of the shard; None if all are taken."""
         if self._freed.get(shard):
             return self._freed[shard].popleft()
         if self._next < self._end:
@@ -34,5 +34,5 @@ class Slots:
         return None
 
     def free(self, slot: int, shard: int) -> None:
-        """A queue of the shard is gone."""
+        """Free the slot of a queue of the shard."""
         self._freed.setdefault(shard, deque()).append(slot)

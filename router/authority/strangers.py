@@ -1,11 +1,11 @@
-"""Whose queues may stop producers: those that somebody relies on, not those that any client may make and leave lying.
+"""The standing of queues: which of them may stop producers, and which are unprivileged (`stranger`).
 
-A queue is a *stranger* to those who publish to it if it is exclusive, named by the server, or deleted with its last
-consumer. What its owner declares is then no reason to stop others: only a policy is, one of the queue or one that it
-inherits, that says `essential: true`, or by its `overflow` that producers are held or refused. A queue that is not
-durable, and that neither its declaration nor its policy gives a limit, nor an inherited policy such an overflow, is one
-until it is consumed from. All others may stop those who publish to them by name, and those who come by a binding that
-grants it (router/model/grants.py).
+A queue that is exclusive, server-named or auto-delete is unprivileged: any client may make one and abandon it, so its
+declaration is no reason to stop the producers of others. Only a policy is, the queue's own or an inherited one, that
+sets `essential: true`, or an `overflow` that holds or refuses producers. A queue that is not durable, and has neither a
+limit by its declaration or its policy nor such an overflow by an inherited policy, is unprivileged until it is consumed
+from. Any other queue may stop producers that publish to it by name, or through a binding that grants it
+(router/model/grants.py).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from router.model.policy_keys import KEYS, spelled_out
 from router.model.records import Policy, Queue
 from router.model.topology import Topology
 
-Said: TypeAlias = list[tuple[str, Mapping[str, Any]]]
+SourcedArguments: TypeAlias = list[tuple[str, Mapping[str, Any]]]
 
 SERVER_NAMED = "amq.gen-"
 CHOICES = frozenset({OVERFLOW, *RABBITMQ_LIMITS, *ARGUMENTS, *PACES})
-"""Arguments with which somebody gave a queue limits of its own."""
+"""Arguments that give a queue limits of its own."""
 HOLDING = frozenset({OVERFLOW, FLOW, POLICY_TYPE, *NUMBERS, *PACES})
-"""Arguments with which somebody says that a queue holds its producers, and from where on."""
+"""Arguments by which a queue is chosen to hold its producers, or from which depth on."""
 POWERS = frozenset({"flow", *REJECTING})
 """Overflows under which producers are held or refused."""
 
 
 class Standing(NamedTuple):
-    """Whether a queue may stop producers: `stranger` says why not (None: it may). An `essential` one stops them even
-    where other queues that they publish to keep up, and so does one that was `chosen` to, unless a policy says which
-    part of them has to lag. One that is `granted` by policy needs no binding that grants it. `source` is who says so,
-    "" where it follows from what it is.
+    """Whether a queue may stop producers; `stranger` says why not (None: it may). An `essential` queue stops them even
+    if their other queues keep up; so does one that is `chosen` to, unless a policy sets which part of the queues must
+    lag. One that is `granted` the power by policy needs no binding that grants it. `source` names the declaration or
+    the policy that decides, "" if the kind of queue does.
     """
 
     essential: bool
@@ -47,12 +47,12 @@ class Standing(NamedTuple):
 
 
 def standing_of(queue: Queue, topology: Topology, policy: Policy | None, operator: Policy | None) -> Standing:
-    """`policy` and `operator` are those that govern the queue."""
+    """Return the standing of a queue; `policy` and `operator` are those that govern it."""
     temporary = _temporary(queue)
-    said = _said(policy, operator)
-    inherited: Said = [(level.source, level.arguments) for level in levels_of(queue, topology)]
+    said = _policy_arguments(policy, operator)
+    inherited: SourcedArguments = [(level.source, level.arguments) for level in levels_of(queue, topology)]
     policies = [*said, *inherited]
-    declared: Said = [] if temporary else [("declaration", queue.arguments)]
+    declared: SourcedArguments = [] if temporary else [("declaration", queue.arguments)]
     granting = _first_granting(queue, said)
     chosen = any(not HOLDING.isdisjoint(arguments) for _, arguments in (*declared, *said))
     for source, arguments in (*declared, *policies):
@@ -71,16 +71,16 @@ def standing_of(queue: Queue, topology: Topology, policy: Policy | None, operato
     return Standing(False, stranger, "", granting is not None, chosen)
 
 
-def _first_granting(queue: Queue, said: Said) -> str | None:
-    """Which policy of the queue says by its overflow that producers are held or refused, and is not overruled."""
+def _first_granting(queue: Queue, said: SourcedArguments) -> str | None:
+    """Return the policy of a queue whose overflow holds or refuses producers; None if the declaration overrules it."""
     for source, arguments in said:
         if arguments.get(OVERFLOW) in POWERS:
             return source if queue.arguments.get(OVERFLOW, arguments[OVERFLOW]) == arguments[OVERFLOW] else None
     return None
 
 
-def _is_essential(policies: Said) -> bool:
-    """Whether the nearest policy that says anything of it says that the queue is essential."""
+def _is_essential(policies: SourcedArguments) -> bool:
+    """Whether the nearest policy that sets `essential` sets it to true."""
     return next((bool(arguments[ESSENTIAL]) for _, arguments in policies if ESSENTIAL in arguments), False)
 
 
@@ -92,8 +92,8 @@ def _temporary(queue: Queue) -> str | None:
     return "auto-delete queue" if queue.auto_delete else None
 
 
-def _said(policy: Policy | None, operator: Policy | None) -> Said:
-    """What the policies of a queue say, as arguments of a declaration; an operator's before others."""
+def _policy_arguments(policy: Policy | None, operator: Policy | None) -> SourcedArguments:
+    """Return the settings of a queue's policies as arguments of a declaration, the operator policy first."""
     both = ((operator, "operator policy"), (policy, "policy"))
     return [
         (f"{sort} '{each.name}'", {KEYS[key].argument: value for key, value in spelled_out(each.definition).items()

@@ -1,4 +1,4 @@
-"""Virtual hosts: each a topology of its own, that nothing leads out of (AMQP 0-9-1, 2.1.2)."""
+"""Virtual hosts: each is a topology of its own, without routes out of it (AMQP 0-9-1, 2.1.2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PREDECLARED = (
 
 
 def add(ledger: Ledger, name: str) -> bool:
-    """Make a vhost, or what it lacks of its predeclared exchanges; whether it is new."""
+    """Make a vhost, or the predeclared exchanges that it lacks; whether it is new."""
     new = not ledger.topology.has_vhost(name)
     if new:
         ledger.record(["vhost", name], durable=True)
@@ -33,12 +33,12 @@ def add(ledger: Ledger, name: str) -> bool:
 
 
 def delete(ledger: Ledger, name: str) -> None:
-    """Remove a vhost that exists, with all that is in it. Followers close its connections."""
+    """Delete an existing vhost with all its contents. Acceptors close its connections."""
     topology = ledger.topology
     for queue in topology.queues_in(name):
         ledger.remove_queue(queue)
     for exchange in topology.exchanges_in(name):
-        if topology.exchange(name, exchange.name) is not None:  # it may have gone with the one before
+        if topology.exchange(name, exchange.name) is not None:  # an auto-delete one may be gone with the one before
             ledger.remove_exchange(exchange)
     for operator in (False, True):
         for policy in topology.policies(name, operator=operator):

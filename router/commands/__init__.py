@@ -1,1 +1,1 @@
-"""What operators command, over the control socket."""
+"""The commands of operators, received over the control socket."""

@@ -1,4 +1,4 @@
-"""Users and permissions as their administrator changes them. Every change is durable."""
+"""Commands on users and permissions. Every change is durable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERYTHING = ".*"
 
 
 def seed(ledger: Ledger) -> None:
-    """What a new node begins with, as RabbitMQ does: the vhost "/", and guest with the password guest for all of it."""
+    """Make the accounts of a new node, as in RabbitMQ: the vhost "/", and guest, password guest, with all rights."""
     vhosts.add(ledger, vhosts.DEFAULT_VHOST)
     _record(ledger, User(GUEST, passwords.hashed(GUEST), ("administrator",)))
     _record(ledger, Permission(GUEST, vhosts.DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING))
@@ -29,6 +29,7 @@ def seed(ledger: Ledger) -> None:
 
 
 def user_add(administration: Administration, name: str, password_hash: str, tags: list[Any]) -> None:
+    """Add a user. Refusal if the name is taken."""
     check_name("user", name)
     if administration.ledger.topology.users.user(name) is not None:
         raise Refusal("exists", f"there is a user '{name}' already")
@@ -37,7 +38,7 @@ def user_add(administration: Administration, name: str, password_hash: str, tags
 
 
 def user_set(administration: Administration, name: str, password_hash: str | None, tags: list[Any] | None) -> None:
-    """Change what is not None. Open connections stay."""
+    """Change the fields that are not None. Open connections stay."""
     user = _user(administration.ledger, name)
     if password_hash is not None:
         _check_hash(password_hash)
@@ -52,7 +53,7 @@ def user_set(administration: Administration, name: str, password_hash: str | Non
 
 
 def user_delete(administration: Administration, name: str) -> None:
-    """The user goes with all permissions; acceptors close the connections."""
+    """Delete a user with its permissions and limits; acceptors close its connections."""
     ledger = administration.ledger
     _user(ledger, name)
     users = ledger.topology.users
@@ -65,6 +66,7 @@ def user_delete(administration: Administration, name: str) -> None:
 
 
 def user_list(administration: Administration) -> list[dict[str, Any]]:
+    """Return all users by name, with their tags, whether they have a password, and the vhosts they may open."""
     users = administration.ledger.topology.users
     vhosts_of: dict[str, list[str]] = {}
     for permission in users.permissions():
@@ -86,6 +88,7 @@ def user_list(administration: Administration) -> list[dict[str, Any]]:
 def permission_set(
     administration: Administration, user: str, vhost: str, configure: str, write: str, read: str
 ) -> None:
+    """Set a user's permission in a vhost."""
     ledger = administration.ledger
     _user(ledger, user)
     check_vhost(ledger, vhost)
@@ -94,7 +97,7 @@ def permission_set(
 
 
 def permission_delete(administration: Administration, user: str, vhost: str) -> None:
-    """The user may not open the vhost any more; connections that have, may do nothing there."""
+    """Delete a user's permission to open a vhost; its open connections there stay, without any rights."""
     ledger = administration.ledger
     if ledger.topology.users.permission(user, vhost) is None:
         raise Refusal("not_found", f"user '{user}' has no permissions in vhost '{vhost}'")
@@ -102,6 +105,7 @@ def permission_delete(administration: Administration, user: str, vhost: str) -> 
 
 
 def permission_list(administration: Administration, user: str | None, vhost: str | None) -> list[dict[str, Any]]:
+    """Return the permissions of a user in a vhost (None: any), by vhost and user."""
     found = administration.ledger.topology.users.permissions(user, vhost)
     return [asdict(permission) for permission in sorted(found, key=lambda each: (each.vhost, each.user))]
 
@@ -109,7 +113,7 @@ def permission_list(administration: Administration, user: str | None, vhost: str
 def topic_permission_set(
     administration: Administration, user: str, vhost: str, exchange: str, write: str, read: str
 ) -> None:
-    """The exchange need not be there yet."""
+    """Set a user's topic permission. The exchange need not exist yet."""
     ledger = administration.ledger
     _user(ledger, user)
     check_vhost(ledger, vhost)
@@ -119,7 +123,7 @@ def topic_permission_set(
 
 
 def topic_permission_delete(administration: Administration, user: str, vhost: str, exchange: str | None) -> None:
-    """Those for one exchange, or all of the user's in the vhost."""
+    """Delete a user's topic permissions in a vhost: for one exchange, or (None) for all."""
     ledger = administration.ledger
     found = [
         topic
@@ -134,6 +138,7 @@ def topic_permission_delete(administration: Administration, user: str, vhost: st
 
 
 def topic_permission_list(administration: Administration, user: str | None, vhost: str | None) -> list[dict[str, Any]]:
+    """Return the topic permissions of a user in a vhost (None: any), by vhost, exchange and user."""
     found = administration.ledger.topology.users.topic_permissions(user, vhost)
     return [asdict(topic) for topic in sorted(found, key=lambda each: (each.vhost, each.exchange, each.user))]
 
@@ -148,7 +153,7 @@ def accounts_import(
     permissions: list[Any],
     topic_permissions: list[Any],
 ) -> dict[str, int]:
-    """All of it or nothing; what is there already is replaced. Rows are the fields of the records, in order."""
+    """Import all of it or nothing, replacing existing accounts. Rows are the fields of the records, in order."""
     ledger = administration.ledger
     names = [_row("vhost", (name,), 1)[0] for name in vhosts_named]
     new_users = [_imported_user(row) for row in users]
@@ -161,9 +166,9 @@ def accounts_import(
     both: list[Permission | TopicPermission] = [*rights, *topics]
     for right in both:
         if right.user not in known_users:
-            raise Refusal("not_found", f"permissions for user '{right.user}', who is nowhere")
+            raise Refusal("not_found", f"permissions for user '{right.user}', who does not exist")
         if right.vhost not in known_vhosts:
-            raise Refusal("not_found", f"permissions in vhost '{right.vhost}', which is nowhere")
+            raise Refusal("not_found", f"permissions in vhost '{right.vhost}', which does not exist")
         _check_patterns(right.write, right.read, *([right.configure] if isinstance(right, Permission) else []))
     for topic in topics:
         check_name("exchange", topic.exchange)
@@ -188,14 +193,14 @@ def _imported_user(row: object) -> User:
                 raise Refusal("invalid", f"user '{name}': {error}") from None
             for tag in tags:
                 if not isinstance(tag, str):
-                    raise Refusal("invalid", f"user '{name}': tag {tag!r} is no text")
+                    raise Refusal("invalid", f"user '{name}': tag {tag!r} is not text")
             return User(name, password_hash, tuple(tags))
     raise Refusal("invalid", f"not [user, password hash, [tag, …]]: {row!r:.100}")
 
 
 def _row(kind: str, row: Any, fields: int) -> list[str]:
     if not isinstance(row, list | tuple) or len(row) != fields or not all(isinstance(field, str) for field in row):
-        raise Refusal("invalid", f"no {kind} of {fields} texts: {row!r:.100}")
+        raise Refusal("invalid", f"not a {kind} of {fields} texts: {row!r:.100}")
     return list(row)
 
 

@@ -1,4 +1,4 @@
-"""What commands are carried out on, and the checks that several of them make."""
+"""The objects that commands work on, and the checks that several commands make."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME_OCTETS_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Administration:
-    """What commands are carried out on. Without `moves` no queue can be moved. `limits` are the node's defaults."""
+    """The objects that commands work on. Without `moves` no queue can be moved. `limits` are the node's defaults."""
 
     ledger: Ledger
     defaults: FlowDefaults
@@ -30,21 +30,23 @@ class Administration:
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refusal of what cannot name anything that a client asks for."""
+    """Refuse a name that is empty, too long for clients to send, or has a line break or NUL in it."""
     if not name:
         raise Refusal("invalid", f"the {kind} name cannot be empty")
     octets = len(name.encode("utf-8", "surrogateescape"))
     if octets > NAME_OCTETS_MAX:
-        raise Refusal("invalid", f"{kind} name of {octets} octets is longer than {NAME_OCTETS_MAX}")
+        raise Refusal("invalid", f"{kind} name of {octets} bytes is longer than {NAME_OCTETS_MAX}")
     if any(character in name for character in "\r\n\0"):
         raise Refusal("invalid", f"{kind} name {name!r} has a control character in it")
 
 
 def check_vhost(ledger: Ledger, name: str) -> None:
+    """Refuse a vhost that does not exist."""
     if not ledger.topology.has_vhost(name):
         raise Refusal("not_found", f"there is no vhost '{name}'")
 
 
 def check_user(ledger: Ledger, name: str) -> None:
+    """Refuse a user that does not exist."""
     if ledger.topology.users.user(name) is None:
         raise Refusal("not_found", f"there is no user '{name}'")

@@ -1,4 +1,4 @@
-"""What can be asked about flow control: names, arguments, results.
+"""Commands that explain flow control: names, arguments, results.
 
 command        arguments    result
 flow_explain   vhost, name  {queue_id, slot, durable, policy, operator_policy, settings: [{setting, value, source}],
@@ -27,13 +27,13 @@ from router.model.records import Arguments, Policy, Queue, described
 from router.model.shared_limits import SharedLimit, covering, queues_of
 from router.model.topology import Topology
 
-WHERE_SAID = (*RATES, "pace-depth", "pace-wait", "fair-by", "lane-priority", "lane-key", "lane-reserve")
-"""Settings that are told where a declaration or the policy of the queue says them."""
+SHOWN_IF_SET = (*RATES, "pace-depth", "pace-wait", "fair-by", "lane-priority", "lane-key", "lane-reserve")
+"""Settings that are shown if the declaration or a policy of the queue sets them."""
 _KEY_OF = {meaning.argument: key for key, meaning in KEYS.items() if meaning.inherited}
 
 
 def flow_explain(administration: Administration, vhost: str, name: str) -> dict[str, Any]:
-    """Every setting of a queue's flow control, with where it comes from; and the limits it shares with others."""
+    """Return every setting of a queue's flow control with its source, the limits it shares, and the bindings to it."""
     check_vhost(administration.ledger, vhost)
     topology = administration.ledger.topology
     queue = topology.queue(vhost, name)
@@ -47,14 +47,14 @@ def flow_explain(administration: Administration, vhost: str, name: str) -> dict[
         "policy": queue.policy,
         "operator_policy": queue.operator_policy,
         "settings": settings_of(queue, topology, administration.defaults),
-        "shared": [shown(limit, topology) for limit in shared],
+        "shared": [shown_limit(limit, topology) for limit in shared],
         "bindings": bindings_of(queue, topology),
     }
 
 
 def bindings_of(queue: Queue, topology: Topology) -> list[dict[str, Any]]:
-    """By which bindings messages come to a queue, those of one user from one exchange together; whether it may stop
-    those who publish there.
+    """Return the bindings through which messages come to a queue, those of one user from one exchange together, and
+    whether the queue may stop producers that publish there.
     """
     waiting = list(topology.bindings_to(queue.vhost, "queue", queue.name))
     found: dict[tuple[str, str, str | None, str], int] = {}
@@ -78,7 +78,7 @@ def bindings_of(queue: Queue, topology: Topology) -> list[dict[str, Any]]:
 
 
 def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> list[dict[str, Any]]:
-    """Setting, value (None where there is none), and source (an empty one then)."""
+    """Return each setting with its value (None if there is none) and its source ("" then)."""
     sort = queue_type(queue.arguments)
     policy, operator = policies_of(queue.vhost, sort, queue.name, topology)
     arguments = effective(queue.arguments, sort, policy, operator)
@@ -105,20 +105,20 @@ def settings_of(queue: Queue, topology: Topology, defaults: FlowDefaults) -> lis
         "hold": decision.hold,
     }
     found = [
-        {"setting": setting, "value": values[setting], "source": _said_by(decision.sources.get(setting, ""))}
+        {"setting": setting, "value": values[setting], "source": _with_policy_key(decision.sources.get(setting, ""))}
         for setting in SETTINGS
     ]
-    for key in WHERE_SAID:
+    for key in SHOWN_IF_SET:
         name = KEYS[key].argument
         if name in arguments:
             whose = _origin(name, arguments, queue.arguments, policy, operator)
             said = name if whose == "declaration" else key
             found.append({"setting": key, "value": arguments[name], "source": f"{whose}: {said}"})
-    return [*found, {"setting": "stops-producers", **_standing_told(standing, overflow, queue.durable)}]
+    return [*found, {"setting": "stops-producers", **_standing_row(standing, overflow, queue.durable)}]
 
 
-def _standing_told(standing: Standing, overflow: str, durable: bool) -> dict[str, str]:
-    """Whether a queue may stop producers, and why."""
+def _standing_row(standing: Standing, overflow: str, durable: bool) -> dict[str, str]:
+    """Return whether a queue may stop producers, and why."""
     if standing.stranger == UNCONSUMED:
         value = "once consumed from"
     elif overflow != "flow":
@@ -132,7 +132,7 @@ def _standing_told(standing: Standing, overflow: str, durable: bool) -> dict[str
 
 
 def _origin(name: str, merged: Arguments, declared: Arguments, policy: Policy | None, operator: Policy | None) -> str:
-    """Whose an argument is, after the policies were merged into the declaration."""
+    """Return the source of an argument, after the policies were merged into the declaration."""
     if name in declared and declared[name] == merged[name]:
         return "declaration"
     key = _KEY_OF.get(name, "")
@@ -142,14 +142,14 @@ def _origin(name: str, merged: Arguments, declared: Arguments, policy: Policy | 
     return f"policy '{policy.name}'" if policy is not None else "declaration"
 
 
-def _said_by(source: str) -> str:
-    """The source with what a policy says called by the policy's key."""
+def _with_policy_key(source: str) -> str:
+    """Return a source with a policy's key in place of the argument."""
     whose, _, name = source.rpartition(": ")
     return f"{whose}: {_KEY_OF.get(name, name)}" if whose and whose != "declaration" else source
 
 
-def shown(limit: SharedLimit, topology: Topology) -> dict[str, Any]:
-    """A limit over several queues as commands have it."""
+def shown_limit(limit: SharedLimit, topology: Topology) -> dict[str, Any]:
+    """Return a limit over several queues as commands show it."""
     marks = limit.marks
     return {
         "limit": str(limit),

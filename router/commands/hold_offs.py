@@ -1,8 +1,8 @@
-"""Commands about hold-offs (`router.authority.hold_offs`). Times are seconds since 1970, by the wall clock.
+"""Commands on hold-offs (`router.authority.hold_offs`). Times are seconds since 1970, by the wall clock.
 
 command           arguments                          result
 flow_hold_offs                                       [{user, host, times, since, until, forget_at, reason}]
-flow_readmit      user (str | None), host (the same) those that were taken back; None: any
+flow_readmit      user (str | None), host (the same) the hold-offs that it lifted; None: any
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ def flow_hold_offs(administration: Administration) -> list[dict[str, Any]]:
 
 
 def flow_readmit(administration: Administration, user: str | None, host: str | None) -> list[dict[str, Any]]:
+    """Lift the hold-offs of a user from a host (None: any), and return them."""
     ledger = administration.ledger
     found = [
         each for each in ledger.topology.hold_offs.values() if user in (None, each.user) and host in (None, each.host)
     ]
     forget(ledger, found)
     for each in found:
-        log.info("hold-off taken back", user=each.user, host=each.host, times=each.times)
+        log.info("hold-off lifted", user=each.user, host=each.host, times=each.times)
     return [_shown(each) for each in found]
 
 

@@ -1,12 +1,12 @@
-"""Commands about how many of everything a vhost and a user may have.
+"""Commands on the numbers of connections, queues, … that a vhost and a user may have.
 
     command        arguments                              result
     limits_set     scope, name, limits {limit: number}    None; limits that are not named stay
     limits_clear   scope, name, limit | None              None; None is all of them
     limits_list    scope                                  [{name, limit, number, set, used | None}, …]
 
-`scope` is "vhost" or "user". `set` says whether a command has set it; else it is the default of the settings. `used` is
-None of what acceptors count: connections and channels.
+`scope` is "vhost" or "user". `set` says whether a command has set the limit; else it is the default of the settings.
+`used` is None for connections and channels, which acceptors count.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ MOST = 2**53
 
 
 def limits_set(administration: Administration, scope: str, name: str, limits: Mapping[str, Any]) -> None:
+    """Set some limits of a vhost or a user; the others stay."""
     ledger = administration.ledger
     holder = _holder(ledger, scope, name)
     wanted = {_counted(holder.scope, limit).value: _number(limit, number) for limit, number in limits.items()}
@@ -31,6 +32,7 @@ def limits_set(administration: Administration, scope: str, name: str, limits: Ma
 
 
 def limits_clear(administration: Administration, scope: str, name: str, limit: str | None) -> None:
+    """Return one limit of a vhost or a user, or (None) all of them, to the default."""
     ledger = administration.ledger
     holder = _holder(ledger, scope, name)
     left = {} if limit is None else dict(ledger.topology.limits.of(holder))
@@ -40,6 +42,7 @@ def limits_clear(administration: Administration, scope: str, name: str, limit: s
 
 
 def limits_list(administration: Administration, scope: str) -> list[dict[str, Any]]:
+    """Return the limits of all vhosts or all users, by name, including defaults."""
     topology, known = administration.ledger.topology, _scope(scope)
     names = topology.vhosts() if known == "vhost" else [user.name for user in topology.users.all()]
     rows = (

@@ -1,4 +1,4 @@
-"""What can be commanded of where queues live: names, arguments, results.
+"""Commands on the placement of queues: names, arguments, results.
 
 command           arguments                                                    result
 queue_move        vhost, name, shard, placement_version (int | None),          as in router.authority.moving, at its end
@@ -8,8 +8,8 @@ placement         vhost | None                                                 {
                                                                                [{vhost, name, id, shard, durable,
                                                                                immovable}], moves}
 
-`closed` are the shards on which no queue is placed. `immovable` says why a queue cannot be moved; it is empty for one
-that can. `queue_move` is carried out by `router.core`, which answers it later than others.
+`closed` are the shards on which no queue is placed. `immovable` says why a queue cannot be moved, "" if it can.
+`router.core` carries out `queue_move`, and answers it when the move is over.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ MOVE_ARGUMENTS: dict[str, Any] = {
 
 
 def queue_move_abort(administration: Administration, vhost: str, name: str) -> bool:
+    """Roll back the move of a queue; whether there was one to roll back."""
     check_vhost(administration.ledger, vhost)
     if administration.moves is None:
-        raise Refusal("failed", "nothing moves here")
+        raise Refusal("failed", "no queue can be moved here")
     return administration.moves.abort(vhost, name)
 
 
 def placement(administration: Administration, vhost: str | None) -> dict[str, Any]:
+    """Return the shards of the queues of a vhost, or (None) of all queues, and the moves that are not over."""
     topology = administration.ledger.topology
     if vhost is not None:
         check_vhost(administration.ledger, vhost)

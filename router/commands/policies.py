@@ -1,4 +1,4 @@
-"""What can be commanded of policies: names, arguments, results.
+"""Commands on policies: names, arguments, results.
 
 command          arguments                                                       result
 policy_set       vhost, operator, name, pattern, apply_to, priority, definition  whether it is new
@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.control.control import Refusal
-from router.authority.governing import delete_policy, explained, set_policy
+from router.authority.governing import delete_policy, explain_policies, set_policy
 from router.authority.policy_checks import PolicyError, check
 from router.commands.administration import Administration, check_name, check_vhost
-from router.commands.policy_trial import tried
+from router.commands.policy_trial import try_policy
 from router.model.policy_keys import EXCHANGE
 from router.model.records import Exchange, Policy, Queue, described
 
@@ -34,6 +34,7 @@ FIELDS: dict[str, Any] = {
 
 
 def policy_set(administration: Administration, **fields: Any) -> bool:
+    """Make or replace a policy; whether it is new."""
     policy = _checked(administration, fields)
     known = administration.ledger.topology.policy(policy.vhost, policy.name, operator=policy.operator)
     set_policy(administration.ledger, policy, administration.defaults)
@@ -41,11 +42,13 @@ def policy_set(administration: Administration, **fields: Any) -> bool:
 
 
 def policy_try(administration: Administration, **fields: Any) -> dict[str, Any]:
+    """Return the changes that a policy would make (`try_policy`)."""
     policy = _checked(administration, fields)
-    return tried(policy, administration.ledger.topology, administration.defaults)
+    return try_policy(policy, administration.ledger.topology, administration.defaults)
 
 
 def policy_delete(administration: Administration, vhost: str, operator: bool, name: str) -> None:
+    """Delete a policy of a vhost ("": of the node)."""
     _check_place(administration, vhost)
     policy = administration.ledger.topology.policy(vhost, name, operator=operator)
     if policy is None:
@@ -56,7 +59,7 @@ def policy_delete(administration: Administration, vhost: str, operator: bool, na
 
 
 def policy_list(administration: Administration, vhost: str | None) -> list[dict[str, Any]]:
-    """By vhost; those that count for more come first."""
+    """Return the policies of a vhost ("": of the node), or (None) all, by vhost and then by priority."""
     topology = administration.ledger.topology
     if vhost is not None:
         _check_place(administration, vhost)
@@ -71,16 +74,18 @@ def policy_list(administration: Administration, vhost: str | None) -> list[dict[
 
 
 def policy_explain(administration: Administration, vhost: str, kind: str, name: str) -> dict[str, Any]:
+    """Return which policies govern a queue or an exchange, and the effect of each key."""
     check_vhost(administration.ledger, vhost)
     topology = administration.ledger.topology
     record: Exchange | Queue | None
     record = topology.exchange(vhost, name) if kind == EXCHANGE else topology.queue(vhost, name)
     if record is None:
         raise Refusal("not_found", f"there is no {described(kind, name, vhost)}")
-    return explained(record, topology)
+    return explain_policies(record, topology)
 
 
 def policy_import(administration: Administration, policies: list[Any]) -> int:
+    """Set all of the policies or none, and return their number."""
     checked = [_checked(administration, fields) for fields in policies]
     for policy in checked:
         set_policy(administration.ledger, policy, administration.defaults)
@@ -88,13 +93,13 @@ def policy_import(administration: Administration, policies: list[Any]) -> int:
 
 
 def _check_place(administration: Administration, vhost: str) -> None:
-    """Policies are in a vhost, or "": of the node."""
+    """Refuse a vhost that does not exist; "" is the node."""
     if vhost:
         check_vhost(administration.ledger, vhost)
 
 
 def _checked(administration: Administration, fields: Any) -> Policy:
-    """The policy of some fields. Refusal if there can be none."""
+    """Return the policy with these fields. Refusal if it is invalid."""
     if not isinstance(fields, dict) or fields.keys() != FIELDS.keys():
         raise Refusal("invalid", f"a policy has the fields {', '.join(FIELDS)}")
     for field, kind in FIELDS.items():

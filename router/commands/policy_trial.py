@@ -1,4 +1,4 @@
-"""What a policy would change if it were set, without setting it."""
+"""The trial of a policy: the changes that it would make, without setting it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import Any, TypeAlias
 from penstock.limits.features import UNCONSUMED, granted_on_wire, stranger_on_wire
 from penstock.limits.watermarks import FlowDefaults
 from router.authority.governing import governed_queue
-from router.commands.flow import shown
+from router.commands.flow import shown_limit
 from router.model.grants import Grants, has_power
 from router.model.policies import governs
 from router.model.policy_keys import EXCHANGE, NODE, ROUTING_KEY, USER, VHOST
-from router.model.rates import RateLimit, limits_rates, rate_of, rate_said
+from router.model.rates import RateLimit, limits_rates, rate_of, rate_of_policy
 from router.model.records import Policy, Queue
-from router.model.shared_limits import limits_said, says_something
+from router.model.shared_limits import limits_of_policy, says_something
 from router.model.topology import Topology
 
 Owner: TypeAlias = tuple[str, str, str]
-"""Sort, vhost and name of what is no queue and has limits."""
+"""The sort, vhost and name of an owner of limits that is not a queue."""
 
 
-def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[str, Any]:
-    """The queues that may stop producers and whose limits would be others, the limits over several queues and of rates
-    that it would make or change:
+def try_policy(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[str, Any]:
+    """Return the queues that may stop producers and whose limits the policy would change, and the limits over several
+    queues and of rates that it would make or change:
 
     {queues: [{queue_id, slot, vhost, name, limits (`QueueLimits.to_wire`)}],
-     shared: [{sort, vhost, name, routing_key, …} (`flow_commands.shown`)],
+     shared: [{sort, vhost, name, routing_key, …} (`router.commands.flow.shown_limit`)],
      rates: [{sort, vhost, name, routing_key, queue_id, messages, octets, limit}],
      powers: [{queue_id, vhost, name, weak, refusing, anew}]}
 
-    Messages and octets of a rate are those a second, 0 where it has no such limit; `limit` says it in words.
+    Messages and octets (bytes) of a rate are per second, 0 if it has no such limit; `limit` is the rate in words.
 
-    Powers are of these queues and of those for which they would be others (router/model/grants.py): `weak` says why a
-    queue could do nothing to what comes by bindings, "" if it could; `refusing` are bindings that do not grant it, as
-    [exchange, why], none where a policy would. `anew`: what it can do to whom now says nothing of which bindings do.
+    `powers` has these queues and those whose power over publishes would change (router/model/grants.py): `weak` says
+    why a queue would have none even through bindings that grant it, "" if it would; `refusing` are the bindings that do
+    not grant it, as [exchange, why], none if a policy would grant it. `anew`: the present effect of the queue does not
+    show which bindings grant it power.
 
-    The policy has been checked. The topology is afterwards what it was.
+    The policy has been checked. The topology is unchanged afterwards.
     """
     known = topology.policy(policy.vhost, policy.name, operator=policy.operator)
     places = [policy.vhost] if policy.vhost else topology.vhosts()
@@ -50,8 +51,8 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
             topology.apply(now.change())
         owners = list(_owners(policy, places, topology)) if says_something(policy) or limits_rates(policy) else []
         stopping = [now for before, now in changed if _may_stop(now) and _stops_others(before, now)]
-        slowing = [(now, limit) for before, now in changed if (limit := _slows_others(before, now)) is not None]
-        told = {queue.queue_id for queue in (*stopping, *(queue for queue, _ in slowing))}
+        slowing = [(now, limit) for before, now in changed if (limit := _changed_rate(before, now)) is not None]
+        reported = {queue.queue_id for queue in (*stopping, *(queue for queue, _ in slowing))}
         grants = Grants(topology)
         return {
             "queues": [_shown(queue) for queue in stopping],
@@ -60,7 +61,7 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
             "powers": [
                 _power(before, now, grants)
                 for before, now in changed
-                if now.queue_id in told or _standing(now) != _standing(before)
+                if now.queue_id in reported or _standing(now) != _standing(before)
             ],
         }
     finally:
@@ -70,22 +71,22 @@ def tried(policy: Policy, topology: Topology, defaults: FlowDefaults) -> dict[st
 
 
 def _may_stop(queue: Queue) -> bool:
-    """Whether it stops its producers when it is deep enough: a queue that nobody has consumed from yet may soon."""
+    """Whether a queue may stop its producers, or may once it is consumed from."""
     return stranger_on_wire(queue.features) in (None, UNCONSUMED)
 
 
 def _standing(queue: Queue) -> tuple[bool, bool]:
-    """Whether it needs a binding that grants it what it does to publishers, and whether one helps."""
+    """Return whether a queue has power over publishes by policy, and whether it has it through granting bindings."""
     return granted_on_wire(queue.features), has_power(queue)
 
 
 def _stops_others(before: Queue, now: Queue) -> bool:
-    """Whether its marks, or whom they hold, would be others."""
+    """Whether the marks of a queue, or the producers that they hold, would change."""
     return now.limits != before.limits or not _may_stop(before) or _gains(before, now)
 
 
-def _slows_others(before: Queue, now: Queue) -> RateLimit | None:
-    """The rate of a queue, if that, or whom it holds, would be another."""
+def _changed_rate(before: Queue, now: Queue) -> RateLimit | None:
+    """Return the rate limit of a queue if the limit, or the producers that it holds, would change."""
     limit = rate_of(now)
     return None if limit == rate_of(before) and not _gains(before, now) else limit
 
@@ -112,13 +113,13 @@ def _power(before: Queue, now: Queue, grants: Grants) -> dict[str, Any]:
         "vhost": now.vhost,
         "name": now.name,
         "weak": "" if able else str(stranger_on_wire(now.features)),
-        "refusing": [] if granted else [list(each) for each in grants.refusing(now)],
+        "refusing": [] if granted else [list(each) for each in grants.refusing_bindings(now)],
         "anew": was_granted or not was_able,
     }
 
 
 def _owners(policy: Policy, places: list[str], topology: Topology) -> Iterator[Owner]:
-    """What else than queues a policy governs, in a topology where it is set already."""
+    """Return the owners other than queues that a policy governs, in a topology where it is set already."""
     owners: list[Owner] = [(NODE, "", "")]
     owners += [(VHOST, place, place) for place in places]
     owners += [(USER, policy.vhost, user.name) for user in topology.users.all()]
@@ -129,23 +130,23 @@ def _owners(policy: Policy, places: list[str], topology: Topology) -> Iterator[O
 
 
 def _shared(policy: Policy, owners: list[Owner], topology: Topology, defaults: FlowDefaults) -> list[dict[str, Any]]:
-    """The limits that a policy makes over several queues."""
+    """Return the limits over several queues that a policy sets."""
     return [
         {
             "sort": limit.sort,
             "vhost": limit.vhost,
             "name": limit.name,
             "routing_key": limit.routing_key,
-            **shown(limit, topology),
+            **shown_limit(limit, topology),
         }
         for sort, vhost, name in owners
-        for limit in limits_said(policy, sort, vhost, name, topology, defaults)
+        for limit in limits_of_policy(policy, sort, vhost, name, topology, defaults)
     ]
 
 
 def _rates(policy: Policy, owners: list[Owner], topology: Topology) -> Iterator[RateLimit]:
     for sort, vhost, name in owners:
-        limit = rate_said(policy, sort, vhost, name, topology)
+        limit = rate_of_policy(policy, sort, vhost, name, topology)
         if limit is not None:
             yield limit
 

@@ -1,17 +1,17 @@
-"""Who applies a plan of moves, one at a time: names of commands, arguments, results.
+"""Commands on the lease of applying a plan of moves, one plan at a time: names, arguments, results.
 
 command            arguments                                        result
 rebalance_hold     plan, holder, seconds, limits, progress          the lease
 rebalance_release  plan, holder                                     whether it was held
 rebalance_lease                                                     the lease, or None
 rebalance_limit    limits                                           the lease
-rebalance_abort    plan (str | None: whichever)                     the lease
+rebalance_abort    plan (str | None: any)                           the lease
 
-A lease is {plan, holder, since, until, limits, progress, abort}. Whoever holds it takes it again before it is over, and
-tells how far it is; what operators have changed meanwhile (`limits`, `abort`) comes with the answer. It is kept in
-memory: a new life of the router gives it to who comes first, which is who held it, unless that is gone.
-`limits` maps names to numbers, which are its holder's to understand; times are seconds since 1970 by the wall
-clock, a lease itself has them by the node's (`penstock.node.clock`).
+A lease is {plan, holder, since, until, limits, progress, abort}. Its holder renews it before it expires, with the
+plan's progress; the answer has the `limits` and the `abort` that operators have set meanwhile. The lease is kept in
+memory: a new incarnation of the router gives it to the first that asks, which is the former holder unless that is gone.
+`limits` maps names to numbers that the holder interprets; times are seconds since 1970 by the wall clock, in the lease
+itself by the node's (`penstock.node.clock`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = get_logger()
 
 LEASE_SECONDS_MAX = 600.0
 ENTRIES_MAX = 32
-"""Of limits, and of a progress."""
+"""The most limits of a lease, and the most entries of its progress."""
 TEXT_MAX = 200
 
 
@@ -43,14 +43,14 @@ def rebalance_hold(
     limits: dict[str, Any],
     progress: dict[str, Any],
 ) -> dict[str, Any]:
-    """Take the lease, or take it again: then its limits stay as they are."""
+    """Take the lease, or renew it, leaving its limits as they are. Refusal if there is another holder."""
     now = clock.now()
     if not 0 < seconds <= LEASE_SECONDS_MAX:
         raise Refusal("invalid", f"a lease lasts up to {LEASE_SECONDS_MAX:g} seconds, not {seconds}")
     if max(len(plan), len(holder)) > TEXT_MAX or len(progress) > ENTRIES_MAX:
         raise Refusal("invalid", "the plan, its holder or its progress is too long")
     rebalancing = administration.rebalancing
-    lease = rebalancing.held(now)
+    lease = rebalancing.current_lease(now)
     if lease is None:
         lease = Lease(plan, holder, now, now + seconds, _checked(limits), progress)
         rebalancing.lease = lease
@@ -58,7 +58,7 @@ def rebalance_hold(
     elif (lease.plan, lease.holder) != (plan, holder):
         left = lease.until - now
         raise Refusal(
-            "exists", f"plan {lease.plan} is being applied by {lease.holder}, whose lease has {left:.0f} s left"
+            "exists", f"plan {lease.plan} is being applied by {lease.holder}, whose lease expires in {left:.0f} s"
         )
     lease.until = now + seconds
     lease.progress = progress
@@ -66,20 +66,23 @@ def rebalance_hold(
 
 
 def rebalance_release(administration: Administration, plan: str, holder: str) -> bool:
-    lease = administration.rebalancing.held(clock.now())
+    """Release the lease; whether this holder had it for this plan."""
+    lease = administration.rebalancing.current_lease(clock.now())
     if lease is None or (lease.plan, lease.holder) != (plan, holder):
         return False
     administration.rebalancing.lease = None
-    log.info("rebalancing: lease given back", plan=plan, holder=holder)
+    log.info("rebalancing: lease released", plan=plan, holder=holder)
     return True
 
 
 def rebalance_lease(administration: Administration) -> dict[str, Any] | None:
-    lease = administration.rebalancing.held(clock.now())
+    """Return the lease, None if there is none."""
+    lease = administration.rebalancing.current_lease(clock.now())
     return None if lease is None else _shown(lease)
 
 
 def rebalance_limit(administration: Administration, limits: dict[str, Any]) -> dict[str, Any]:
+    """Change limits of the lease, for its holder to apply. Refusal of a limit that it does not have."""
     lease = _lease(administration)
     unknown = [name for name in limits if name not in lease.limits]
     if unknown:
@@ -90,6 +93,7 @@ def rebalance_limit(administration: Administration, limits: dict[str, Any]) -> d
 
 
 def rebalance_abort(administration: Administration, plan: str | None) -> dict[str, Any]:
+    """Ask the holder of the lease to abort its plan."""
     lease = _lease(administration)
     if plan not in (None, lease.plan):
         raise Refusal("not_found", f"plan {plan} is not being applied, {lease.plan} is")
@@ -99,7 +103,7 @@ def rebalance_abort(administration: Administration, plan: str | None) -> dict[st
 
 
 def _lease(administration: Administration) -> Lease:
-    lease = administration.rebalancing.held(clock.now())
+    lease = administration.rebalancing.current_lease(clock.now())
     if lease is None:
         raise Refusal("not_found", "no plan is being applied")
     return lease

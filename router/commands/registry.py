@@ -1,11 +1,11 @@
-"""What can be commanded over the control socket: names, arguments, results.
+"""The commands of the control socket: names, arguments, results.
 
     command                  arguments                                         result
     vhost_add                name                                              whether it is new
     vhost_delete             name                                              None; its connections are closed
     vhost_list                                                                 [{name, queues, exchanges}, …]
     user_add                 name, password_hash, tags                         None
-    user_set                 name, password_hash | None, tags | None           None; what is None stays
+    user_set                 name, password_hash | None, tags | None           None; fields that are None stay
     user_delete              name                                              None; its connections are closed
     user_list                                                                  [{name, tags, password, vhosts}, …]
     permission_set           user, vhost, configure, write, read               None
@@ -17,14 +17,13 @@
     accounts_import          vhosts_named, users, permissions,                 how many of each
                              topic_permissions
 
-The commands about policies are in `router.commands.policies`, those about flow control in `router.commands.flow` and
-`router.commands.stops`, those about how many of everything there may be in `router.commands.limits`, those about where
-queues live in `router.commands.moves`, those about shards in `router.commands.shards`, those about who applies a plan
-in `router.commands.rebalancing`; `acceptors_restart` is the supervisor's to carry out, and passed on by
-`router.process`.
+Further commands are in other modules of `router.commands`: on policies in `policies`, on flow control in `flow`,
+`stops` and `hold_offs`, on numbers of queues, connections, … in `limits`, on placements of queues in `moves`, on shards
+in `shards`, on the lease of applying a plan in `rebalancing`. `router.process` passes `acceptors_restart` on to the
+supervisor.
 
-A password hash is as `penstock.control.passwords` has it: the password itself stays with who sets it. A refusal says
-why, in words for a person.
+A password hash is in the format of `penstock.control.passwords`: the password itself does not leave the client that
+sets it. A refusal gives its reason in words for a person.
 """
 
 from __future__ import annotations
@@ -45,16 +44,19 @@ Command = tuple[Callable[..., Any], dict[str, Types]]
 
 
 def vhost_add(administration: Administration, name: str) -> bool:
+    """Make a vhost, or the predeclared exchanges that it lacks; whether it is new."""
     check_name("vhost", name)
     return vhosts.add(administration.ledger, name)
 
 
 def vhost_delete(administration: Administration, name: str) -> None:
+    """Delete a vhost with all its contents; acceptors close its connections."""
     check_vhost(administration.ledger, name)
     vhosts.delete(administration.ledger, name)
 
 
 def vhost_list(administration: Administration) -> list[dict[str, Any]]:
+    """Return all vhosts by name, with the numbers of their queues and exchanges."""
     topology = administration.ledger.topology
     return [
         {"name": name, "queues": len(topology.queues_in(name)), "exchanges": len(topology.exchanges_in(name))}
@@ -97,20 +99,20 @@ COMMANDS: dict[str, Command] = {
     **shards.COMMANDS,
 }
 
-NOT_NOTED = frozenset(
+NOT_AUDITED = frozenset(
     {
         "vhost_list", "user_list", "permission_list", "topic_permission_list", "limits_list", "policy_list",
         "policy_try", "policy_explain", "flow_explain", "flow_stops", "flow_hold_offs", "shard_list", "placement",
         "rebalance_lease", "rebalance_hold",
     }
 )  # fmt: skip
-"""Commands that no audit record is made of: they change nothing, or (`rebalance_hold`) are given every few seconds."""
+"""Commands without an audit record: they change nothing, or (`rebalance_hold`) come every few seconds."""
 
 
 def execute(administration: Administration, command: str, arguments: dict[str, Any]) -> Any:
-    """Carry out a command and give its result. Refusal if that cannot be; then nothing has changed.
+    """Carry out a command and return its result. After a Refusal nothing has changed.
 
-    It raises nothing else but what came of a bug in the middle of a change.
+    It raises another error only for a bug in the middle of a change.
     """
     before = administration.ledger.recorded
     if command not in COMMANDS:
@@ -129,7 +131,7 @@ def execute(administration: Administration, command: str, arguments: dict[str, A
 
 
 def check_arguments(command: str, wanted: Mapping[str, Types], arguments: Mapping[str, Any]) -> None:
-    """Refusal of a command whose arguments are not those it takes."""
+    """Refuse a command whose arguments are not those that it takes."""
     for name, types in wanted.items():
         if name not in arguments:
             raise Refusal("invalid", f"{command}: {name} is missing")

@@ -1,11 +1,11 @@
-"""What can be commanded of the shards of a node: names, arguments, results (`router.authority.shards`).
+"""Commands on the shards of a node (`router.authority.shards`): names, arguments, results.
 
 command        arguments    result
-shard_add                   the number of the new shard, which serves once its state says so
-shard_drain    shard        None; no queue is placed there any more
+shard_add                   the number of the new shard, which serves once its state is "serving"
+shard_drain    shard        None; no further queue is placed there
 shard_undrain  shard        None
-shard_remove   shard        None; it is gone once it is not listed any more
-shard_list                  [{shard, state, queues, moves}, …]; `moves` from it or to it
+shard_remove   shard        None; the shard has ended once `shard_list` omits it
+shard_list                  [{shard, state, queues, moves}, …]; `moves` counts those from it or to it
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from router.commands.administration import Administration
 
 
 def shards_of(administration: Administration) -> Shards:
+    """Return the shards of the node. Refusal if they cannot be changed."""
     if administration.moves is None:
         raise Refusal("failed", "there are no shards here")
     return administration.moves.placing
@@ -41,6 +42,7 @@ def shard_remove(administration: Administration, shard: int) -> None:
 
 
 def shard_list(administration: Administration) -> list[dict[str, Any]]:
+    """Return all shards by number, with their states and the numbers of their queues and moves."""
     shards = shards_of(administration)
     return [
         {

@@ -1,14 +1,14 @@
-"""What can be commanded of operators' stops: names, arguments, results.
+"""Commands on operators' stops: names, arguments, results.
 
 command      arguments                                                          result
 flow_stop    vhost, exchange, key, queue, user, connection (str | None each),   the stop, as in flow_stops
-             author, reason, seconds (a number, or None for ever)
-flow_start   vhost, exchange, key, queue, user, connection (str | None each)    [the stops that named just that]
+             author, reason, seconds (a number, or None: no end)
+flow_start   vhost, exchange, key, queue, user, connection (str | None each)    [the stops of exactly these names]
 flow_lift    number                                                             the stop
 flow_stops                                                                      [{number, vhost, …, since, until}]
 
-A stop with the names of one that is there replaces it. Times are seconds since 1970, by the wall clock where they are
-told, by the node's where they are kept (`penstock.node.clock`).
+A stop replaces one with the same names. Times are seconds since 1970, by the wall clock in results, by the node's clock
+in records (`penstock.node.clock`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from router.model.records import Stop
 log = get_logger()
 
 STOPS_MAX = 1024
-"""Each publish of a new route is held against all of them."""
+"""The most stops at a time: each publish of a new route is matched against all of them."""
 TEXT_MAX = 200
-"""Characters of a reason, and of an author: both are told to clients in a short string."""
+"""Characters of a reason, and of an author: clients get both in one short string."""
 
 NAMES = ("vhost", "exchange", "key", "queue", "user", "connection")
 SELECTOR: dict[str, Any] = dict.fromkeys(NAMES, (str, type(None)))
@@ -38,6 +38,7 @@ SELECTOR: dict[str, Any] = dict.fromkeys(NAMES, (str, type(None)))
 def flow_stop(
     administration: Administration, author: str, reason: str, seconds: float | None, **names: str | None
 ) -> dict[str, Any]:
+    """Stop the publishes that match all the names, for `seconds` or (None) without an end."""
     ledger = administration.ledger
     _check(ledger, names)
     for what, text in (("author", author), ("reason", reason)):
@@ -53,16 +54,18 @@ def flow_stop(
     number = max(ledger.topology.stops, default=0) + 1
     stop = Stop(number, **names, author=author, reason=reason, since=now, until=seconds and now + seconds)
     ledger.record(stop.change(), durable=True)
-    log.info("operator stop", **_told(stop))
+    log.info("operator stop", **_log_fields(stop))
     return _shown(stop)
 
 
 def flow_start(administration: Administration, **names: str | None) -> list[dict[str, Any]]:
+    """Lift the stops of exactly these names, and return them."""
     _check(administration.ledger, names)
     return _lift(administration.ledger, _named(administration.ledger, names), "started")
 
 
 def flow_lift(administration: Administration, number: int) -> dict[str, Any]:
+    """Lift the stop of that number, and return it."""
     stop = administration.ledger.topology.stops.get(number)
     if stop is None:
         raise Refusal("not_found", f"there is no stop {number}")
@@ -83,7 +86,7 @@ def _check(ledger: Ledger, names: dict[str, str | None]) -> None:
     if names["vhost"] is not None:
         check_vhost(ledger, names["vhost"])
     elif any(names[name] is not None for name in ("exchange", "key", "queue")):
-        raise Refusal("invalid", "an exchange, a routing key or a queue is one of a vhost: it has to be named")
+        raise Refusal("invalid", "an exchange, a routing key or a queue belongs to a vhost, which has to be named")
 
 
 def _named(ledger: Ledger, names: dict[str, str | None]) -> list[Stop]:
@@ -95,7 +98,7 @@ def _named(ledger: Ledger, names: dict[str, str | None]) -> list[Stop]:
 def _lift(ledger: Ledger, stops: list[Stop], how: str) -> list[dict[str, Any]]:
     for stop in stops:
         ledger.record(stop.change_gone(), durable=True)
-        log.info("operator stop ends", how=how, held_seconds=round(clock.now() - stop.since, 3), **_told(stop))
+        log.info("operator stop ends", how=how, held_seconds=round(clock.now() - stop.since, 3), **_log_fields(stop))
     return [_shown(stop) for stop in stops]
 
 
@@ -103,7 +106,7 @@ def _shown(stop: Stop) -> dict[str, Any]:
     return clock.as_wall(asdict(stop), "since", "until")
 
 
-def _told(stop: Stop) -> dict[str, Any]:
+def _log_fields(stop: Stop) -> dict[str, Any]:
     named = {name: getattr(stop, name) for name in NAMES if getattr(stop, name) is not None}
     told = {name: _shown(stop)[name] for name in ("author", "reason", "until")}
     return {"number": stop.number, **named, **told}

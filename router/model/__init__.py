@@ -1,1 +1,1 @@
-"""The topology as everybody has it who routes, holds queues or shows them: no file, no socket, no authority."""
+"""The topology as replicated in every process that routes, holds queues or shows them: no file, socket or authority."""

@@ -1,4 +1,4 @@
-"""Where events of flow control go: the queues bound to `amq.flow`, but to none that is full, or moves."""
+"""The targets of flow control's events: the queues bound to `amq.flow`, except those that are saturated or moving."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from router.model.topology import Topology
 
 
 def event_targets(topology: Topology, gauges: Gauges, facts: dict[str, Any]) -> list[Queue]:
-    """The queues that get the message of an event (`penstock.flow.flow_events.event_batch`)."""
+    """Return the queues that get the message of an event (`penstock.flow.flow_events.event_batch`)."""
     found = topology.route(facts["vhost"], EXCHANGE, routing_key(facts), facts)
     return [queue for queue in found if queue.queue_id not in topology.moves and not gauges.saturated(queue.slot)]

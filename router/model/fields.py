@@ -1,7 +1,7 @@
 """Values of field tables as bindings and declarations compare them.
 
-RabbitMQ compares the class of two values' types first, where the width of a number does not count, then the values:
-1 is 1 whatever its width, but neither 1.0 nor true, and "1" is none of them.
+RabbitMQ first compares the classes of two values' types, ignoring the width of numbers, then the values: 1 is 1
+whatever its width, but neither 1.0 nor true nor "1".
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 from penstock.amqp.values import type_name
 
 Typed: TypeAlias = tuple[Any, ...]
-"""Class of type and value. Hashable, and equal exactly where the values are."""
+"""The class of a value's type, and the value. Hashable, and equal exactly if the values are."""
 
 
 def typed(value: object) -> Typed:
-    """The value with the class of its type. TypeError for what no field table can hold."""
+    """Return a value with the class of its type. TypeError for a value that no field table can hold."""
     if value is None:
         return ("void",)
     if isinstance(value, bool):
@@ -40,7 +40,7 @@ def typed(value: object) -> Typed:
 
 
 def shown(value: object) -> str:
-    """A value as RabbitMQ's reply texts have it: strings as they are, all else as Erlang prints it."""
+    """Return a value as in RabbitMQ's reply texts: a string as it is, any other value as Erlang prints it."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):

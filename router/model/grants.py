@@ -1,13 +1,13 @@
-"""Through which bindings a queue may hold, slow or refuse what is published, or shut a lane: those that grant it.
+"""Grants: the bindings through which a queue may hold, slow or refuse publishes, or shut a lane.
 
-A binding grants what its maker could do without it: publish there. It takes the right to write to the exchange, and
-where topic permissions limit that, to the routing key; on a way over several exchanges each binding has to grant it.
-What users may do is looked up as it is now: who lost the right, or was deleted, grants nothing any more. A binding
-whose maker is not known grants everything, and so do alternate exchanges, which are for those to choose who declare an
-exchange or set its policy; who publishes to a queue by its name, by way of the default exchange, needs nobody's grant.
+A binding grants its queue this power if the maker of the binding could publish there: if it may write to the exchange
+and, where topic permissions limit that, with the routing key. On a path over several exchanges each binding has to
+grant it. The present rights count: a maker that has lost the right, or was deleted, grants nothing. A binding without a
+known maker grants everything. So does an alternate exchange, which is chosen by the user who declares the exchange or
+sets its policy. A publish to a queue by name, through the default exchange, needs no grant.
 
-Where no binding grants it to a queue it does nothing to a publish (`Grants.powerless`), whatever its declaration says,
-and neither does a temporary one (router/authority/strangers.py); unless a policy of the queue grants it.
+A queue without a grant has no effect on a publish (`Grants.powerless`), whatever its declaration says; nor has an
+unprivileged queue (router/authority/strangers.py). A policy of the queue may grant it the power nevertheless.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from router.model.working import Working
 
 NOBODY: frozenset[int] = frozenset()
-# Indexes kept of bindings that grant something to some keys only.
+# The most indexes kept of bindings whose makers may use some routing keys only.
 PARTIAL_MOST = 1024
 
 
 Way: TypeAlias = tuple[str, str, Destination]
-"""A vhost, an exchange in it, and where bindings lead from there."""
+"""A vhost, an exchange in it, and a destination of its bindings."""
 
 
 def grants(topology: Topology, binding: Binding) -> bool:
-    """Whether a binding grants its queue power over all that takes it."""
-    return _writes(topology, binding) and not _is_limited(topology, binding)
+    """Whether a binding grants its queue power over all publishes that take it."""
+    return _maker_may_write(topology, binding) and not _is_limited(topology, binding)
 
 
 def refused_by(topology: Topology, binding: Binding) -> str | None:
-    """Why a binding grants nothing, or not for all routing keys; None if it does."""
-    if not _writes(topology, binding):
+    """Return why a binding grants nothing, or not for all routing keys; None if it grants everything."""
+    if not _maker_may_write(topology, binding):
         return f"'{binding.maker}' may not write to exchange '{binding.source}'"
     if _is_limited(topology, binding):
         return f"'{binding.maker}' may not write to all topics of exchange '{binding.source}'"
@@ -48,11 +48,11 @@ def refused_by(topology: Topology, binding: Binding) -> str | None:
 
 
 def has_power(queue: Queue) -> bool:
-    """Whether a queue may do anything to what comes by a binding that grants it."""
+    """Whether a queue has power over publishes that come by a binding that grants it."""
     return granted_on_wire(queue.features) or stranger_on_wire(queue.features) in (None, UNCONSUMED)
 
 
-def _writes(topology: Topology, binding: Binding) -> bool:
+def _maker_may_write(topology: Topology, binding: Binding) -> bool:
     maker = binding.maker
     return maker is None or topology.users.may(maker, binding.vhost, "write", binding.source)
 
@@ -65,12 +65,12 @@ def _is_limited(topology: Topology, binding: Binding) -> bool:
 
 
 class Grants:
-    """What the bindings of a replica of the topology grant. What was found is remembered until it changes."""
+    """The grants of the bindings in a replica of the topology. Results are remembered until the topology changes."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self._version = self._generation = -1
-        # Exchanges whose bindings all grant everything, others, and queues with power; until the topology changes.
+        # Exchanges whose bindings all grant everything, other exchanges, and queues with power.
         self._open: set[tuple[str, str]] = set()
         self._shut: set[tuple[str, str]] = set()
         self._strong: set[int] = set()
@@ -88,12 +88,15 @@ class Grants:
         exchanges: Collection[str],
         queues: Collection[Queue],
     ) -> Working[frozenset[int]]:
-        """Of the queues that a publish goes to, by way of exchanges, the ids of those that can do nothing to it."""
+        """Return the ids of those of a publish's queues that have no power over it.
+
+        `exchange` and `keys` are those of the publish, `exchanges` all that it passes.
+        """
         if exchange == DEFAULT_EXCHANGE or not queues:
             return NOBODY
-        self._look()
+        self._refresh()
         strong, known = self._strong, self._open
-        for queue in queues:  # of a headers exchange that is asked for each message
+        for queue in queues:  # plain loops: with a headers exchange they run for each message
             if queue.queue_id not in strong:
                 break
         else:
@@ -110,18 +113,18 @@ class Grants:
         return frozenset(found) if found else NOBODY
 
     def feeder(self, queue_id: int) -> str | None:
-        """Why more may come to a queue than it would let in: a binding on a way to it does not grant it power over all
-        that takes it. None if there is none, or no such queue.
+        """Return why a queue may get more than it would let in: a binding on a path to it does not grant it power over
+        all publishes that take it. None if there is no such binding or no such queue.
         """
-        self._look()
+        self._refresh()
         if queue_id not in self._feeders:
             queue = self.topology.queue_by_id(queue_id)
-            refusing = () if queue is None or granted_on_wire(queue.features) else self.refusing(queue)
+            refusing = () if queue is None or granted_on_wire(queue.features) else self.refusing_bindings(queue)
             self._feeders[queue_id] = next((why for _, why in refusing), None)
         return self._feeders[queue_id]
 
-    def _look(self) -> None:
-        """Forget what was found if the topology is another one."""
+    def _refresh(self) -> None:
+        """Forget all results if the topology has changed."""
         topology = self.topology
         if topology.version != self._version or topology.users.generation != self._generation:
             self._version, self._generation = topology.version, topology.users.generation
@@ -157,7 +160,7 @@ class Grants:
     def _reached(
         self, work: Work, vhost: str, exchange: str, keys: tuple[str, ...], headers: Headers
     ) -> Working[tuple[Queue, ...]]:
-        """The queues that a publish comes to by bindings that grant it alone."""
+        """Return the queues that a publish reaches by granting bindings alone."""
         known = headers() if callable(headers) else headers or {}
         by = self._granting(work, vhost, keys, known)
         return self.topology.routing(work, vhost, exchange, keys, known, by=by)
@@ -165,10 +168,10 @@ class Grants:
     def _granting(
         self, work: Work, vhost: str, keys: tuple[str, ...], headers: Mapping[str, object]
     ) -> Callable[[str, Destination], Working[bool]]:
-        """Whether one of the bindings that such a publish takes from an exchange to a destination grants it."""
+        """Return a predicate: whether a binding that the publish takes from an exchange to a destination grants."""
 
         def granting(source: str, destination: Destination) -> Working[bool]:
-            self._look()
+            self._refresh()
             way = vhost, source, destination
             by_maker = self._by_maker(work, way)
             able = frozenset(maker for maker in by_maker if self._could_publish(vhost, source, maker, keys))
@@ -186,7 +189,7 @@ class Grants:
         return granting
 
     def _by_maker(self, work: Work, way: Way) -> dict[str | None, list[Binding]]:
-        """The bindings from an exchange to a destination."""
+        """Return the bindings from an exchange to a destination, by maker."""
         found = self._bindings.get(way)
         if found is None:
             found = self._bindings[way] = {}
@@ -199,7 +202,7 @@ class Grants:
         return found
 
     def _index(self, work: Work, way: Way, makers: frozenset[str | None]) -> Index:
-        """The bindings of some makers from an exchange to a destination."""
+        """Return an index of the bindings of some makers from an exchange to a destination."""
         index = self._partial.get((way, makers))
         if index is None:
             exchange = self.topology.exchange(way[0], way[1])
@@ -215,17 +218,17 @@ class Grants:
         return index
 
     def _could_publish(self, vhost: str, source: str, maker: str | None, keys: tuple[str, ...]) -> bool:
-        """Whether who made a binding could publish with these routing keys where it begins."""
+        """Whether the maker of a binding could publish with these routing keys to its exchange."""
         anyone, users = Binding(vhost, source, "queue", "", "", {}, maker), self.topology.users
-        if not _writes(self.topology, anyone):
+        if not _maker_may_write(self.topology, anyone):
             return False
         if maker is None or not _is_limited(self.topology, anyone):
             return True
         return all(users.may_use_topic(maker, vhost, source, "write", key) for key in keys)
 
-    def refusing(self, queue: Queue) -> Iterator[tuple[str, str]]:
-        """The bindings on ways to a queue that do not grant it power over all that takes them: from which exchange each
-        is, and why. What policies grant the queue is not asked.
+    def refusing_bindings(self, queue: Queue) -> Iterator[tuple[str, str]]:
+        """Return the exchange of each binding on a path to a queue that does not grant it power over all publishes, and
+        why. Grants by policy are ignored.
         """
         waiting = list(self.topology.bindings_to(queue.vhost, "queue", queue.name))
         passed: set[str] = set()

@@ -1,7 +1,7 @@
-"""Whether a routing key can match several patterns at once: that of a policy, and those of bindings on the way.
+"""Whether one routing key can match several patterns: a policy's, and those of the bindings on the way.
 
-`common_key` walks through all of them together, character by character, and answers with a key. Topic patterns are
-those of `router.model.matching`; of a policy's, see `penstock.text.patterns`.
+`common_key` walks through all patterns together, character by character, and returns such a key. Topic patterns are
+those of `router.model.topics_cy`; a policy's pattern is one of `penstock.text.patterns`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from router.model.records import Binding
 from router.model.topics_cy import words_of
 
 STEPS_MAX = 300
-"""How many steps are walked: patterns that clients choose must not take long, whatever they are."""
+"""Steps after which a walk gives up: clients choose the patterns, and no pattern may take long."""
 
 Place: TypeAlias = tuple[int, int]
-"""In a topic pattern: the index of a word, and how far it has come in it; in a `#`, 1 within a word."""
+"""In a topic pattern: the index of a word and the number of its characters passed; in a `#`, 1 within a word."""
 Places: TypeAlias = frozenset[Place]
 
 
 class Keys(NamedTuple):
     """The routing keys that messages may have: those that a policy's pattern and some topic patterns match, or `exact`.
 
-    Where the policy has no pattern, any.
+    Any key if the policy has no pattern (`wanted` is "").
     """
 
     wanted: str
@@ -34,7 +34,7 @@ class Keys(NamedTuple):
     exact: str | None = None
 
     def through(self, binding: Binding, exchange_type: str) -> Keys | None:
-        """Those of them that take a binding, None if none does. Keys do not matter to fanout and headers exchanges."""
+        """Return those of the keys that match a binding, None if none does. Fanout and headers exchanges match any."""
         if not self.wanted or exchange_type not in ("direct", "topic"):
             return self
         if exchange_type == "direct" or {"*", "#"}.isdisjoint(words_of(binding.key)):
@@ -45,6 +45,7 @@ class Keys(NamedTuple):
         return Keys(self.wanted, topics) if may_share_key(self.wanted, topics) else None
 
     def has(self, key: str) -> bool:
+        """Whether a key is among them."""
         if self.exact is not None:
             return key == self.exact
         return pattern(self.wanted).matches(key) and all(Topic(topic).matches(key) for topic in self.topics)
@@ -52,7 +53,7 @@ class Keys(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def may_share_key(wanted: str, topics: tuple[str, ...]) -> bool:
-    """Whether a policy's pattern and all of some topic patterns match a common key; True if that cannot be told."""
+    """Whether some key matches a policy's pattern and all the topic patterns; True if that cannot be decided."""
     try:
         return common_key(wanted, topics) is not None
     except Undecided:
@@ -60,7 +61,10 @@ def may_share_key(wanted: str, topics: tuple[str, ...]) -> bool:
 
 
 def common_key(wanted: str, topics: Sequence[str]) -> str | None:
-    """A key that a policy's pattern and all of some topic patterns match; None if there is none. May be Undecided."""
+    """Return a key that matches a policy's pattern and all the topic patterns; None if there is none.
+
+    Undecided if the walk would be too long, or an expression is beyond `penstock.text.automata`.
+    """
     policy, parts = _policy(wanted), [Topic(key) for key in topics]
     told_apart = policy.characters.union(*(part.characters for part in parts))
     place, steps = (policy.start, tuple(part.start for part in parts)), 0
@@ -70,8 +74,8 @@ def common_key(wanted: str, topics: Sequence[str]) -> str | None:
         ends = all(part.accepts(at, not key) for part, at in zip(parts, places, strict=True))
         if ends and policy.accepts(states, not key):
             return key
-        # Where one pattern says the next character, no other leads on.
-        said = [said for part, at in zip(parts, places, strict=True) if (said := part.said(at)) is not None]
+        # Where a pattern names the characters that may follow, no other character leads on.
+        said = [said for part, at in zip(parts, places, strict=True) if (said := part.next_characters(at)) is not None]
         for character in set.intersection(*said) if said else told_apart:
             moved = tuple(part.step(at, character) for part, at in zip(parts, places, strict=True))
             place, steps = (policy.step(states, character), moved), steps + 1
@@ -84,7 +88,7 @@ def common_key(wanted: str, topics: Sequence[str]) -> str | None:
 
 
 class PolicyKeys:
-    """The pattern of a policy: expressions that must be found in a key, or must not."""
+    """The pattern of a policy as automata: of expressions that must be found in a key, or must not."""
 
     def __init__(self, wanted: Pattern) -> None:
         self.parts = [(Automaton(text), found) for text, found in wanted.expressions()]
@@ -93,9 +97,11 @@ class PolicyKeys:
         self.characters = frozenset(chr(point) for point in points if point <= LAST)
 
     def step(self, states: tuple[States, ...], character: str) -> tuple[States, ...]:
+        """Return the states after one more character."""
         return tuple(part.step(each, character) for (part, _), each in zip(self.parts, states, strict=True))
 
     def accepts(self, states: tuple[States, ...], empty: bool) -> bool:
+        """Whether a key that ends in these states matches. `empty`: it has no characters."""
         pairs = zip(self.parts, states, strict=True)
         return all(part.is_found(each, empty) == wanted for (part, wanted), each in pairs)
 
@@ -106,7 +112,7 @@ def _policy(wanted: str) -> PolicyKeys:
 
 
 class Topic:
-    """A pattern of words, character by character: each word of a key ends with a dot, the last one with the key."""
+    """A topic pattern read character by character: each word of a key ends with a dot, the last one with the key."""
 
     def __init__(self, key: str) -> None:
         self.words = words_of(key)
@@ -114,7 +120,7 @@ class Topic:
         self.characters = frozenset(key) - {"*", "#"} | {"."}
 
     def _reach(self, place: Place) -> Places:
-        """With what follows each `#` that may stand for no more words."""
+        """Return a place with the places behind each `#` there that may stand for no more words."""
         index, far = place
         found = {place}
         while far == 0 and index < len(self.words) and self.words[index] == "#":
@@ -122,8 +128,8 @@ class Topic:
             found.add((index, 0))
         return frozenset(found)
 
-    def said(self, places: Places) -> set[str] | None:
-        """The characters that lead on; None if any does, perhaps to different places."""
+    def next_characters(self, places: Places) -> set[str] | None:
+        """Return the characters that lead on; None if any does, perhaps to different places."""
         found = set()
         for index, far in places:
             if index == len(self.words):
@@ -135,6 +141,7 @@ class Topic:
         return found
 
     def step(self, places: Places, character: str) -> Places:
+        """Return the places after one more character."""
         found: set[Place] = set()
         for index, far in places:
             if index < len(self.words):
@@ -158,5 +165,5 @@ class Topic:
         return self.accepts(places, not key)
 
     def accepts(self, places: Places, empty: bool) -> bool:
-        """Whether a key that ends here matches. An empty one has no words."""
+        """Whether a key that ends at these places matches. An empty key has no words."""
         return (len(self.words), 0) in (places if empty else self.step(places, "."))

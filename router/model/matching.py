@@ -1,7 +1,6 @@
-"""Which destinations of an exchange match a message: one index a type of exchange (AMQP 0-9-1, 3.1.3).
+"""The matching of messages and bindings: one kind of index per type of exchange (AMQP 0-9-1, 3.1.3).
 
-An index is told of bindings as they come and go. It answers with each destination once, however many of its bindings
-match.
+An index follows the bindings of its exchange. It returns each destination once, however many bindings to it match.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Headers: TypeAlias = Mapping[str, object]
 
 
 class Walk(Protocol):
-    """One message's way through an index. Bindings may come and go meanwhile: who was there all the time is found."""
+    """The walk of one message through an index. Bindings may change meanwhile; those there throughout are found."""
 
     @property
     def found(self) -> Collection[Destination] | None:
@@ -28,30 +27,36 @@ class Walk(Protocol):
         ...
 
     def go_on(self, work: Work) -> bool:
-        """Find all destinations, or as far as there is work left; whether all are `found`."""
+        """Find destinations as long as work remains; whether all are `found`."""
         ...
 
 
 class Index(Protocol):
     """The bindings of one exchange."""
 
-    def add(self, binding: Binding) -> None: ...
+    def add(self, binding: Binding) -> None:
+        """Add a binding that is not there."""
+        ...
 
-    def remove(self, binding: Binding) -> None: ...
+    def remove(self, binding: Binding) -> None:
+        """Remove a binding that is there."""
+        ...
 
-    def walk(self, routing_key: str, headers: Headers) -> Walk: ...
+    def walk(self, routing_key: str, headers: Headers) -> Walk:
+        """Begin the walk of a message."""
+        ...
 
 
 def match(index: Index, routing_key: str, headers: Headers) -> Collection[Destination]:
-    """All destinations at once, whatever that costs."""
+    """Return all destinations at once, whatever the cost."""
     walk = index.walk(routing_key, headers)
     walk.go_on(Work())
     assert walk.found is not None
     return walk.found
 
 
-class Known:
-    """The walk of who need not look for anything."""
+class LookupWalk:
+    """The walk through an index that finds all destinations by one lookup."""
 
     __slots__ = ("found",)
 
@@ -63,7 +68,7 @@ class Known:
 
 
 class FanoutIndex:
-    """Every binding matches (3.1.3.2)."""
+    """The index of a fanout exchange: every binding matches (3.1.3.2)."""
 
     def __init__(self) -> None:
         self._tally = Tally()
@@ -75,11 +80,11 @@ class FanoutIndex:
         self._tally.remove(binding.target)
 
     def walk(self, routing_key: str, headers: Headers) -> Walk:
-        return Known(self._tally)
+        return LookupWalk(self._tally)
 
 
 class DirectIndex:
-    """Bindings whose key is the routing key match (3.1.3.1)."""
+    """The index of a direct exchange: bindings whose key is the routing key match (3.1.3.1)."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Tally] = {}
@@ -94,23 +99,23 @@ class DirectIndex:
             del self._by_key[binding.key]
 
     def walk(self, routing_key: str, headers: Headers) -> Walk:
-        return Known(self._by_key.get(routing_key, ()))
+        return LookupWalk(self._by_key.get(routing_key, ()))
 
 
 Pair: TypeAlias = tuple[str, Typed | None]
-"""What a binding of a headers exchange asks for: a header, with a value, or with any (None)."""
+"""A requirement of a headers binding: a header with a value, or with any value (None)."""
 
 
 class HeadersPattern(NamedTuple):
-    """All that a binding of a headers exchange asks for, and whether all of it must be there, or any."""
+    """The pairs that a headers binding asks for, and whether a message must have all of them or any."""
 
     match: Literal["all", "any"]
     wanted: frozenset[Pair]
 
 
-class _Asked:
-    """A pair that patterns ask for: how many, where those lead that need no more (`any`), and of those that need all
-    of their pairs the ones to be looked at where this one is there.
+class _WantedPair:
+    """A pair that patterns ask for. `count` is the number of these patterns; `alone` the destinations of those that
+    need no other pair (`any`); `needing` the patterns that need all their pairs and are found by this one.
     """
 
     __slots__ = ("alone", "count", "needing", "pair")
@@ -123,15 +128,16 @@ class _Asked:
 
 
 class HeadersIndex:
-    """Bindings whose arguments the headers hold match: `x-match` says whether all of them must, or any (3.1.3.4).
+    """The index of a headers exchange: a binding matches if the headers have all of its arguments, or any, as its
+    `x-match` says (3.1.3.4).
 
-    A pattern of `any` is found by each of its pairs; one of `all` by a single one, which fewest others were found by
-    when it came. Complexity, for h headers and d destinations: O(h + c + d) with c patterns found by pairs that are
-    there. Those patterns may be all that there are: pairs that everybody asks for tell nothing apart.
+    An `any` pattern is found by each of its pairs; an `all` pattern by a single one, the pair by which the fewest other
+    patterns were found when it was added. Complexity, for h headers and d destinations: O(h + c + d) with c patterns
+    found by the message's pairs. These may be all patterns: a pair that every pattern asks for does not discriminate.
     """
 
     def __init__(self) -> None:
-        self._asked: dict[Pair, _Asked] = {}
+        self._asked: dict[Pair, _WantedPair] = {}
         self._names: dict[str, int] = {}
         self._found_by: dict[frozenset[Pair], Pair] = {}
         self._always = Tally()
@@ -139,8 +145,8 @@ class HeadersIndex:
     def add(self, binding: Binding) -> None:
         pattern = headers_pattern(binding.arguments)
         for pair in pattern.wanted:
-            self._ask(pair)
-        # Sets of the same tuples are compared without a look into them.
+            self._count_pair(pair)
+        # Sets that share their tuples compare them by identity, not by value.
         same = HeadersPattern(pattern.match, frozenset(self._asked[pair].pair for pair in pattern.wanted))
         for tally in self._tallies(same):
             tally.add(binding.target)
@@ -152,14 +158,14 @@ class HeadersIndex:
         if pattern.match == "all" and pattern.wanted:
             self._drop(pattern.wanted)
         for pair in pattern.wanted:
-            self._ask_no_more(pair)
+            self._uncount_pair(pair)
 
-    def _ask(self, pair: Pair) -> None:
-        asked = self._asked.setdefault(pair, _Asked(pair))
+    def _count_pair(self, pair: Pair) -> None:
+        asked = self._asked.setdefault(pair, _WantedPair(pair))
         asked.count += 1
         self._names[pair[0]] = self._names.get(pair[0], 0) + 1
 
-    def _ask_no_more(self, pair: Pair) -> None:
+    def _uncount_pair(self, pair: Pair) -> None:
         self._asked[pair].count -= 1
         if not self._asked[pair].count:
             del self._asked[pair]
@@ -168,7 +174,7 @@ class HeadersIndex:
             del self._names[pair[0]]
 
     def _tallies(self, pattern: HeadersPattern) -> list[Tally]:
-        """Where the destinations of a pattern are counted, whose pairs are asked for."""
+        """Return the tallies of the destinations of a pattern whose pairs are in `_asked`."""
         if pattern.match == "any":
             return [self._asked[pair].alone for pair in pattern.wanted]
         if not pattern.wanted:
@@ -180,16 +186,16 @@ class HeadersIndex:
         return [self._asked[pair].needing.setdefault(pattern.wanted, Tally())]
 
     def _drop(self, wanted: frozenset[Pair]) -> None:
-        """Forget a pattern that leads nowhere any more."""
+        """Forget an `all` pattern if it has no destination left."""
         needing = self._asked[self._found_by[wanted]].needing
         if not needing[wanted]:
             del needing[wanted], self._found_by[wanted]
 
     def pairs(self, headers: Headers) -> frozenset[Pair]:
-        """Of a message's headers what patterns ask for: messages that have the same match the same."""
+        """Return the pairs of a message that patterns ask for: messages with the same pairs match the same bindings."""
         return frozenset(asked.pair for asked in self._asked_of(headers))
 
-    def _asked_of(self, headers: Headers) -> Iterator[_Asked]:
+    def _asked_of(self, headers: Headers) -> Iterator[_WantedPair]:
         for name, value in headers.items():
             if name in self._names:
                 for pair in ((name, None), (name, typed(value))):
@@ -201,11 +207,11 @@ class HeadersIndex:
 
 
 class HeadersWalk:
-    """The way of one message's headers through an index, by the pairs that are there and asked for."""
+    """The walk of one message through a headers index, by those of its pairs that patterns ask for."""
 
     __slots__ = ("_candidates", "_headers", "_pairs", "_reached", "found")
 
-    def __init__(self, always: Tally, asked: list[_Asked], headers: int) -> None:
+    def __init__(self, always: Tally, asked: list[_WantedPair], headers: int) -> None:
         self.found: Collection[Destination] | None = None
         self._headers = headers
         self._pairs = frozenset(each.pair for each in asked)
@@ -222,7 +228,7 @@ class HeadersWalk:
         return True
 
     def _visit(self, work: Work) -> None:
-        """Look at some more of the patterns that may match."""
+        """Check the next patterns that may match."""
         candidates = list(islice(self._candidates, AT_ONCE))
         for wanted, tally in candidates:
             if wanted is None or wanted <= self._pairs:
@@ -234,13 +240,13 @@ class HeadersWalk:
 
 
 AT_ONCE = 256
-"""How many patterns are looked at before it is looked whether there is work left."""
+"""The number of patterns checked between two checks of the remaining work."""
 
 
 def headers_pattern(arguments: Arguments) -> HeadersPattern:
-    """The pattern of a binding's arguments. ValueError, its text RabbitMQ's, if `x-match` has no meaning.
+    """Return the pattern of a binding's arguments. ValueError, with RabbitMQ's text, for an invalid `x-match`.
 
-    Names that begin with `x-` count only in the modes that say so; a void value asks for the name alone.
+    Names that begin with `x-` count only in the `-with-x` modes; a void value asks for the name alone.
     """
     mode = arguments.get("x-match", "all")
     if not isinstance(mode, str):
@@ -264,4 +270,4 @@ INDEXES: dict[str, Callable[[Memory], Index]] = {
     "topic": TopicIndex,
     "headers": lambda memory: HeadersIndex(),
 }
-"""The types of exchange there are; what an index remembers is in the process's `Memory`."""
+"""The types of exchange, each with its index; a topic index remembers its states in the process's `Memory`."""

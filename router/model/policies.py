@@ -1,11 +1,11 @@
-"""Policies: what an operator says about queues, exchanges and others by their names (RabbitMQ's policies, extended).
+"""Policies: an operator's settings for queues, exchanges and others, by their names (RabbitMQ's policies, extended).
 
-A policy governs what its pattern is found in the name of, if `apply_to` says so. Of several the one of the highest
-priority does, and no other (of equals, the first by name). Operator policies are a second set of which one governs as
-well: it bounds what the policy says.
+A policy can govern everything of its `apply_to` with a name in which its pattern is found. Of several such policies
+only the one of the highest priority governs (of equals, the first by name). Operator policies are a second set, of
+which one governs as well: it bounds the values of the policy.
 
-`effective` puts both together with the arguments of a declaration: of numbers the smallest counts, of all else the
-argument before the policy.
+`effective` merges both with the arguments of a declaration: the smallest number counts; any other argument of the
+declaration takes precedence over the policy's.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ SIZES = (*BYTES.limits, *BYTES.stops, *BYTES.resumes, "x-max-rate-bytes")
 
 
 def governs(policy: Policy, sort: str, name: str) -> bool:
-    """Whether it applies to what has that name: a queue of the type `sort`, or another sort (`APPLY_TO`)."""
+    """Whether a policy applies to a name of that sort (`APPLY_TO`): for a queue, its type."""
     return sort in APPLY_TO[policy.apply_to] and pattern(policy.pattern).matches(name)
 
 
 def governing(policies: Iterable[Policy], sort: str, name: str) -> Policy | None:
-    """The policy that governs something, of those of one set."""
+    """Return the one of these policies that governs a name, None if none does."""
     found = [policy for policy in policies if governs(policy, sort, name)]
     return min(found, key=lambda policy: (-policy.priority, policy.name), default=None)
 
 
 def policy_for(topology: Topology, vhost: str, sort: str, name: str, operator: bool = False) -> Policy | None:
-    """The policy of a vhost ("" for those that are in none) that governs something."""
+    """Return the policy of a vhost ("": of the node) that governs a name, None if none does."""
     return governing(topology.policies(vhost, operator=operator), sort, name)
 
 
@@ -46,7 +46,7 @@ def policy_for(topology: Topology, vhost: str, sort: str, name: str, operator: b
 
 
 def effective(arguments: Arguments, sort: str, policy: Policy | None, operator: Policy | None) -> dict[str, Any]:
-    """The arguments of a declaration as if it had said what the policies say."""
+    """Return the arguments of a declaration merged with its policies."""
     merged = dict(arguments)
     for key, value in combined(policy, operator).items():
         meaning = KEYS.get(key)
@@ -60,7 +60,7 @@ def effective(arguments: Arguments, sort: str, policy: Policy | None, operator: 
 
 
 def combined(policy: Policy | None, operator: Policy | None) -> dict[str, Any]:
-    """What both definitions say together. An operator's policy bounds numbers, and overrules all else."""
+    """Return both definitions merged. The operator policy bounds numbers and overrules all other values."""
     definition = spelled_out(policy.definition) if policy else {}
     for key, value in spelled_out(operator.definition).items() if operator else ():
         bounded = key in definition and KEYS[key].smaller
@@ -69,10 +69,9 @@ def combined(policy: Policy | None, operator: Policy | None) -> dict[str, Any]:
 
 
 def _smaller(argument: str, *values: Any) -> Any:
-    """The smallest number that is a limit: a negative delivery limit and a stop mark of 0 are none.
+    """Return the smallest value that is a limit: a negative delivery limit and a stop mark of 0 are none.
 
-    What a percentage comes to is not known here: between one and a number the nearer of the two counts, that is the
-    first.
+    A percentage cannot be compared with a number here; then the first value counts, as the one nearer to the queue.
     """
     amounts = [_amount(argument, value) for value in values]
     if len({amount.percent for amount in amounts}) > 1:

@@ -1,7 +1,7 @@
-"""What definitions of policies may say: our keys, and those of other brokers that mean the same.
+"""The keys of a policy's definition: penstock's own, and those of other brokers that mean the same.
 
-`spelled_out` gives a definition in our own keys. Names of other brokers are taken where a limit or a mark has one
-there; a definition that says the same thing twice, by two names, is refused.
+`spelled_out` translates a definition into penstock's keys. Other brokers' names are accepted for limits, marks and
+overflow; a definition that sets the same key under two names is refused.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ APPLY_TO: dict[str, frozenset[str]] = {
     "vhosts": frozenset({VHOST}),
     "node": frozenset({NODE}),
 }
-"""What a policy may apply to: exchanges, and types of queues, as in RabbitMQ; and what publishes have in common."""
+"""The values of apply-to: exchanges and types of queue, as in RabbitMQ; and whatever publishes may have in common."""
 
 RABBITMQ_APPLY_TO = ("all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges")
 OF_THE_NODE = ("vhosts", "node")
-"""Policies that apply to these are in no vhost."""
+"""Policies that apply to these belong to no vhost."""
 
 _QUEUES = APPLY_TO["queues"]
 _SHARED = frozenset({EXCHANGE, ROUTING_KEY, USER, VHOST, NODE})
@@ -40,9 +40,10 @@ _ALSO = frozenset({ROUTING_KEY, USER})
 class Key(NamedTuple):
     """A key of definitions.
 
-    `argument` is the argument of a declaration that says the same, `governs` what it means something for. Where
-    `smaller`, the smallest of the numbers given counts. One that is `inherited` may be said for the queues of an
-    exchange, a vhost or the node too. Those `from_rabbitmq` may stand where they mean nothing.
+    `argument` is the equivalent argument of a declaration, `governs` the sorts (`APPLY_TO`) that the key affects. Where
+    `smaller`, the smallest of several numbers counts. `operator`: allowed in operator policies. An `inherited` key may
+    also be set for the queues of an exchange, a vhost or the node. A key `from_rabbitmq` is accepted without effect
+    where RabbitMQ accepts it.
     """
 
     argument: str
@@ -70,21 +71,21 @@ RATES: dict[str, str] = {
     "max-rate-bytes": "x-max-rate-bytes",
     "rate-burst": "x-rate-burst",
 }
-"""Messages and octets a second, and how long such a rate may be saved up for a burst."""
+"""Messages and bytes a second, and for how long an unused rate may be saved up for a burst."""
 WEIGHT = "weight"
-"""How many shares of the room in a full queue a user gets."""
+"""The fair share weight of a user: its number of shares of the room in a full queue."""
 FAIR_BY = ("connection", "session", "user", "key")
-"""What gets a share of the room in a full queue: a connection, a channel, all of a user, or a routing key."""
+"""The units among which the room in a full queue is shared: connection, channel, user, routing key."""
 FLOW_SHARE = "flow-share"
-"""How many of the queues that a publish goes to must lag before they hold its producer, in percent; 0: any."""
+"""The percentage of a publish's queues that must lag before they hold its producer; 0: any one of them."""
 OVERTAKING, BY_DESTINATION = "overtaking", "destination"
-"""Whether what a user publishes for free queues passes what is parked on its channel, and what passes."""
+"""The key, and its one value, by which a user's publishes for free queues overtake those parked on the channel."""
 LAST_RESORT, LAST_RESORTS = "last-resort", ("close", "pause", "nack")
-"""What becomes of a user's connections of whose publishes no more can be kept."""
+"""The treatment of a user's connections once no more of their publishes can be parked."""
 GUARANTEE = "guarantee"
-"""What a vhost may hold of what the node does before it is stopped ahead of others, in percent."""
+"""The percentage of all queues' contents that a vhost may have before it is stopped ahead of others."""
 SHARED = ("sum", "deepest")
-"""How the depths of several queues come to one: all of them together, or the deepest."""
+"""How the depths of several queues become one: their sum, or the deepest."""
 
 KEYS: dict[str, Key] = {
     "message-ttl": _limit("x-message-ttl"),
@@ -137,11 +138,11 @@ IGNORED = (
     *("initial-cluster-size", "max-age", "stream-max-segment-size-bytes", "max-in-memory-length"),
     *("max-in-memory-bytes", "federation-upstream", "federation-upstream-set"),
 )
-"""Keys of RabbitMQ's that are about replicas, other nodes, memory or streams: accepted, without effect."""
+"""RabbitMQ's keys about replicas, other nodes, memory or streams: accepted, without effect."""
 
 
 class KeyProblem(ValueError):
-    """A key or its value cannot be; the text says why."""
+    """An invalid key or value; the text says why."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)
@@ -151,7 +152,7 @@ class KeyProblem(ValueError):
 # Names of other brokers
 
 Meaning: TypeAlias = Callable[[Any], dict[str, Any]]
-"""What a value comes to in our keys. ValueError if it comes to nothing."""
+"""Translates a value into penstock's keys. ValueError for a value without a meaning."""
 
 
 def _same(key: str) -> Meaning:
@@ -159,12 +160,12 @@ def _same(key: str) -> Meaning:
 
 
 def _threshold(*keys: str) -> Meaning:
-    """A whole number of percent."""
+    """A whole number of percent, for each of the keys."""
 
     def meaning(value: Any) -> dict[str, Any]:
         number = value if isinstance(value, str) else f"{value} %"
         if isinstance(value, bool) or percentage(number) is None:
-            raise ValueError(f"{value!r} is no percentage")
+            raise ValueError(f"{value!r} is not a percentage")
         return dict.fromkeys(keys, number)
 
     return meaning
@@ -174,7 +175,7 @@ def _one_of(meanings: Mapping[Any, dict[str, Any]]) -> Meaning:
     def meaning(value: Any) -> dict[str, Any]:
         found = next((said for word, said in meanings.items() if type(word) is type(value) and word == value), None)
         if found is None:
-            raise ValueError(f"{value!r} is none of {', '.join(str(word).lower() for word in meanings)}")
+            raise ValueError(f"{value!r} is not one of {', '.join(str(word).lower() for word in meanings)}")
         return found
 
     return meaning
@@ -229,32 +230,32 @@ FOREIGN: dict[str, Meaning] = {
     "sendFailIfNoSpaceAfterTimeout": lambda value: {"hold": f"park {value} ms, reject"},
     "pendingMessageLimitStrategy": lambda value: {"max-length": value, **_ring},
 }
-"""Keys of other brokers, and what they come to."""
+"""Other brokers' keys, each with its translation."""
 
 _FLOWS = frozenset({"memoryLimit", "qpid.max_count", "qpid.max_size", "default-queue-limit",
                     "maximumQueueDepthMessages", "maximumQueueDepthBytes"})  # fmt: skip
-"""Limits at which those brokers hold producers unless told otherwise."""
+"""Limits at which those brokers hold producers unless configured otherwise."""
 
 NAMES = (*KEYS, *IGNORED, *FOREIGN)
 
 
 def spelled_out(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The definition in our own keys, sizes as numbers. KeyProblem if it cannot be."""
+    """Return a definition in penstock's keys, with sizes as numbers. KeyProblem if it is invalid."""
     ours: dict[str, Any] = {}
-    said_by: dict[str, str] = {}
+    set_by: dict[str, str] = {}
     for name, value in definition.items():
         for key, meant in _meaning(name, value).items():
-            if key in said_by:
-                raise KeyProblem(name, f"'{said_by[key]}' says that already")
-            said_by[key] = name
+            if key in set_by:
+                raise KeyProblem(name, f"'{set_by[key]}' sets that already")
+            set_by[key] = name
             ours[key] = _in_octets(name, key, meant)
     if "overflow" not in ours and not _FLOWS.isdisjoint(definition):
         ours["overflow"] = "flow"
     return ours
 
 
-def said_by(definition: Mapping[str, Any]) -> dict[str, str]:
-    """Our keys that a definition that can be spelled out says, each with the key that says so there."""
+def written_names(definition: Mapping[str, Any]) -> dict[str, str]:
+    """Return penstock's keys that a valid definition sets, each with the name that sets it there."""
     return {key: name for name, value in definition.items() for key in _meaning(name, value)}
 
 

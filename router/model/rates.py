@@ -1,8 +1,8 @@
-"""Limits of rates: how many messages, and octets of bodies, may be published a second, and by what they are counted.
+"""Limits of rates: how many messages, and bytes of bodies, may be published a second.
 
-A policy of an exchange, of routing keys on it, of a user, a vhost or the node bounds what has that in common (as in
-`router.model.shared_limits`); the arguments or the policy of a queue, what goes to that queue. A message counts once in
-each.
+A policy of an exchange, of routing keys on it, of a user, a vhost or the node limits the publishes that share that
+owner (as in `router.model.shared_limits`); the arguments or the policy of a queue limit publishes to that queue. A
+message counts once towards each limit.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from router.model.shared_limits import is_governing, key_pattern, owner, owners
 from router.model.topology import Topology
 
 BURST_MS = 1000
-"""How long a rate may be saved up unless a burst is given."""
+"""For how long an unused rate may be saved up unless a burst is given."""
 QUEUE = "queue"
 
 
 class RateLimit(NamedTuple):
-    """One such limit: whose it is, messages and octets a second (0: no such limit), and milliseconds of burst."""
+    """A limit of a rate: its owner, messages and bytes a second (0: no such limit), and milliseconds of burst."""
 
     sort: str
     vhost: str
@@ -36,7 +36,7 @@ class RateLimit(NamedTuple):
 
     @property
     def bucket(self) -> int:
-        """The key of what is spent of it in the gauges, not 0: the same for all processes, whatever the rate."""
+        """The key of the limit's bucket in the gauges, not 0: the same in all processes, whatever the rate."""
         whose = repr((self.sort, self.vhost, self.name, self.routing_key, self.queue_id)).encode(
             "utf-8", "surrogateescape"
         )
@@ -49,27 +49,27 @@ class RateLimit(NamedTuple):
 
 
 def limits_rates(policy: Policy) -> bool:
-    """Whether a policy bounds a rate of something else than queues."""
+    """Whether a policy limits a rate, whatever it applies to."""
     return not RATES.keys().isdisjoint(policy.definition)
 
 
 def rate_limits(
     topology: Topology, vhost: str, exchanges: Iterable[str], routing_key: str, user: str
 ) -> Iterator[RateLimit]:
-    """Those for a publish that passes these exchanges, but for those of queues."""
+    """Return the limits of rates on a publish that passes these exchanges, except those of queues."""
     for policy, sort, place, name in owners(topology, vhost, exchanges, routing_key, user):
-        limit = None if policy is None else _said(policy, sort, place, name)
+        limit = None if policy is None else _limit_of(policy, sort, place, name)
         if limit is not None:
             yield limit
 
 
-def rate_said(policy: Policy, sort: str, vhost: str, name: str, topology: Topology) -> RateLimit | None:
-    """What a policy says of an owner of that sort, but a queue, if it is the one that governs it."""
-    return _said(policy, sort, vhost, name) if is_governing(policy, sort, name, topology) else None
+def rate_of_policy(policy: Policy, sort: str, vhost: str, name: str, topology: Topology) -> RateLimit | None:
+    """Return the limit that a policy sets for an owner that is not a queue; None if another policy governs it."""
+    return _limit_of(policy, sort, vhost, name) if is_governing(policy, sort, name, topology) else None
 
 
 def rate_of(queue: Queue) -> RateLimit | None:
-    """That of a queue."""
+    """Return the limit of a queue, None if it has none."""
     features = QueueFeatures.from_wire(queue.features)
     count, size = features.max_rate or 0, features.max_rate_bytes or 0
     if not count and not size:
@@ -78,7 +78,7 @@ def rate_of(queue: Queue) -> RateLimit | None:
     return RateLimit(QUEUE, queue.vhost, queue.name, count, size, burst, queue_id=queue.queue_id)
 
 
-def _said(policy: Policy, sort: str, vhost: str, name: str) -> RateLimit | None:
+def _limit_of(policy: Policy, sort: str, vhost: str, name: str) -> RateLimit | None:
     count = policy.definition.get("max-rate") or 0
     size = octets(policy.definition.get("max-rate-bytes")) or 0
     burst = milliseconds(policy.definition.get("rate-burst")) or BURST_MS

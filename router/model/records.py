@@ -1,4 +1,4 @@
-"""What a topology consists of. Each record is a value; as a string it is what reply texts call it."""
+"""The records of a topology. Each record is a value; its string is its name in reply texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from router.model.fields import Typed, typed
 
 Arguments: TypeAlias = Mapping[str, Any]
 Change: TypeAlias = list[Any]
-"""One change of the topology as it goes over the bus: its kind, then what it is about (`Topology.apply`)."""
+"""One change of the topology as sent over the bus: its kind, then its fields (`Topology.apply`)."""
 
 Kind: TypeAlias = Literal["queue", "exchange"]
-"""What a binding leads to."""
+"""The kinds of destination that a binding may have."""
 
 Destination: TypeAlias = tuple[Kind, str]
 
@@ -21,15 +21,13 @@ DEFAULT_EXCHANGE = ""
 
 
 def described(kind: str, name: str, vhost: str) -> str:
-    """ "queue 'q' in vhost 'v'"."""
+    """Return "queue 'q' in vhost 'v'"."""
     return f"{kind} '{name}' in vhost '{vhost}'"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy, or an operator policy, of one vhost, or of the node: then the vhost is "" (see
-    `router.model.policies`).
-    """
+    """A policy or operator policy (`router.model.policies`) of a vhost; `vhost` is "" for one of the node."""
 
     vhost: str
     operator: bool
@@ -44,21 +42,23 @@ class Policy:
         return described(sort, self.name, self.vhost) if self.vhost else f"{sort} '{self.name}' of the node"
 
     def change(self) -> Change:
+        """Return the change that makes or replaces the policy."""
         return [
             *("policy", self.vhost, self.operator, self.name, self.pattern, self.apply_to, self.priority),
             dict(self.definition),
         ]
 
     def change_gone(self) -> Change:
+        """Return the change that deletes the policy."""
         return ["policy_gone", self.vhost, self.operator, self.name]
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """An operator's stop: publishes wait that meet all of what it names; with nothing named, all publishes do.
+    """An operator's stop: publishes that match everything it names wait; one that names nothing stops all publishes.
 
-    `key` is a pattern as of a topic exchange's bindings (AMQP 0-9-1, 3.1.3.3). Times are seconds of the node's clock
-    (`penstock.node.clock`); `until` None stands for ever.
+    `key` is a topic pattern (AMQP 0-9-1, 3.1.3.3). Times are seconds of the node's clock (`penstock.node.clock`);
+    `until` is None for a stop without an end.
     """
 
     number: int
@@ -74,19 +74,24 @@ class Stop:
     until: float | None
 
     def __str__(self) -> str:
-        """What clients and operators are told."""
+        """The text shown to clients and operators."""
         return f"stopped by {self.author}: {self.reason}" if self.reason else f"stopped by {self.author}"
 
     def change(self) -> Change:
+        """Return the change that makes the stop."""
         return ["stop", *(getattr(self, field) for field in self.__slots__)]
 
     def change_gone(self) -> Change:
+        """Return the change that lifts the stop."""
         return ["stop_gone", self.number]
 
 
 @dataclass(frozen=True, slots=True)
 class HoldOff:
-    """A user who is refused from an address, for the time number `times`. Times are seconds of the node's clock."""
+    """A user refused from an address. `times` counts its hold-offs from there that are not forgotten.
+
+    `since`, `until` and `forget_at` are seconds of the node's clock.
+    """
 
     user: str
     host: str
@@ -97,30 +102,32 @@ class HoldOff:
     reason: str
 
     def change(self) -> Change:
+        """Return the change that makes or replaces the hold-off."""
         return ["hold_off", *(getattr(self, field) for field in self.__slots__)]
 
     def change_gone(self) -> Change:
+        """Return the change that forgets the hold-off."""
         return ["hold_off_gone", self.user, self.host]
 
 
 STOPPING, COPYING, HOMING = "stopping", "copying", "homing"
-"""Where a move is (docs/rebalancing.md): nothing more goes to the old home; its copy is read at the new one; the queue
-has its home, old or new, and waits for those who had something of it in hand."""
+"""The phases of a move (docs/rebalancing.md): nothing more goes to the old home, which writes its copy; the new home
+reads the copy; the queue has its home, old or new, and waits for all acceptors to re-attach."""
 
 
 STARTING, SERVING, DRAINING, LEAVING = "starting", "serving", "draining", "leaving"
-"""Where a shard is (router/authority/shards.py): it is to be started; queues are placed there; none is placed there any
-more; it is to end for good.
+"""The states of a shard (router/authority/shards.py): it is being started; queues are placed on it; no further queue is
+placed on it; it is to end for good.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A queue on its way from one shard to another. `epoch` is never used twice; the lives are incarnations.
+    """A queue on its way from one shard to another. `epoch` is never reused; `…_life` is an incarnation of the shard.
 
-    `count` messages of so many `octets`, whole, with that `checksum` were written by the old home; `stop` is a
-    `shard.queue.saturation.Stop` if it held its producers there. Once it has an
-    `outcome`, "moved" or "rolled-back", with a `reason`, the queue is at `home`. `since` is by the node's clock.
+    `count`, `octets` (of whole messages) and `checksum` describe the copy that the old home wrote; `stop` is a
+    `shard.queue.saturation.Stop` if the queue held its producers there. `outcome` is "moved" or "rolled-back" once
+    decided, with a `reason`; from then on the queue is at `home`. `since` is by the node's clock.
     """
 
     queue_id: int
@@ -141,20 +148,22 @@ class Move:
 
     @property
     def home(self) -> int:
-        """The shard that the queue is at, or will be again."""
+        """The shard that owns the queue: the target once it has moved, the source until then and after a rollback."""
         return self.target if self.outcome == "moved" else self.source
 
     def change(self) -> Change:
+        """Return the change that makes or replaces the move."""
         return ["move", *(getattr(self, field) for field in self.__slots__)]
 
     def change_gone(self) -> Change:
+        """Return the change that ends the move."""
         return ["move_gone", self.queue_id]
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An exchange (AMQP 0-9-1, 3.1.3). `policy` is the name of the one that governs it, `maker` the user who declared
-    it (as of a binding).
+    """An exchange (AMQP 0-9-1, 3.1.3). `policy` is the name of the policy that governs it, `maker` the user who
+    declared it (as for `Binding`).
     """
 
     vhost: str
@@ -173,11 +182,12 @@ class Exchange:
 
     @property
     def alternate(self) -> str | None:
-        """The exchange that gets what this one does not route: as its declaration says, or else the policy."""
+        """The exchange that gets the messages that this one cannot route: by its declaration, else by its policy."""
         name = self.arguments.get("alternate-exchange")
         return name if isinstance(name, str) else self.policy_alternate
 
     def change(self) -> Change:
+        """Return the change that makes or replaces the exchange."""
         return [
             *("exchange", self.vhost, self.name, self.type),
             *(self.durable, self.auto_delete, self.internal, _as_dict(self.arguments)),
@@ -189,9 +199,9 @@ class Exchange:
 class Queue:
     """A queue (AMQP 0-9-1, 3.1.1) and its place in the node.
 
-    `queue_id` is never used twice; `slot` is its place in the gauges; `owner` is the connection of an exclusive queue;
-    `limits` and `features` are what `QueueLimits.to_wire` and `QueueFeatures.to_wire` say, the policies of those names
-    taken in. `maker` is the user who declared it (as of a binding).
+    `queue_id` is never reused; `slot` is its place in the gauges; `owner` is the connection of an exclusive queue.
+    `limits` and `features` are in the form of `QueueLimits.to_wire` and `QueueFeatures.to_wire`, with the policies
+    named here applied. `maker` is the user who declared it (as for `Binding`).
     """
 
     vhost: str
@@ -213,6 +223,7 @@ class Queue:
         return described("queue", self.name, self.vhost)
 
     def change(self) -> Change:
+        """Return the change that makes or replaces the queue."""
         return [
             *("queue", self.vhost, self.name, self.queue_id, self.slot, self.shard),
             *(self.durable, self.auto_delete, self.owner, _as_dict(self.arguments), self.limits, self.features),
@@ -222,9 +233,9 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A binding. Two are the same if source, destination, key and arguments are; `typed` is how arguments compare.
+    """A binding. Two are equal if source, destination, key and arguments are; arguments compare by `typed`.
 
-    `maker` is the user who made it; None for one that was made before that was noted, or by the node itself.
+    `maker` is the user who made it; None for a binding older than the recording of makers, or made by the node itself.
     """
 
     vhost: str
@@ -247,9 +258,11 @@ class Binding:
         return self.kind, self.destination
 
     def change(self) -> Change:
+        """Return the change that makes the binding."""
         return ["binding", *self._fields(), self.maker]
 
     def change_gone(self) -> Change:
+        """Return the change that removes the binding."""
         return ["binding_gone", *self._fields()]
 
     def _fields(self) -> list[Any]:
@@ -257,5 +270,5 @@ class Binding:
 
 
 def _as_dict(arguments: Arguments) -> dict[str, Any]:
-    """As msgpack takes them. Nobody changes them: a record and the changes that make it have the same ones."""
+    """Return the arguments as the dict that msgpack needs: a record and its changes share it, as none is modified."""
     return arguments if isinstance(arguments, dict) else dict(arguments)

@@ -1,7 +1,7 @@
-"""How many of everything a vhost and a user may have, as every process knows it: a part of the topology.
+"""The numbers of connections, queues, … that a vhost and a user may have: a part of the topology of every process.
 
-RabbitMQ's limits, by its names, and further ones of the same kind. -1 is no limit, 0 is none of it. What a command has
-set for a vhost or a user goes before the node's default (`limits.*`). What is there when a limit is lowered stays.
+They are RabbitMQ's limits, by its names, and further ones of the same kind. -1 is no limit, 0 allows none. A limit that
+a command has set for a vhost or a user overrides the node's default (`limits.*`). Lowering a limit removes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Scope = Literal["vhost", "user"]
 
 
 class Counted(StrEnum):
-    """What there may be so many of; the value is the limit's name."""
+    """The things that limits count; the value is the limit's name."""
 
     CONNECTIONS = "max-connections"
     CHANNELS = "max-channels"
@@ -33,7 +33,7 @@ LIMITS: dict[Scope, tuple[Counted, ...]] = {
 
 
 class Holder(NamedTuple):
-    """Who has a limit."""
+    """The vhost or user that has a limit."""
 
     scope: Scope
     name: str
@@ -43,13 +43,14 @@ class Holder(NamedTuple):
 
 
 class ResourceLimits:
-    """One copy of what commands have set."""
+    """The limits that commands have set, in one replica."""
 
     def __init__(self) -> None:
         self._of: dict[Holder, dict[str, int]] = {}
         self.kinds: dict[str, Callable[..., None]] = {"limits": self._limits}
 
     def reset(self) -> None:
+        """Forget all limits, before another snapshot."""
         self._of.clear()
 
     def _limits(self, scope: Scope, name: str, limits: Mapping[str, int]) -> None:
@@ -60,18 +61,18 @@ class ResourceLimits:
             self._of.pop(holder, None)
 
     def changes(self) -> Iterator[Change]:
-        """A snapshot: changes that make all this from nothing."""
+        """Return a snapshot: the changes that set these limits."""
         return (["limits", *holder, limits] for holder, limits in self._of.items())
 
     def of(self, holder: Holder) -> Mapping[str, int]:
-        """What a command has set; nothing if none has."""
+        """Return the limits that commands have set for a vhost or a user, by name."""
         return self._of.get(holder, {})
 
     def all(self) -> Mapping[Holder, Mapping[str, int]]:
         return self._of
 
     def limit(self, holder: Holder, counted: Counted, defaults: LimitSettings) -> int | None:
-        """How many a vhost or a user may have; None is no limit."""
+        """Return the number that a vhost or a user may have; None is no limit."""
         number = self.of(holder).get(counted)
         if number is None:
             number = default(defaults, holder.scope, counted)
@@ -79,6 +80,6 @@ class ResourceLimits:
 
 
 def default(settings: LimitSettings, scope: Scope, counted: Counted) -> int:
-    """That of the node for each vhost or user, -1 if there is none."""
+    """Return the node's default for each vhost or user; -1 is no limit."""
     found: int = getattr(settings, f"{scope}_{counted.name.lower()}")
     return found

@@ -1,12 +1,11 @@
-"""Limits over several queues together: which there are for a publish, and over which queues each is.
+"""Limits over several queues: which of them apply to a publish, and which queues each of them covers.
 
-A policy may say, of an exchange, of a routing key on it, of a user, a vhost or the node, what its queues may hold
-together (`sum-…`), or the deepest of them (`deepest-…`). Its queues are: of an exchange, those that it routes to, by
-way of others or not; of a pattern of routing keys, those that bindings with such keys lead to; of vhost and node, all;
-of a user, those that its publishes go to, which is for the acceptors to see. Queues without power over what comes by
-way of an exchange (router/model/grants.py) are none of its, of its routing keys or of a user who publishes to it.
-Publishes that have the exchange, the key, … in common are held while the limit is reached, whichever of the queues they
-go to.
+A policy may limit the depth of the queues of an owner (an exchange, routing keys on it, a user, a vhost or the node):
+their sum (`sum-…`), or the deepest of them (`deepest-…`). The queues of an exchange are those that it routes to,
+directly or through other exchanges; of a pattern of routing keys, those that bindings with such keys lead to; of a
+vhost and the node, all; of a user, those that its publishes go to, which only acceptors know. A queue without power
+over publishes through an exchange (router/model/grants.py) does not count for the exchange, its routing keys or a user
+who publishes to it. While the limit is reached, publishes of the owner are held, whichever of the queues they go to.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from router.model.records import DEFAULT_EXCHANGE, Binding, Policy, Queue, descr
 from router.model.topology import Topology
 
 WAYS_MAX = 16
-"""By how many kinds of routing keys an exchange may be come to before its bindings are no longer looked at."""
+"""The number of sets of routing keys tracked per exchange; beyond it, the exchange counts as reached by any key."""
 
 Sort: TypeAlias = Literal["exchange", "routing_key", "user", "vhost", "node"]
 
 
 class SharedLimit(NamedTuple):
-    """One such limit: whose it is, the policy that says so, and the pattern of routing keys where it is about one.
+    """A limit over several queues: its owner, its policy, and the pattern of routing keys if it has one.
 
-    `shared` is how depths come to one (`SHARED`); `throttle` and `hold` are what it says of those who are held.
+    `shared` is how depths become one (`SHARED`); `throttle` and `hold` are its settings for the producers it holds.
     """
 
     sort: str
@@ -51,12 +50,12 @@ class SharedLimit(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What stays the same as long as it is the same limit, perhaps with other marks."""
+        """The identity of the limit, which other marks do not change."""
         return self.sort, self.vhost, self.name, self.shared, self.policy
 
     @property
     def user(self) -> int:
-        """The key of its user's queues in the gauges, not 0: the same for all processes, and all limits of the user."""
+        """The key of the user's queues in the gauges, not 0: the same in all processes, for all limits of the user."""
         whose = repr((self.vhost, self.name)).encode("utf-8", "surrogateescape")
         return int.from_bytes(blake2b(whose, digest_size=8).digest(), "little") | 1
 
@@ -65,7 +64,7 @@ class SharedLimit(NamedTuple):
 
 
 def owner(sort: str, vhost: str, name: str, routing_key: str) -> str:
-    """Whose a limit is, in words."""
+    """Return the owner of a limit in words."""
     if sort == NODE:
         return "the node"
     if sort == VHOST:
@@ -76,7 +75,7 @@ def owner(sort: str, vhost: str, name: str, routing_key: str) -> str:
 
 
 def counted(shared: str, depths: tuple[int, int, int, int]) -> tuple[int, int]:
-    """Messages and bytes that count, of those of all queues and those of the deepest (`Gauges.depths`)."""
+    """Return the messages and bytes that count: of all queues together, or of the deepest (`Gauges.depths`)."""
     return depths[:2] if shared == SHARED[0] else depths[2:]
 
 
@@ -88,17 +87,15 @@ def says_something(policy: Policy) -> bool:
 def shared_limits(
     topology: Topology, vhost: str, exchanges: Iterable[str], routing_key: str, user: str, defaults: FlowDefaults
 ) -> Iterator[SharedLimit]:
-    """Those for a publish that passes these exchanges."""
+    """Return the limits on a publish that passes these exchanges."""
     for policy, sort, place, name in owners(topology, vhost, exchanges, routing_key, user):
-        yield from _said(policy, sort, place, name, defaults)
+        yield from _limits_of(policy, sort, place, name, defaults)
 
 
 def owners(
     topology: Topology, vhost: str, exchanges: Iterable[str], routing_key: str, user: str
 ) -> Iterator[tuple[Policy | None, str, str, str]]:
-    """What a publish that passes these exchanges has in common with others: the policy that governs it, sort, vhost
-    and name.
-    """
+    """Return the owners of a publish that passes these exchanges: governing policy, sort, vhost and name of each."""
     policies = topology.policies(vhost, operator=False)
     by_key = [policy for policy in policies if policy.apply_to == "routing_keys"]
     for exchange in exchanges:
@@ -117,37 +114,37 @@ def _owners_above(topology: Topology, vhost: str) -> Iterator[tuple[Policy | Non
 
 
 def above(topology: Topology, vhost: str, defaults: FlowDefaults) -> Iterator[SharedLimit]:
-    """Those of a vhost and of the node."""
+    """Return the limits of a vhost and of the node."""
     for policy, sort, place, name in _owners_above(topology, vhost):
-        yield from _said(policy, sort, place, name, defaults)
+        yield from _limits_of(policy, sort, place, name, defaults)
 
 
-def limits_said(
+def limits_of_policy(
     policy: Policy, sort: str, vhost: str, name: str, topology: Topology, defaults: FlowDefaults
 ) -> Iterator[SharedLimit]:
-    """What a policy says of an owner of that sort, if it is the one that governs it."""
+    """Return the limits that a policy sets for an owner; none if another policy governs it."""
     if is_governing(policy, sort, name, topology):
-        yield from _said(policy, sort, vhost, name, defaults)
+        yield from _limits_of(policy, sort, vhost, name, defaults)
 
 
 def is_governing(policy: Policy, sort: str, name: str, topology: Topology) -> bool:
-    """Whether a policy is the one that governs an owner of that sort; of routing keys, one that may be."""
+    """Whether a policy governs an owner of that sort; for routing keys, whether it may govern some of them."""
     policies = topology.policies(policy.vhost, operator=False)
     return policy in policies and (sort == ROUTING_KEY or policy == governing(policies, sort, name))
 
 
 def same_limit(limit: SharedLimit, topology: Topology, defaults: FlowDefaults) -> SharedLimit | None:
-    """The limit as the policies say it now; None if they do no more."""
+    """Return the limit by the present policies; None if they no longer set it."""
     place = "" if limit.sort in (VHOST, NODE) else limit.vhost
     policy = topology.policy(place, limit.policy, operator=False)
     if policy is None or not governs(policy, limit.sort, limit.name):
         return None
-    said = limits_said(policy, limit.sort, limit.vhost, limit.name, topology, defaults)
+    said = limits_of_policy(policy, limit.sort, limit.vhost, limit.name, topology, defaults)
     return next((each for each in said if each.key == limit.key), None)
 
 
 def queues_of(limit: SharedLimit, topology: Topology) -> list[Queue]:
-    """The queues that it is over; of a user none is known here."""
+    """Return the queues that a limit covers; none for a user, whose queues only acceptors know."""
     if limit.sort == NODE:
         return list(topology.queues())
     if not topology.has_vhost(limit.vhost):
@@ -160,20 +157,22 @@ def queues_of(limit: SharedLimit, topology: Topology) -> list[Queue]:
 
 
 def covering(queue: Queue, upstream: Iterable[str], topology: Topology, defaults: FlowDefaults) -> list[SharedLimit]:
-    """The limits that a queue is under by way of these exchanges, its vhost and the node."""
+    """Return the limits that cover a queue through these exchanges, its vhost and the node."""
     policies = topology.policies(queue.vhost, operator=False)
     found: list[SharedLimit] = []
     for exchange in upstream:
-        of_exchange = _said(governing(policies, EXCHANGE, exchange), EXCHANGE, queue.vhost, exchange, defaults)
+        of_exchange = _limits_of(governing(policies, EXCHANGE, exchange), EXCHANGE, queue.vhost, exchange, defaults)
         found += [limit for limit in of_exchange if queue in queues_of(limit, topology)]
         for policy in policies:
             if governs(policy, ROUTING_KEY, exchange):
-                keyed = _said(policy, ROUTING_KEY, queue.vhost, exchange, defaults)
+                keyed = _limits_of(policy, ROUTING_KEY, queue.vhost, exchange, defaults)
                 found += [limit for limit in keyed if queue in queues_of(limit, topology)]
     return [*found, *above(topology, queue.vhost, defaults)]
 
 
-def _said(policy: Policy | None, sort: str, vhost: str, name: str, defaults: FlowDefaults) -> Iterator[SharedLimit]:
+def _limits_of(
+    policy: Policy | None, sort: str, vhost: str, name: str, defaults: FlowDefaults
+) -> Iterator[SharedLimit]:
     if policy is None or not says_something(policy):
         return
     definition = spelled_out(policy.definition)
@@ -187,12 +186,12 @@ def _said(policy: Policy | None, sort: str, vhost: str, name: str, defaults: Flo
 
 
 def key_pattern(policy: Policy) -> str:
-    """Which routing keys it is about, "" if it names none."""
+    """Return the pattern of routing keys of a policy, "" if it has none."""
     return str(policy.definition.get("routing-key", ""))
 
 
 def _downstream(limit: SharedLimit, topology: Topology) -> list[Queue]:
-    """The queues that bindings lead to, from its exchange; of a pattern of routing keys, with keys that match it."""
+    """Return the queues that bindings from the limit's exchange lead to, with keys that match its pattern."""
     found: dict[str, None] = {}
     for binding in _led_to(limit, topology):
         if binding.kind == "queue":
@@ -202,7 +201,9 @@ def _downstream(limit: SharedLimit, topology: Topology) -> list[Queue]:
 
 
 def _led_to(limit: SharedLimit, topology: Topology) -> Iterator[Binding]:
-    """The bindings that such publishes may take, by way of other exchanges or not, if they grant power to queues."""
+    """Return the bindings that the limit's publishes may take, directly or through other exchanges, and that grant
+    power to queues.
+    """
     waiting = [(limit.name, Keys(limit.routing_key))]
     passed = {limit.name: {waiting[0][1]}}
     while waiting:
@@ -216,7 +217,7 @@ def _led_to(limit: SharedLimit, topology: Topology) -> Iterator[Binding]:
             yield binding
             if binding.kind == "exchange":
                 known = passed.setdefault(binding.destination, set())
-                # Of exchanges bound to each other in so many ways it may be any key.
+                # Exchanges bound to each other in very many ways are taken to be reached by any key.
                 onward = onward if len(known) < WAYS_MAX else Keys("")
                 if onward not in known:
                     known.add(onward)

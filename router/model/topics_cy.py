@@ -1,16 +1,16 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """Topic patterns: `*` stands for one word, `#` for none or more (AMQP 0-9-1, 3.1.3.3).
 
-The words of all patterns make a tree. A key is at several of its places at once, and they are an automaton's state.
-Invariant: behind the first i words of a key they are exactly the places whose ways from the root match these words, so
-a pattern matches where its last place is among them behind the last word. The next state depends on this one and the
-next word alone, and words that no pattern has are one to it. So states are made when a key first comes to them, and
-remembered with their steps and with the destinations of a key that ends there.
+The words of all patterns form a tree. A key is at several places of the tree at once; this set of places is the state
+of an automaton. Invariant: after the first i words of a key, its places are exactly those whose paths from the root
+match these words. So a pattern matches if its last place is among them after the last word. The next state depends only
+on the present one and the next word, and all words that occur in no pattern lead to the same state. States are made
+when a key first reaches them and remembered, with their steps and with the destinations of keys that end there.
 
 Complexity, for a key of w words, a tree of p places and d destinations: O(w + d) where its states are remembered, else
-O(w p + d), whatever the patterns: several `#` do not multiply. There may be 2^p states, so what all indexes of a
-process remember is bounded (`Memory`), and what is forgotten is made again. A walk can pause at any place (`Work`): it
-goes on after any changes of the tree, and finds each destination whose binding was there all the time.
+O(w p + d), whatever the patterns: several `#` do not multiply. There may be 2^p states, so `Memory` bounds what all
+indexes of a process remember; a forgotten state is made again. A walk can pause at any place (`Work`): it continues
+after any change of the tree and finds each destination whose binding existed throughout.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from router.model.records import Binding, Destination
 from router.model.tally import Tally
 
 REMEMBERED = 1 << 16
-"""How many places, steps and destinations a process remembers in states: some 5 MiB."""
+"""The number of places, steps and destinations that a process remembers in states: some 5 MiB."""
 UNLIMITED = 1 << 62
-# What a state and a step take, in places.
+# The memory of a state and of a step, in places.
 STATE = 8
 STEP = 2
 
 
 class Work:
-    """What matching has cost (`visited`), and may cost before it pauses (`left`): places looked at, or as much."""
+    """The cost of matching, in places visited or as costly: so far (`visited`), and until it pauses (`left`)."""
 
     def __init__(self, left: int = UNLIMITED) -> None:
         self.left = left
         self.visited = 0
 
     def spend(self, places: int) -> None:
+        """Charge a number of places."""
         self.left -= places
         self.visited += places
 
 
 class Memory:
-    """Room for what indexes remember, in places. When it is used up, those forget who have most of it."""
+    """Room for the states of all indexes, in places. When it is used up, the indexes with the most forget theirs."""
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         self.limit = limit
@@ -51,7 +52,7 @@ class Memory:
         self.holders: dict[TopicIndex, None] = {}
 
     def take(self, index: TopicIndex, places: int) -> bool:
-        """Room for so much more; False where that is too much to be remembered at all."""
+        """Take room for an index; False if it asks for too much to be remembered at all."""
         if 4 * places >= self.limit:
             return False
         if self.used + places > self.limit:
@@ -62,20 +63,22 @@ class Memory:
         return True
 
     def make_room(self) -> None:
+        """Have the largest indexes forget their states until half of the room is free."""
         for index in sorted(self.holders, key=attrgetter("kept"), reverse=True):
             if 2 * self.used <= self.limit:
                 return
             index.forget()
 
     def give_back(self, index: TopicIndex) -> None:
+        """Release all the room of an index."""
         self.used -= index.kept
         index.kept = 0
         self.holders.pop(index, None)
 
 
 class Place:
-    """A place in the tree: all patterns that begin with the words on the way to it. `one` follows by `*`, `more` by
-    `#`; where it is such a one itself, it `repeats`.
+    """A place in the tree: all patterns that begin with the words on the path to it. `words`, `one` and `more` are the
+    next places, by a word, `*` and `#`; a place reached by `#` `repeats`.
     """
 
     def __init__(self, repeats: bool = False) -> None:
@@ -86,19 +89,19 @@ class Place:
         self.tally = Tally()
 
     def next(self, word: str) -> Place | None:
-        """What follows by a word of a pattern."""
+        """Return the next place by a word of a pattern, None if there is none."""
         if word == "*":
             return self.one
         return self.more if word == "#" else self.words.get(word)
 
     def is_bare(self) -> bool:
-        """Whether no pattern ends here or goes on."""
+        """Whether no pattern ends or continues here."""
         return not self.tally and not self.words and self.one is None and self.more is None
 
 
 class State:
-    """A set of places, the states that follow by words (None: by any that no pattern has), and what is `found` by keys
-    that end here.
+    """A set of places, with the next states by word (None: any word that no pattern has) and the destinations `found`
+    by keys that end here.
     """
 
     def __init__(self, places: frozenset[Place], generation: int) -> None:
@@ -109,7 +112,7 @@ class State:
 
 
 class TopicIndex:
-    """The bindings of one topic exchange. States are those of a `generation`: it changes with the tree."""
+    """The bindings of one topic exchange. States belong to a `generation`, which changes with the tree."""
 
     def __init__(self, memory: Memory) -> None:
         self.root = Place()
@@ -144,6 +147,7 @@ class TopicIndex:
         self.forget()
 
     def grow(self, place: Place, word: str) -> Place:
+        """Add the place that follows another one by a word, and return it."""
         new = Place(word == "#")
         if word == "*":
             place.one = new
@@ -155,6 +159,7 @@ class TopicIndex:
         return new
 
     def prune(self, place: Place, word: str) -> None:
+        """Remove the place that follows another one by a word."""
         if word == "*":
             place.one = None
         elif word == "#":
@@ -169,7 +174,7 @@ class TopicIndex:
         return TopicWalk(self, words_of(routing_key))
 
     def forget(self) -> None:
-        """No state is remembered any more."""
+        """Forget all states."""
         if self.states:
             for state in self.states.values():
                 state.steps.clear()  # states lead to each other
@@ -178,7 +183,7 @@ class TopicIndex:
             self.memory.give_back(self)
 
     def first(self) -> State:
-        """The state of a key before its first word. Without bindings none is kept: the exchange may be gone."""
+        """Return the state before the first word. Without bindings it is not kept: the exchange may be gone."""
         if self.root.is_bare():
             return State(frozenset(), -1)
         reached: dict[Place, None] = {}
@@ -186,10 +191,11 @@ class TopicIndex:
         return self.state_of(frozenset(reached))
 
     def current(self, state: State) -> State:
-        """The state of the same places by the tree of now."""
+        """Return the state of the same places in the present generation."""
         return state if state.generation == self.generation else self.state_of(state.places)
 
     def state_of(self, places: frozenset[Place]) -> State:
+        """Return the state of these places; if there is no room to remember it, one of generation -1."""
         state = self.states.get(places)
         if state is None:
             if self.memory.take(self, len(places) + STATE):
@@ -200,8 +206,8 @@ class TopicIndex:
 
 
 class TopicWalk:
-    """The way of one key through an index: in a state behind `at` of its words. What is `reached` by the next word, or
-    found behind the last, is gathered from the `places` of the state that have not been visited yet.
+    """The walk of one key through an index, in the state after `at` of its words. `places` are those of the state that
+    are still to be visited, for the places `reached` by the next word, or the destinations after the last.
     """
 
     def __init__(self, index: TopicIndex, words: list[str]) -> None:
@@ -215,7 +221,7 @@ class TopicWalk:
         self.found: dict[Destination, Any] | None = None if self.state.places else {}
 
     def go_on(self, work: Work) -> bool:
-        """Find all destinations, or as far as there is work left; whether all are `found`."""
+        """Find destinations as long as work remains; whether all are `found`."""
         while self.found is None:
             if work.left <= 0:
                 return False
@@ -228,7 +234,7 @@ class TopicWalk:
         return True
 
     def step(self, work: Work) -> None:
-        """Go the next step if it is remembered, else begin to make it."""
+        """Take the next step if it is remembered, else begin to make it."""
         work.left -= 1
         work.visited += 1
         state = self.state = self.index.current(self.state)
@@ -248,7 +254,7 @@ class TopicWalk:
         self.places = iter(state.places)
 
     def visit(self, work: Work) -> None:
-        """Go from places to those that follow by the next word."""
+        """Visit places for those that the next word leads to."""
         left = work.left
         visited = 0
         word = self.word
@@ -272,7 +278,7 @@ class TopicWalk:
         work.visited += visited
 
     def arrive(self) -> None:
-        """All places that the next word leads to are reached."""
+        """Enter the next state, once all its places are reached."""
         index = self.index
         following = index.state_of(frozenset(self.reached))
         kept = following.generation == index.generation and index.memory.take(index, STEP)
@@ -283,7 +289,7 @@ class TopicWalk:
         self.places = None
 
     def gather(self, work: Work) -> None:
-        """Take the destinations of the patterns that end here."""
+        """Collect the destinations of the patterns that end here."""
         left = work.left
         visited = 0
         assert self.places is not None
@@ -304,12 +310,12 @@ class TopicWalk:
 
 
 def words_of(key: str) -> list[str]:
-    """The words between dots. An empty key has none; empty words between dots count."""
+    """Return the words of a key between its dots. An empty key has none; empty words between dots count."""
     return key.split(".") if key else []
 
 
 def enter(reached: dict[Place, None], place: Place | None) -> None:
-    """Be at a place, and at those that follow it without a word."""
+    """Add a place, and the places that follow it without a word."""
     while place is not None and place not in reached:
         reached[place] = None
         place = place.more

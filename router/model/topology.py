@@ -1,7 +1,7 @@
-"""The topology: vhosts, exchanges, queues and bindings, and what they route.
+"""The topology: vhosts, exchanges, queues and bindings, and the routes of messages.
 
-The router changes it, everyone else follows: each holds a replica of this class, builds it from a snapshot and applies
-every change that the router publishes after it. Changes are lists, as they go over the bus:
+The router changes it, all other processes follow: each has a replica of this class, builds it from a snapshot and
+applies every change that the router publishes after that. Changes are lists, as sent over the bus:
 
     ["vhost", name]
     ["vhost_gone", name]                                                   when nothing is left in it
@@ -15,12 +15,12 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["queue_gone", vhost, name, queue_id]
     ["binding", vhost, source, kind, destination, key, arguments, maker | None]    kind is "queue" or "exchange"
     ["binding_gone", vhost, source, kind, destination, key, arguments]
-    ["placement", vhost, queue name, shard | None]                         None: where the hash says
-    ["placement_version", number]                                          counts changes of where queues are
+    ["placement", vhost, queue name, shard | None]                         None: by the hash
+    ["placement_version", number]                                          counts changes of placements
     ["shard", number, state]                                               new, or another state (authority.shards)
     ["shard_gone", number]
-    ["move", queue_id, epoch, source, target, phase, life of source, life of target, plan | None, since, count, octets,
-     checksum, outcome, reason]                                            a queue moves (router.model.records.Move)
+    ["move", queue_id, epoch, source, target, phase, incarnation of source, of target, plan | None, since, count,
+     octets, checksum, outcome, reason, stop]                              a queue moves (router.model.records.Move)
     ["move_gone", queue_id]
     ["user", name, password hash, [tag, ...]]                              new, or changed
     ["user_gone", name]
@@ -33,10 +33,11 @@ every change that the router publishes after it. Changes are lists, as they go o
     ["stop_gone", number]
     ["hold_off", user, host, times, since, until, forget_at, reason]        new, or another one of the same
     ["hold_off_gone", user, host]
-    ["limits", "vhost" | "user", name, {limit: number}]                     all that were set for it; none if empty
+    ["limits", "vhost" | "user", name, {limit: number}]                     all its limits; empty if none is set
 
-An exchange or a queue that is there already is the same one: its place or the policies that govern it have changed.
-Bindings go before what they bind. The binding of every queue to the default exchange is implied, not stored.
+An "exchange" or "queue" of an existing name is the same one, with another place or other governing policies. A binding
+is removed before its exchange or destination. The binding of every queue to the default exchange is implied, not
+stored.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ Headers = Mapping[str, object] | Callable[[], Mapping[str, object]] | None
 
 
 class _Place:
-    """An exchange with its bindings: `onward` the exchanges among their destinations, `makers` who made how many."""
+    """An exchange with its bindings. `onward` counts the exchanges among their destinations, `makers` their makers."""
 
     __slots__ = ("bindings", "exchange", "index", "makers", "onward")
 
@@ -85,7 +86,7 @@ class _Place:
 
 
 class _Vhost:
-    """What is in one vhost: `arriving` are the bindings by destination, `policies` both sets by operator and name."""
+    """The contents of a vhost: `arriving` are its bindings by destination, `policies` both sets by (operator, name)."""
 
     __slots__ = ("arriving", "places", "policies", "queues")
 
@@ -100,7 +101,7 @@ class Topology:
     """One copy of the topology at a version."""
 
     def __init__(self, version: int = 0, changes: Iterable[Change] = ()) -> None:
-        """From a snapshot. ValueError or KeyError if the changes do not make a topology."""
+        """Build it from a snapshot. ValueError or KeyError if the changes do not make a topology."""
         self.version = version
         self.users = Users()
         self.limits = ResourceLimits()
@@ -132,10 +133,10 @@ class Topology:
         for change in changes:
             self.apply(change)
 
-    # Following. The version is the caller's to set, once all changes of it are applied.
+    # Following. The caller sets the version, once all changes of it are applied.
 
     def reset(self) -> None:
-        """Be empty, for another snapshot."""
+        """Empty the topology, before another snapshot."""
         self.memory = Memory()
         self.users.reset()
         self.limits.reset()
@@ -151,7 +152,7 @@ class Topology:
         self._owned: dict[str, dict[int, Queue]] = {}
 
     def apply(self, change: Change) -> None:
-        """Take in one change. ValueError for an unknown kind, KeyError if it does not fit the topology."""
+        """Apply one change. ValueError for an unknown kind, KeyError if it does not fit the topology."""
         kind, *fields = change
         if kind not in self._kinds:
             raise ValueError(f"unknown change of the topology: {kind!r}")
@@ -265,7 +266,7 @@ class Topology:
         del self.hold_offs[user, host]
 
     def changes(self) -> Iterator[Change]:
-        """A snapshot: changes that make this topology from nothing."""
+        """Return a snapshot: the changes that make this topology from nothing."""
         for number, state in self.shards.items():
             yield ["shard", number, state]
         for name in self._vhosts:
@@ -296,67 +297,71 @@ class Topology:
         return list(self._vhosts)
 
     def exchange(self, vhost: str, name: str) -> Exchange | None:
+        """Return an exchange, None if it, or its vhost, does not exist."""
         inside = self._vhosts.get(vhost)
         place = inside.places.get(name) if inside else None
         return place.exchange if place else None
 
     def queue(self, vhost: str, name: str) -> Queue | None:
+        """Return a queue, None if it, or its vhost, does not exist."""
         inside = self._vhosts.get(vhost)
         return inside.queues.get(name) if inside else None
 
     def policy(self, vhost: str, name: str, *, operator: bool) -> Policy | None:
+        """Return a policy of a vhost ("": of the node), None if it, or its vhost, does not exist."""
         if vhost and vhost not in self._vhosts:
             return None
         return self._policies(vhost).get((operator, name))
 
     def policies(self, vhost: str, *, operator: bool) -> list[Policy]:
-        """The policies of a vhost that exists, or of the node where that is "", or the operator policies."""
+        """Return the policies, or the operator policies, of an existing vhost ("": of the node)."""
         return [policy for policy in self._policies(vhost).values() if policy.operator == operator]
 
     def all_policies(self) -> Iterator[Policy]:
-        """The policies of the node and of every vhost, but for operator policies."""
+        """Return the policies of the node and of every vhost, without operator policies."""
         for vhost in ("", *self.vhosts()):
             yield from self.policies(vhost, operator=False)
 
     def queue_by_id(self, queue_id: int) -> Queue | None:
+        """Return the queue of that id, None if there is none."""
         return self._by_id.get(queue_id)
 
     def queues(self) -> Collection[Queue]:
-        """All queues, by age."""
+        """Return all queues, in the order in which they were added."""
         return self._by_id.values()
 
     def queues_in(self, vhost: str) -> list[Queue]:
-        """The queues of a vhost that exists."""
+        """Return the queues of an existing vhost."""
         return list(self._vhosts[vhost].queues.values())
 
     def exchanges_in(self, vhost: str) -> list[Exchange]:
-        """The exchanges of a vhost that exists, the default one among them."""
+        """Return the exchanges of an existing vhost, including the default exchange."""
         return [place.exchange for place in self._vhosts[vhost].places.values()]
 
     def queues_of(self, connection: str) -> list[Queue]:
-        """The exclusive queues of a connection."""
+        """Return the exclusive queues of a connection."""
         return list(self._owned.get(connection, {}).values())
 
     def owners(self) -> list[str]:
-        """The connections that have exclusive queues."""
+        """Return the connections that have exclusive queues."""
         return list(self._owned)
 
     def binding(self, wanted: Binding) -> Binding | None:
-        """The binding that equals the wanted one, with its own arguments."""
+        """Return the binding that equals the wanted one, with its own arguments and maker; None if there is none."""
         return self._vhosts[wanted.vhost].places[wanted.source].bindings.get(wanted)
 
     def bindings_from(self, vhost: str, exchange: str) -> Collection[Binding]:
-        """The bindings whose source is an exchange that exists."""
+        """Return the bindings from an existing exchange."""
         return self._vhosts[vhost].places[exchange].bindings
 
     def makers(self, vhost: str, exchange: str) -> Collection[str | None]:
-        """Who made the bindings whose source is that exchange; nobody where there is none."""
+        """Return the makers of the bindings from an exchange; none if it does not exist."""
         inside = self._vhosts.get(vhost)
         place = inside.places.get(exchange) if inside else None
         return () if place is None else place.makers
 
     def bindings_to(self, vhost: str, kind: Kind, name: str) -> Collection[Binding]:
-        """The bindings that lead to a queue or an exchange."""
+        """Return the bindings to a queue or an exchange of an existing vhost."""
         return self._vhosts[vhost].arriving.get((kind, name), ())
 
     # Routing
@@ -365,7 +370,7 @@ class Topology:
         self, vhost: str, exchange: str, routing_key: str, headers: Headers = None,
         passed: dict[str, None] | None = None,
     ) -> tuple[Queue, ...]:  # fmt: skip
-        """The queues a message goes to, at once, whatever that costs (`routing`)."""
+        """Return the queues that a message goes to (`routing`) without pausing, whatever the cost."""
         return at_once(self.routing(Work(), vhost, exchange, (routing_key,), headers, passed))
 
     def routing(
@@ -378,12 +383,12 @@ class Topology:
         passed: dict[str, None] | None = None,
         by: Callable[[str, Destination], Working[bool]] | None = None,
     ) -> Working[tuple[Queue, ...]]:
-        """The queues a message goes to by any of its routing keys, each once; none if there is no such exchange.
+        """Return the queues that a message goes to by any of its routing keys, each once; none without the exchange.
 
-        Each exchange on the way is passed once, so cycles end. What an exchange has no binding for goes to its
-        alternate exchange. The exchanges on the way are added to `passed`. With `by` it goes only from an exchange to a
-        destination of a binding where that is true. Where the topology changes meanwhile, what was bound all the time
-        is found, and nothing that is gone.
+        Each exchange on the way is passed once, so cycles end; all are added to `passed`. A message that matches no
+        binding of an exchange goes to its alternate exchange. With `by`, a message goes from an exchange to a
+        destination only where `by` is true of them. If the topology changes meanwhile, queues that were bound
+        throughout are found, and none that is gone.
         """
         inside = self._vhosts.get(vhost)
         if inside is None:
@@ -417,15 +422,15 @@ class Topology:
                 elif destination not in passed:
                     passed[destination] = None
                     waiting.append(destination)
-        return tuple(queue for queue in map(self._now, found.values()) if queue is not None)
+        return tuple(queue for queue in map(self._current, found.values()) if queue is not None)
 
-    def _now(self, queue: Queue) -> Queue | None:
-        """A queue as it is by now."""
+    def _current(self, queue: Queue) -> Queue | None:
+        """Return the present record of a queue, None if it is gone."""
         return self._by_id.get(queue.queue_id)
 
     def headers_indexes(self, vhost: str, exchange: str) -> list[HeadersIndex]:
-        """What the routes from an exchange of messages with the same routing key may differ by: the indexes of the
-        headers exchanges on the way.
+        """Return the indexes of the headers exchanges that messages from an exchange may pass: only by these can the
+        routes of messages with the same routing key differ.
         """
         inside = self._vhosts.get(vhost)
         found: list[HeadersIndex] = []
@@ -449,7 +454,7 @@ class Topology:
 def _matching(
     work: Work, index: Index, keys: Collection[str], headers: Mapping[str, object]
 ) -> Working[Collection[Destination]]:
-    """Where the bindings of an exchange lead by any of some keys."""
+    """Return the destinations of an exchange's bindings that match any of the keys."""
     found: dict[Destination, None] = {}
     for key in keys:
         walk = index.walk(key, headers)
@@ -466,7 +471,7 @@ def _matching(
 def _chosen(
     destinations: Collection[Destination], by: Callable[[str, Destination], Working[bool]], source: str
 ) -> Working[Collection[Destination]]:
-    """Those that a message may go to from an exchange."""
+    """Return the destinations for which `by` is true."""
     chosen: dict[Destination, None] = {}
     for destination in list(destinations):
         if (yield from by(source, destination)):

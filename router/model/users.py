@@ -1,8 +1,8 @@
-"""Users and what they may do, as every process knows them: a part of the topology.
+"""Users and their permissions: the part of the topology by which every process decides what a user may do.
 
-RabbitMQ's rules: a user may open a vhost if it has permissions there, whichever. A permission is a regular expression
-over the names of queues and exchanges; an empty one matches nothing. Topic permissions, by exchange, are a second one
-over routing keys, and leave everything open where there are none.
+The rules are RabbitMQ's. A user may open a vhost in which it has any permissions. A permission is a regular expression
+over the names of queues and exchanges; an empty one matches nothing. Topic permissions add a second expression, over
+routing keys, for one exchange; a user without them may use all keys of that exchange.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ TopicRight = Literal["write", "read"]
 
 IMPERSONATOR = "impersonator"
 TAGS = ("administrator", "monitoring", "policymaker", "management", IMPERSONATOR)
-"""The tags that mean something (RabbitMQ's)."""
+"""The tags that have a meaning, as in RabbitMQ."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user. `password_hash` is as `penstock.control.passwords` has it."""
+    """A user. `password_hash` is in the format of `penstock.control.passwords`."""
 
     name: str
     password_hash: str
     tags: tuple[str, ...]
 
     def change(self) -> Change:
+        """Return the change that makes or replaces the user."""
         return ["user", self.name, self.password_hash, list(self.tags)]
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What a user may do in a vhost: three regular expressions."""
+    """The rights of a user in a vhost: three regular expressions over names."""
 
     user: str
     vhost: str
@@ -45,12 +46,16 @@ class Permission:
     read: str
 
     def change(self) -> Change:
+        """Return the change that makes or replaces the permission."""
         return ["permission", self.user, self.vhost, self.configure, self.write, self.read]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPermission:
-    """What routing keys a user may publish to, and bind from, an exchange. {username} and {vhost} stand for his."""
+    """The routing keys with which a user may publish to an exchange (`write`) and bind from it (`read`).
+
+    `{username}` and `{vhost}` in an expression stand for those of the user.
+    """
 
     user: str
     vhost: str
@@ -59,11 +64,12 @@ class TopicPermission:
     read: str
 
     def change(self) -> Change:
+        """Return the change that makes or replaces the topic permission."""
         return ["topic_permission", self.user, self.vhost, self.exchange, self.write, self.read]
 
 
 class Users:
-    """One copy of all users and permissions. `generation` moves whenever any of it changes."""
+    """The users and permissions of one replica. `generation` increases with every change of them."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -82,6 +88,7 @@ class Users:
     # Following
 
     def reset(self) -> None:
+        """Forget all users and permissions, before another snapshot."""
         self.generation += 1
         self._users.clear()
         self._permissions.clear()
@@ -114,7 +121,7 @@ class Users:
         del self._topics[user, vhost, exchange]
 
     def changes(self) -> Iterator[Change]:
-        """A snapshot: changes that make all this from nothing."""
+        """Return a snapshot: the changes that make these users and permissions from nothing."""
         yield from (user.change() for user in self._users.values())
         yield from (permission.change() for permission in self._permissions.values())
         yield from (topic.change() for topic in self._topics.values())
@@ -122,24 +129,28 @@ class Users:
     # Looking up
 
     def user(self, name: str) -> User | None:
+        """Return the user of that name, None if there is none."""
         return self._users.get(name)
 
     def all(self) -> list[User]:
         return list(self._users.values())
 
     def permission(self, user: str, vhost: str) -> Permission | None:
+        """Return a user's permission in a vhost, None if it has none."""
         return self._permissions.get((user, vhost))
 
     def permissions(self, user: str | None = None, vhost: str | None = None) -> list[Permission]:
-        """All, or those of a user, in a vhost."""
+        """Return all permissions, or those of one user, in one vhost, or both."""
         return [
             each for each in self._permissions.values() if user in (None, each.user) and vhost in (None, each.vhost)
         ]
 
     def topic_permissions(self, user: str | None = None, vhost: str | None = None) -> list[TopicPermission]:
+        """Return all topic permissions, or those of one user, in one vhost, or both."""
         return [each for each in self._topics.values() if user in (None, each.user) and vhost in (None, each.vhost)]
 
     def has_tag(self, name: str, tag: str) -> bool:
+        """Whether there is a user of that name with that tag."""
         user = self._users.get(name)
         return user is not None and tag in user.tags
 
@@ -151,11 +162,11 @@ class Users:
         return permission is not None and _matches(getattr(permission, right), name)
 
     def limits_topics(self, user: str, vhost: str, exchange: str) -> bool:
-        """Whether topic permissions say something of a user and an exchange."""
+        """Whether a user has topic permissions for an exchange."""
         return (user, vhost, exchange) in self._topics
 
     def may_use_topic(self, user: str, vhost: str, exchange: str, right: TopicRight, key: str) -> bool:
-        """Whether a user has a right to a routing key of a topic exchange."""
+        """Whether a user has a right to a routing key of a topic exchange; True without topic permissions for it."""
         permission = self._topics.get((user, vhost, exchange))
         if permission is None:
             return True
@@ -165,7 +176,7 @@ class Users:
                 text = text.replace(variable, literal(value))
         try:
             return _matches(text, key)
-        except PatternError:  # it grew too long
+        except PatternError:  # too long with the names filled in
             return False
 
 

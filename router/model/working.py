@@ -1,4 +1,4 @@
-"""Work that pauses: generators that yield where their `Work` is used up, and go on once it has been given more."""
+"""Work that pauses: generators that yield when their `Work` is used up, and continue once it has been refilled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Working: TypeAlias = Generator[None, None, R]
 
 
 def at_once(working: Working[R]) -> R:
-    """The result of what has work enough."""
+    """Return the result of a generator with enough work to finish. AssertionError if it pauses."""
     try:
         next(working)
     except StopIteration as done:

@@ -1,1 +1,1 @@
-"""The topology on disk, and what becomes of it at a start."""
+"""The topology on disk, and its recovery at a start."""

@@ -1,7 +1,7 @@
-"""The turns of the topology that were published last: what a follower missed is sent to it, and not all there is.
+"""The turns of the topology that were published last: a follower that missed some gets these, not a whole snapshot.
 
-The store keeps the last of them as well, so that the next life of the router can say what the last one may have said to
-some and not to others.
+The store keeps the last of them as well, so that the next incarnation of the router can repeat turns that perhaps only
+some followers received.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ OCTETS = 16 * 1024 * 1024
 
 
 class Recent:
-    """Published turns, each as its frame, without a gap between their versions; the oldest go first."""
+    """Published turns as frames, without gaps between their versions; the oldest are dropped first."""
 
     def __init__(self, turns: Iterable[tuple[int, bytes]] = ()) -> None:
         self._turns: deque[tuple[int, bytes]] = deque()
@@ -23,6 +23,7 @@ class Recent:
             self.add(version, frame)
 
     def add(self, version: int, frame: bytes) -> None:
+        """Add the turn that leads to a version. After a gap, all earlier turns are dropped."""
         if self._turns and self._turns[-1][0] != version - 1:
             self._turns.clear()
             self._octets = 0
@@ -32,7 +33,7 @@ class Recent:
             self._octets -= len(self._turns.popleft()[1])
 
     def since(self, have: int, version: int) -> list[bytes] | None:
-        """What leads from the version `have` to this one; None if that is not known any more."""
+        """Return the frames that lead from version `have` to `version`; None if they are not all there."""
         if have == version:
             return []
         missed = [frame for known, frame in self._turns if have < known <= version]

@@ -1,4 +1,4 @@
-"""From what was stored to a ledger that can go on: every queue gets shard, slot, limits and features of this run."""
+"""Recovery of the stored topology: every queue gets a shard, slot, limits and features of this run."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ log = get_logger()
 
 
 class TooManyQueues(Exception):
-    """More queues are stored than the node may hold; the text is one line that says so."""
+    """More queues are stored than the node may have; the text is one line that says so."""
 
 
 def recover(
     stored: Stored, shards: Iterable[int], places: int, queues: int, defaults: FlowDefaults,
     open_slots: Collection[int] = (), through: Callable[[list[Queue]], Iterable[Queue]] = iter,
 ) -> Ledger:  # fmt: skip
-    """The ledger with all that was stored; what had to be changed is among its steps. TooManyQueues if it cannot be.
+    """Return the ledger of the stored topology; its steps are the changes needed. TooManyQueues beyond `queues`.
 
-    A queue stays on its shard if there is one of that number, and keeps the slot it had in this epoch. Slots 0 to
-    `places` - 1 are the shards' own. `shards` are those of the settings, `open_slots` those that shards have open: also
-    of queues that were deleted and of whose end they have not heard. Queues go `through` that one after the other.
+    A queue stays on its shard if that exists, and keeps the slot it had in this epoch. Slots 0 to `places` - 1 are the
+    shards' own. `shards` are those of the settings, `open_slots` the slots that shards have open, including those of
+    deleted queues whose end they have not received. Queues pass `through` an iterator that shows the progress.
     """
     found = [Queue(*change[1:]) for change in stored.changes if change[0] == "queue"]
     if len(found) > queues:
@@ -43,7 +43,7 @@ def recover(
         topology.apply(change)
     ledger.measure()
     known = topology.shards or dict.fromkeys(shards, SERVING)
-    for queue in through(found):  # only now: a queue may inherit from the exchanges that route to it
+    for queue in through(found):  # last, as a queue may inherit from the exchanges that route to it
         settled = _settle(queue, ledger, known, defaults)
         if settled != queue:
             ledger.add_queue(settled)
@@ -51,12 +51,12 @@ def recover(
 
 
 def _settle(queue: Queue, ledger: Ledger, shards: Mapping[int, str], defaults: FlowDefaults) -> Queue:
-    """The queue with what it lacks. The settings its limits came from may have changed since it was declared."""
+    """Return the queue with a shard and slot, and with limits by the present settings, which may have changed."""
     shard = queue.shard
     if shard not in shards:
         serving = [index for index, state in shards.items() if state == SERVING]
         shard = place(queue.vhost, queue.name, serving, ledger.topology.placements)
-        log.warning("queue's shard is no more", queue=queue.name, vhost=queue.vhost, old=queue.shard, new=shard)
+        log.warning("a queue's shard does not exist", queue=queue.name, vhost=queue.vhost, old=queue.shard, new=shard)
     slot = ledger.take_slot(shard) if queue.slot < 0 else queue.slot
     assert slot is not None
     return governed_queue(replace(queue, slot=slot, shard=shard), ledger.topology, defaults)

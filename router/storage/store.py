@@ -1,17 +1,18 @@
 """The topology on disk: DATA/topology.sqlite.
 
-It holds everything, transient or not, so that a router that dies loses nothing. Transient rows belong to the node's
-epoch (its start): the first router of another epoch deletes them, and what else only one run of the node knows.
+It holds the whole topology, transient records included, so that a router that dies loses nothing. Transient rows belong
+to the node's epoch (its start): the first router of another epoch deletes them, with everything else that belongs to
+one run of the node.
 
-A transaction with a durable step waits for the disk, others leave it to the kernel: if that dies, the epoch ends.
+A transaction with a durable step waits for the disk; the others leave the writing to the kernel: if that dies, so does
+the node, and the epoch ends.
 
-When a flush fails, the kernel may take what it was to write for written (fsync(2)): what came before in the log would
-be missing after a power cut, and all that follows with it. So after an error the log is first copied into the database
-and begun anew.
+When a flush fails, the kernel may count the pages as written (fsync(2)): after a power cut an earlier part of the log
+would be missing, and all that follows with it. So after an error the log is first copied into the database and begun
+anew.
 
-To change the stored format: append to `MIGRATIONS` the statements that lead from the format before to the new one, and
-keep the older ones, so that every file, however old, is brought up to date when it is opened. A file of a newer
-penstock is refused.
+To change the stored format, append to `MIGRATIONS` the statements that lead from the previous format to the new one,
+and keep the older ones: a file of any age is migrated when it is opened. A file of a newer penstock is refused.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from router.storage import sums
 
 FILE_NAME = "topology.sqlite"
 APPLICATION_ID = 0x50535432
-"""In the file's header (sqlite.org/fileformat2, 1.3.15): "PST2"; any other file is none of ours."""
+"""In the file's header (sqlite.org/fileformat2, 1.3.15): "PST2"; a file with another id is not penstock's."""
 
 NAME_KEY_OCTETS = 32
 BUSY_SECONDS = 5.0
 Through = Callable[[Iterable[Change]], Iterable[Change]]
-# So many turns are kept for the router's next life, if none has more octets: followers have missed no more.
+# The most turns kept for the router's next incarnation, and the most bytes of one: followers have missed no more turns.
 TURNS = 16
 TURN_OCTETS = 1024 * 1024
 
 MIGRATIONS: tuple[str, ...] = (
-    # 1. Names are text, or blobs where their octets are not UTF-8; arguments and limits are msgpack. A slot is -1
-    # before it is assigned.
+    # 1. Names are text, or blobs if they are not UTF-8; arguments and limits are msgpack. A slot is -1 until it is
+    # assigned.
     """
     CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE vhosts (name PRIMARY KEY) WITHOUT ROWID;
@@ -60,11 +61,11 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (vhost, source, kind, destination, key, arguments)) WITHOUT ROWID;
     CREATE TABLE placements (vhost, queue, shard INTEGER, PRIMARY KEY (vhost, queue)) WITHOUT ROWID;
     """,
-    # 2. Features of queues, msgpack; those of older queues are an empty list until they are recovered.
+    # 2. Features of queues, msgpack; an empty list for older queues until they are recovered.
     """
     ALTER TABLE queues ADD COLUMN features BLOB DEFAULT x'90';
     """,
-    # 3. Policies, and which govern what.
+    # 3. Policies, and which of them govern exchanges and queues.
     """
     CREATE TABLE policies (
         vhost, operator INTEGER, name, pattern, apply_to TEXT, priority INTEGER, definition BLOB,
@@ -74,26 +75,26 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE queues ADD COLUMN policy;
     ALTER TABLE queues ADD COLUMN operator_policy;
     """,
-    # 4. Users and permissions; tags are msgpack. The fact "seeded" is there once anything was stored since.
+    # 4. Users and permissions; tags are msgpack. The fact "seeded" exists once anything has been stored since.
     """
     CREATE TABLE users (name PRIMARY KEY, password_hash TEXT, tags BLOB) WITHOUT ROWID;
     CREATE TABLE permissions (user, vhost, configure, write, read, PRIMARY KEY (user, vhost)) WITHOUT ROWID;
     CREATE TABLE topic_permissions (
         user, vhost, exchange, write, read, PRIMARY KEY (user, vhost, exchange)) WITHOUT ROWID;
     """,
-    # 5. Operators' stops; those of a connection are gone with it, and none lives in another epoch.
+    # 5. Operators' stops; those of a connection end with the epoch, which no connection outlives.
     """
     CREATE TABLE stops (
         number INTEGER PRIMARY KEY, vhost, exchange, key, queue, user, connection, author, reason,
         since REAL, until REAL);
     """,
-    # 6. Users held off from an address.
+    # 6. Hold-offs of users from an address.
     """
     CREATE TABLE hold_offs (
         user, host, times INTEGER, since REAL, until REAL, forget_at REAL, reason,
         PRIMARY KEY (user, host)) WITHOUT ROWID;
     """,
-    # 7. Queues that move; none does in another epoch: the queue is where its own record says.
+    # 7. Moves of queues; none outlives the epoch: the queue is where its own record says.
     """
     CREATE TABLE moves (
         queue_id INTEGER PRIMARY KEY, epoch INTEGER, source INTEGER, target INTEGER, phase TEXT, source_life INTEGER,
@@ -103,15 +104,15 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE shards (number INTEGER PRIMARY KEY, state TEXT);
     """,
-    # 9. Who made a binding; of older ones that is not known.
+    # 9. The maker of a binding; unknown for older ones.
     """
     ALTER TABLE bindings ADD COLUMN maker;
     """,
-    # 10. The stop of a queue that moves, packed; empty if it holds nobody.
+    # 10. The stop of a moving queue, packed; empty if it holds no producers.
     """
     ALTER TABLE moves ADD COLUMN stop BLOB DEFAULT x'90';
     """,
-    # 11. Who declared an exchange or a queue; of older ones that is not known.
+    # 11. The maker of an exchange or a queue; unknown for older ones.
     """
     ALTER TABLE exchanges ADD COLUMN maker;
     ALTER TABLE queues ADD COLUMN maker;
@@ -120,17 +121,17 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE limits (scope TEXT, name, limits BLOB, PRIMARY KEY (scope, name)) WITHOUT ROWID;
     """,
-    # 13. The turns of this epoch that were published last.
+    # 13. The turns of this epoch that were published last, to be repeated by the router's next incarnation.
     """
     CREATE TABLE turns (version INTEGER PRIMARY KEY, published BLOB);
     """,
-    # 14. How many rows each table has, and the sum of their checksums (router/storage/sums.py).
+    # 14. The number of rows of each table, and the sum of their checksums (router/storage/sums.py).
     f"{sums.CREATE};",
 )
 
 
 SUMS_SINCE = 1 + next(number for number, script in enumerate(MIGRATIONS) if sums.CREATE in script)
-"""Since this format there are checksums."""
+"""The first format with checksums."""
 
 
 class StoreError(Exception):
@@ -139,10 +140,10 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What was stored last. `name_key` is random octets of this epoch; slots of queues are -1 in a new epoch. `turns`
-    are versions and frames that were published last in this epoch.
+    """The topology as stored last. `name_key` is random bytes of this epoch; in a new epoch the slots of queues are -1.
+    `turns` are the versions and frames that were published last in this epoch.
 
-    `seeded`: whether what a new node begins with has been stored; it is not made again when someone deletes it.
+    `seeded`: whether a new node's first vhost and user have been stored; they are not made again once deleted.
     """
 
     version: int
@@ -154,15 +155,15 @@ class Stored:
 
 
 class Store:
-    """The open file. One at a time: the router's."""
+    """The open database, which one process at a time may have."""
 
     def __init__(self, path: Path, epoch: int, witness: Witness | None = None) -> None:
-        """Open or make it for this epoch of the node. StoreError if that cannot be, or if it is not what the witness
-        knows.
+        """Open or make the database for this epoch of the node. StoreError if that fails, or if the witness knows
+        another database or a later state.
         """
         self.path = path
         self._witness = witness
-        self._in_doubt = True  # a router that died may have left it so
+        self._in_doubt = True  # a flush of a router that died may have failed
         try:
             if witness is not None and not path.exists() and witness.seen() is not None:
                 raise StoreError(f"{path} is missing")
@@ -178,9 +179,9 @@ class Store:
             self._execute("PRAGMA journal_mode = WAL")
             self._recognise()
             self.check_sums()
-            sums.keep(self._database)
+            sums.install_triggers(self._database)
             self._begin_epoch(epoch)
-            self._note(self._fact("version", 0), durable=False)
+            self._inform_witness(self._fact("version", 0), durable=False)
         except (OSError, ValueError, sqlite3.Error) as error:
             self._database.close()
             raise StoreError(f"cannot use {path}: {error}") from None
@@ -189,11 +190,12 @@ class Store:
             raise
 
     def keep_reserve(self) -> None:
-        """Have room on the disk for the next start, which may change every record of the file."""
+        """Reserve room on the disk for the next start, which may change every record of the database."""
         with suppress(OSError):
             reserve.keep(self.path.parent, self.path.stat().st_size)
 
     def give_back_reserve(self) -> None:
+        """Give the reserved room back to the disk."""
         with suppress(OSError):
             reserve.give_back(self.path.parent)
 
@@ -203,18 +205,18 @@ class Store:
             self._witness.close()
 
     def check_sums(self) -> None:
-        """StoreError if a table is not what was written."""
+        """StoreError if a table does not match its checksums."""
         _check_sums(self.path, self._database)
 
     def _recognise(self) -> None:
-        """StoreError if it is not the one that the witness knows."""
+        """StoreError if the witness knows another database or a later state."""
         if self._witness is not None:
             complaint = self._witness.complaint(self._fact("node", None), self._fact("version", 0))
             if complaint is not None:
                 raise StoreError(f"{self.path}: {complaint}")
 
-    def _note(self, version: int, durable: bool) -> None:
-        """Have the witness know how far it has come."""
+    def _inform_witness(self, version: int, durable: bool) -> None:
+        """Record the stored version with the witness."""
         if self._witness is not None:
             self._witness.note(version, version if durable else 0)
 
@@ -225,7 +227,7 @@ class Store:
             with _transaction(self._database):
                 for statement in ("".join(MIGRATIONS[version:]) + marks).split(";"):
                     self._execute(statement)
-                sums.begin(self._database)
+                sums.rebuild(self._database)
 
     def _begin_epoch(self, epoch: int) -> None:
         if self._fact("epoch", None) == epoch:
@@ -244,8 +246,8 @@ class Store:
             self._set_fact("name_key", os.urandom(NAME_KEY_OCTETS))
 
     def load(self, through: Through = iter) -> Stored:
-        """What was stored last, as changes that make it from nothing, which go `through` that. StoreError if it cannot
-        be read.
+        """Return the topology as stored last; its changes pass `through` an iterator that shows the progress.
+        StoreError if it cannot be read.
         """
         try:
             return Stored(
@@ -260,11 +262,11 @@ class Store:
             raise StoreError(f"cannot read {self.path}: {error}") from None
 
     def version(self) -> int:
-        """Of what was stored last."""
+        """Return the version that was stored last."""
         return int(self._fact("version", 0))
 
     def changes(self) -> Iterator[Change]:
-        """What was stored last, as changes that make it from nothing. sqlite3.Error, ValueError if it is unreadable."""
+        """Yield the changes that make the stored topology from nothing. sqlite3.Error, ValueError if unreadable."""
         for number, state in self._execute("SELECT * FROM shards"):
             yield ["shard", number, state]
         for row in self._execute("SELECT name FROM vhosts"):
@@ -309,8 +311,8 @@ class Store:
             yield ["move", *known, _name_or_none(plan), *found, _name(reason), unpack(stop)]
 
     def commit(self, steps: Iterable[Step], version: int, last_queue_id: int, published: bytes = b"") -> None:
-        """Store the steps that lead to a version, all or none, and what is published of them. StoreError if that cannot
-        be; it may be tried again.
+        """Store the steps that lead to a version, all or none, and the frame published of them. StoreError if that
+        fails; it may be tried again.
         """
         steps = list(steps)
         durable = any(step.durable for step in steps)
@@ -325,13 +327,13 @@ class Store:
                 self._set_fact("last_queue_id", last_queue_id)
                 self._set_fact("seeded", 1)
                 self._keep_turn(version, published)
-            self._note(version, durable)
+            self._inform_witness(version, durable)
         except (OSError, sqlite3.Error) as error:
             self._in_doubt = True
             raise StoreError(f"cannot write {self.path}: {error}") from None
 
     def _keep_turn(self, version: int, published: bytes) -> None:
-        """Where one is too large to be kept, neither are those before it of use."""
+        """Keep a published turn. If it is too large, drop those before it too, which are of no use without it."""
         if 0 < len(published) <= TURN_OCTETS:
             self._execute("INSERT INTO turns VALUES (?, ?)", (version, published))
         else:
@@ -339,11 +341,11 @@ class Store:
         self._execute("DELETE FROM turns WHERE version <= ?", (version - TURNS,))
 
     def _begin_log(self) -> None:
-        """Have all that is in the log in the database, on the disk, and the log empty."""
+        """Copy the log into the database, on the disk, and empty it."""
         self._execute("PRAGMA synchronous = FULL")
         busy, _, _ = self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
-            raise sqlite3.OperationalError("somebody reads the log")
+            raise sqlite3.OperationalError("another process reads the log")
         self._in_doubt = False
 
     def _fact(self, name: str, default: Any) -> Any:
@@ -355,7 +357,7 @@ class Store:
 
 
 def _known_format(path: Path, database: sqlite3.Connection) -> int:
-    """The version of its format. StoreError if it is of another program or of a newer penstock."""
+    """Return the format of a database. StoreError if it is of another program or of a newer penstock."""
     (version,) = database.execute("PRAGMA user_version").fetchone()
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -369,8 +371,8 @@ def _known_format(path: Path, database: sqlite3.Connection) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a topology says of itself, and which shards have had durable queues of it. `node` is None in one of an older
-    penstock; `commits` counts as `version` does.
+    """The identity of a stored topology, and the shards of its durable queues. `node` is None in one of an older
+    penstock; `commits` is its version.
     """
 
     node: int | None
@@ -380,13 +382,13 @@ class Facts:
 
 
 def _check_sums(path: Path, database: sqlite3.Connection) -> None:
-    table = sums.damaged(database)
+    table = sums.damaged_table(database)
     if table is not None:
         raise StoreError(f"{path}: it is damaged: the {table} are not what was written")
 
 
 def facts_of(path: Path) -> Facts | None:
-    """Of a node that does not run; None if there is no topology. StoreError if it cannot be read, or is none."""
+    """Return the facts of a node that does not run; None without a topology. StoreError if it cannot be used."""
     if not path.exists():
         return None
     try:
@@ -409,8 +411,8 @@ def facts_of(path: Path) -> Facts | None:
 
 
 def known_shards(path: Path) -> tuple[int, ...]:
-    """The shards of a node that does not run, once commands have changed them, else none. StoreError if unreadable, or
-    not to be used.
+    """Return the stored shards of a node that does not run; none if no command has changed them. StoreError if they
+    cannot be read or used.
     """
     if not path.exists():
         return ()
@@ -437,7 +439,7 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def _stored(name: str) -> str | bytes:
-    """SQLite's text is UTF-8; other octets of a name are a blob."""
+    """Return a name as stored: SQLite's text is UTF-8, so a name that is not becomes a blob."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -457,7 +459,7 @@ def _name_or_none(stored: str | bytes | None) -> str | None:
     return None if stored is None else _name(stored)
 
 
-# How each kind of change is written: whether it is durable, then its fields.
+# The writers of each kind of change: they get whether it is durable, then its fields.
 
 Execute = Callable[..., object]
 
@@ -497,7 +499,7 @@ def _queue(execute: Execute, _durable: bool, vhost: str, name: str, *facts: Any)
     packed = pack(arguments), pack(limits), pack(features)
     names = map(_stored_or_none, (policy, operator_policy, maker))
     values = (_stored(vhost), _stored(name), *flat, *packed, *names)
-    # A queue that was stored may have got another slot, shard or other limits since.
+    # A stored queue may have got another slot or shard, or other limits.
     execute("INSERT OR REPLACE INTO queues VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 

@@ -1,7 +1,7 @@
-"""How many rows each table of the topology has, and the sum of their checksums: SQLite has none of what it stores.
+"""The number of rows of each table of the topology, and the sum of their checksums: SQLite itself stores none.
 
-Triggers bring them up to date in the transaction that changes a row. They belong to a connection, as the function that
-they call does: who writes without it is found out.
+Triggers update both in the transaction that changes a row. They belong to the connection, as does the function that
+they call: a program that writes without them is detected.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from penstock.bus import pack
 NAME = "sums"
 CREATE = f"CREATE TABLE IF NOT EXISTS {NAME} (name TEXT PRIMARY KEY, count INTEGER, total INTEGER) WITHOUT ROWID"
 _ALL = (1 << 62) - 1
-"""Sums are modulo 2**62: two of them are still one of SQLite's integers."""
+"""Sums are modulo 2**62, so that the sum of two still fits an integer of SQLite's."""
 
 
-def keep(database: sqlite3.Connection) -> None:
-    """Keep the sums of all tables as long as the connection is open."""
+def install_triggers(database: sqlite3.Connection) -> None:
+    """Keep the sums of all tables up to date as long as the connection is open."""
     database.create_function("row_checksum", -1, _checksum, deterministic=True)
     database.execute("PRAGMA recursive_triggers = ON")  # else a row that is replaced is not deleted
     for table, columns in _tables(database):
@@ -35,16 +35,16 @@ def keep(database: sqlite3.Connection) -> None:
             )
 
 
-def begin(database: sqlite3.Connection) -> None:
-    """Have the sums that the tables come to, in a transaction that is open."""
+def rebuild(database: sqlite3.Connection) -> None:
+    """Store the sums of the tables as they are, in an open transaction."""
     database.execute(CREATE)
     database.execute(f"DELETE FROM {NAME}")
     found = _found(database).items()
     database.executemany(f"INSERT INTO {NAME} VALUES (?, ?, ?)", [(name, *sums) for name, sums in found])
 
 
-def damaged(database: sqlite3.Connection) -> str | None:
-    """The first table that is not what was written."""
+def damaged_table(database: sqlite3.Connection) -> str | None:
+    """Return the first table that differs from its sums, None if none does."""
     stored = {name: (count, total) for name, count, total in database.execute(f"SELECT * FROM {NAME}")}
     for name, sums in _found(database).items():
         if stored.get(name) != sums:

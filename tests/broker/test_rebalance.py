@@ -176,7 +176,7 @@ def test_an_operator_watches_slows_and_ends_it(own: Broker, full: list[str], tmp
     with Apply(own, made["id"], "--messages-per-second", "1") as apply:
         waiting(own, "its limits", 1)
         assert f"plan {made['id']} is being applied by" in rebalance(own, "status")
-        assert "whose lease has" in rebalance(own, "apply", made["id"], status=2)
+        assert "whose lease expires in" in rebalance(own, "apply", made["id"], status=2)
         pid = own.kill("router")
         own.wait_replaced("router", pid)
         assert waiting(own, "its limits", 1)["limits"]["messages_per_second"] == 1

@@ -182,9 +182,9 @@ def test_unknown_arguments_are_let_pass(channel: Channel, queue: str) -> None:
     [
         (
             ("--apply-to", "node"),
-            "invalid policy 'p' in vhost '/': what applies to node is in no vhost, but of the node",
+            "invalid policy 'p' in vhost '/': a policy that applies to node belongs to the node, not to a vhost",
         ),
-        (("--node",), "invalid policy 'p' of the node: what applies to all is in a vhost"),
+        (("--node",), "invalid policy 'p' of the node: a policy that applies to all belongs to a vhost"),
     ],
 )
 def test_policies_of_the_node_are_told_apart(broker: Broker, words: tuple[str, ...], reason: str) -> None:

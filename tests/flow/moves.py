@@ -14,7 +14,7 @@ from tests.joined import Acceptor, Shard
 # How a move may end that was begun, or was not.
 RESULTS = ("moved", "rolled-back", "already-there", "busy", "no-queue", "refused")
 # Why one is not begun, or rolled back: somebody has died, asked for it, or there is no room where it goes.
-REASONS = ("has died", "aborted", "is not there", "no room")
+REASONS = ("has died", "aborted", "does not serve", "no room")
 
 
 class Moves(Operators):

@@ -66,7 +66,7 @@ DEFAULT = (403, "operation not permitted on the default exchange")
         ("exchange_bind", {"destination": "no", "source": "x"}, 404, "no exchange 'no' in vhost '/'"),
         ("exchange_unbind", {"destination": "x", "source": ""}, *DEFAULT),
         ("queue_declare", {"name": "amq.q"}, 403, "queue name 'amq.q' contains reserved prefix 'amq.*'"),
-        ("queue_declare", {"name": "ä" * 128}, 406, "queue name of 256 octets is longer than 255"),
+        ("queue_declare", {"name": "ä" * 128}, 406, "queue name of 256 bytes is longer than 255"),
         ("queue_declare", {"name": "no", "passive": True}, 404, "no queue 'no' in vhost '/'"),
         ("queue_declare", {"name": "", "passive": True}, 404, "no queue '' in vhost '/'"),
         ("queue_declare", {"name": "q", "exclusive": True}, 405, LOCKED),

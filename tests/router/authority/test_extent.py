@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.bus import pack
 from router.authority.extent import RECORD, Bounds, Taken, octets_of, topology_limit
 from router.authority.operations import Outcome
-from router.core import told
+from router.core import for_replicas
 from tests.router.making import Asked
 
 FAT = {"x-note": "x" * 20_000}
@@ -132,12 +132,15 @@ def test_replicas_are_not_told_what_says_nothing() -> None:
     asked.done("exchange_declare", name="e", type="direct", arguments={"alternate-exchange": "a", "x-note": "n"})
     queue, exchange = asked.topology.queue("/", "q"), asked.topology.exchange("/", "e")
     assert queue is not None and exchange is not None
-    assert told(queue.change())[9] == {"x-max-length": 9} != queue.arguments
-    assert told(queue.change())[:9] == queue.change()[:9] and told(queue.change())[10:] == queue.change()[10:]
-    assert told(exchange.change())[7] == {"alternate-exchange": "a"}
+    assert for_replicas(queue.change())[9] == {"x-max-length": 9} != queue.arguments
+    assert (
+        for_replicas(queue.change())[:9] == queue.change()[:9]
+        and for_replicas(queue.change())[10:] == queue.change()[10:]
+    )
+    assert for_replicas(exchange.change())[7] == {"alternate-exchange": "a"}
     assert octets_of(queue) > 9000
     plain = ["binding", "/", "amq.topic", "queue", "q", "k", {"x-note": "n"}]
-    assert told(plain) is plain
+    assert for_replicas(plain) is plain
 
 
 def test_unless_said_all_copies_take_a_quarter_of_the_memory() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.limits.features import QueueFeatures
 from penstock.limits.watermarks import FlowDefaults, Marks, QueueLimits
-from router.authority.governing import delete_policy, explained, set_policy
+from router.authority.governing import delete_policy, explain_policies, set_policy
 from router.model.records import Change, Policy, Queue
 from tests.router.making import Asked
 
@@ -159,7 +159,7 @@ def test_explained(asked: Asked) -> None:
     put(asked, "bound", operator=True, max_length=20)
     put(asked, "other", priority=-1, max_length=1)
     put(asked, "elsewhere", pattern="^z", max_length=1)
-    told = explained(queue(asked, "q"), asked.topology)
+    told = explain_policies(queue(asked, "q"), asked.topology)
     assert (told["policy"], told["operator_policy"], told["others"]) == ("ours", "bound", ["other"])
     assert {each["key"]: each["effect"] for each in told["keys"]} == {
         "max-length": "none: the declaration says 5",
@@ -171,7 +171,7 @@ def test_explained(asked: Asked) -> None:
     }
     exchange = asked.topology.exchange("/", "amq.fanout")
     assert exchange
-    told = explained(exchange, asked.topology)
+    told = explain_policies(exchange, asked.topology)
     assert told["policy"] == "ours" and told["keys"][0]["effect"] == "none: it is not for exchanges"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from router.authority import hold_offs
-from router.authority.hold_offs import forget_old
+from router.authority.hold_offs import forget_expired
 from router.commands.administration import Administration
 from router.commands.registry import execute
 from tests.router.making import Asked
@@ -53,7 +53,7 @@ def test_good_behaviour_is_a_new_beginning(asked: Asked) -> None:
         hold_off(asked, 1e-6, forget=1e-6)
         time.sleep(0.001)
     hold_off(asked, 60, host="10.0.0.2")
-    forget_old(asked.authority.ledger)
+    forget_expired(asked.authority.ledger)
     assert [each["host"] for each in command(asked, "flow_hold_offs")] == ["10.0.0.2"]
     assert hold_off(asked, 60) == pytest.approx(60)
 

@@ -24,7 +24,7 @@ class Moved(Asked):
         super().__init__()
         self.lives = {0: 1, 1: 1, 2: 1}
         self.moves = self.authority.moves
-        self.moves.life_of = lambda shard: self.lives.get(shard, 0)
+        self.moves.incarnation_of = lambda shard: self.lives.get(shard, 0)
         self.answers: list[dict[str, Any]] = []
         self.home = self.done("queue_declare", name="q", durable=True)["shard"]
         self.target = (self.home + 1) % 3
@@ -123,11 +123,11 @@ def test_before_the_switch_it_is_rolled_back(asked: Moved, dead: str, copied: bo
     shard = asked.home if dead == "home" else asked.target
     if how == "looked":
         asked.lives[shard] = 0
-        asked.moves.look()
+        asked.moves.roll_back_failed()
     elif how == "came again":
-        asked.moves.shard_lives(shard, 1)
+        asked.moves.shard_started(shard, 1)
         assert asked.move.phase != HOMING
-        asked.moves.shard_lives(shard, 2)
+        asked.moves.shard_started(shard, 2)
     else:
         asked.report("failed", shard, reason="the disk is full")
     asked.take()
@@ -143,8 +143,8 @@ def test_after_the_switch_deaths_do_not_matter(asked: Moved) -> None:
     asked.report("written", asked.home, **COPY)
     asked.report("kept", asked.target, **COPY)
     asked.lives = {}
-    asked.moves.look()
-    asked.moves.shard_lives(asked.target, 2)
+    asked.moves.roll_back_failed()
+    asked.moves.shard_started(asked.target, 2)
     assert (asked.move.phase, asked.move.outcome) == (HOMING, "moved")
     asked.report("homed", asked.target, life=2)
     assert asked.answers[0]["result"] == "moved"
@@ -152,11 +152,11 @@ def test_after_the_switch_deaths_do_not_matter(asked: Moved) -> None:
 
 def test_what_takes_too_long(asked: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
     asked.start()
-    asked.moves.look()
+    asked.moves.roll_back_failed()
     assert asked.move.phase == STOPPING
     now = asked.move.since
     monkeypatch.setattr("penstock.node.clock.now", lambda: now + STOPPED_SECONDS + 1)
-    asked.moves.look()
+    asked.moves.roll_back_failed()
     assert asked.move.outcome == "rolled-back"
     assert "took more than" in asked.move.reason
 

@@ -19,7 +19,7 @@ STEPS = st.lists(
         st.tuples(st.just("delete"), st.integers(0, 7), st.none()),
         st.tuples(st.just("limit"), st.integers(-1, 6), st.sampled_from(["ann", "/"])),
         st.tuples(st.just("clear"), st.just(0), st.sampled_from(["ann", "/"])),
-        st.tuples(st.sampled_from(["look", "measure"]), st.just(0), st.none()),
+        st.tuples(st.sampled_from(["update", "measure"]), st.just(0), st.none()),
     ),
     max_size=40,
 )
@@ -35,17 +35,17 @@ def test_a_limit_is_near_as_long_as_most_of_it_is_used() -> None:
     limits, shared = near(asked)
     for name in ("a", "b"):
         asked.done("queue_declare", name=name, user="ann")
-    limits.look()
+    limits.update()
     assert not list(shared.near())
     asked.done("queue_declare", name="c", user="ann")
-    limits.look()
+    limits.update()
     assert list(shared.near()) == [Use("max-queues", "user", "ann", 3, 3)]
     asked.done("queue_delete", queue_id=asked.topology.queue("/", "c").queue_id)
     asked.command("limits_set", scope="vhost", name="/", limits={"max-queues": 2})
-    limits.look()
+    limits.update()
     assert list(shared.near()) == [Use("max-queues", "vhost", "/", 2, 2)]
     asked.command("limits_clear", scope="vhost", name="/", limit=None)
-    limits.look()
+    limits.update()
     assert not list(shared.near())
 
 
@@ -55,7 +55,7 @@ def test_a_new_life_shows_what_the_last_one_did() -> None:
         asked.done("queue_declare", name=name, user="ann", durable=True)
     asked.start_again(1)
     limits, shared = near(asked)
-    limits.look()
+    limits.update()
     assert list(shared.near()) == [Use("max-queues", "user", "ann", 3, 3)]
 
 
@@ -64,7 +64,7 @@ def test_it_shows_what_is_near(steps: list[tuple[str, int, str | None]]) -> None
     asked = Asked()
     asked.command("user_add", name="ann", password_hash="", tags=[])
     limits, shared = near(asked)
-    for step, number, name in [*steps, ("look", 0, None)]:
+    for step, number, name in [*steps, ("update", 0, None)]:
         holder = {"scope": "vhost" if name == "/" else "user", "name": name}
         if step == "declare":
             asked.ask("queue_declare", name=str(number), user=name)
@@ -78,7 +78,7 @@ def test_it_shows_what_is_near(steps: list[tuple[str, int, str | None]]) -> None
         elif step == "measure":
             asked.authority.ledger.measure()
         else:
-            limits.look()
+            limits.update()
             assert set(shared.near()) == expected(asked)
 
 

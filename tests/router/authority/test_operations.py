@@ -70,7 +70,7 @@ def test_no_such_operation(operation: Any) -> None:
 def test_arguments_that_are_no_map() -> None:
     assert perform(Asked().authority, "queue_delete", [1], "r").error == [
         541,
-        "malformed request: the arguments are no map",
+        "malformed request: the arguments are not a map",
     ]
 
 

@@ -35,7 +35,7 @@ def test_one_plan_and_one_holder_at_a_time(administration: Administration) -> No
     assert command(administration, "rebalance_lease") is None
     hold(administration)
     for plan, holder in (("p", "bob"), ("q", "ann")):
-        with pytest.raises(Refusal, match=r"plan p is being applied by ann, whose lease has \d+ s left"):
+        with pytest.raises(Refusal, match=r"plan p is being applied by ann, whose lease expires in \d+ s"):
             hold(administration, plan, holder)
         assert command(administration, "rebalance_release", plan=plan, holder=holder) is False
     assert command(administration, "rebalance_release", plan="p", holder="ann") is True

@@ -32,7 +32,7 @@ class Changed(Asked):
         self.held = {0: (0, 0), 1: (0, 0)}
         self.asked: list[tuple[int, bool]] = []
         self.shards.state_of = lambda shard: self.states.get(shard, UNSTARTED)
-        self.shards.held_by = lambda shard: self.held.get(shard, (0, 0))
+        self.shards.bytes_of = lambda shard: self.held.get(shard, (0, 0))
         self.shards.ask = lambda shard, there: self.asked.append((shard, there))
         self.administration = Administration(self.authority.ledger, FlowDefaults(), moves=self.authority.moves)
 
@@ -56,9 +56,9 @@ class Changed(Asked):
     def gone(self, shard: int) -> None:
         """Have a shard that leaves end."""
         while not self.asked:
-            self.shards.look()
+            self.shards.advance()
         self.states[shard] = UNSTARTED
-        self.shards.look()
+        self.shards.advance()
 
 
 @pytest.fixture
@@ -81,12 +81,12 @@ def test_a_new_shard_takes_queues_once_it_serves(asked: Changed) -> None:
     before = asked.homes(30)
     assert asked.command("shard_add") == 2
     assert asked.homes(30, "r") == before == {0, 1}
-    asked.shards.look()
+    asked.shards.advance()
     asked.states[2] = BEGINNING
-    asked.shards.look()
+    asked.shards.advance()
     assert (asked.listed()[2], asked.asked) == ("starting", [(2, True)])
     asked.states[2] = READY
-    asked.shards.look()
+    asked.shards.advance()
     assert asked.listed()[2] == "serving"
     assert asked.homes(30, "s") == {0, 1, 2}
     queue = asked.topology.queue("/", "q0")
@@ -102,7 +102,7 @@ def test_there_are_only_so_many_places(asked: Changed) -> None:
 
 def test_nothing_is_placed_or_moved_to_a_shard_that_drains(asked: Changed) -> None:
     results: list[dict[str, Any]] = []
-    asked.authority.moves.life_of = lambda shard: 1
+    asked.authority.moves.incarnation_of = lambda shard: 1
     asked.homes(30)
     asked.command("shard_drain", shard=1)
     asked.command("shard_drain", shard=1)
@@ -131,7 +131,7 @@ def test_a_shard_is_removed_when_it_has_nothing(asked: Changed) -> None:
     assert asked.refusal("shard_remove", shard=1) == "shard 1 still has 7 bytes in memory, 20 in its store"
     asked.held[1] = (0, 0)
     asked.states[1] = DEAD
-    assert "what its store has is not known" in asked.refusal("shard_remove", shard=1)
+    assert "the contents of its store are not known" in asked.refusal("shard_remove", shard=1)
     asked.states[1] = READY
     asked.command("shard_remove", shard=1)
     asked.command("shard_remove", shard=1)
@@ -151,7 +151,7 @@ def test_what_was_placed_on_a_removed_shard_is_placed_by_the_hash(asked: Changed
     assert asked.topology.placements == {}
     assert asked.command("shard_add") == 1  # the lowest number that is free
     asked.states[1] = READY
-    asked.shards.look()
+    asked.shards.advance()
     assert asked.listed() == {0: "serving", 1: "serving"}
 
 
@@ -178,12 +178,12 @@ def test_another_life_of_the_router_goes_on(tmp_path: Path) -> None:
     store = Store(path, epoch=2)
     again = Authority(recover(store.load(), range(9), 6, 50, FlowDefaults()), range(9), FlowDefaults(), b"k").placing
     assert again.topology.shards == {0: "serving", 1: "serving", 2: "starting"}
-    again.look()
+    again.advance()
     assert again.serving == [0, 1, 2]
     again.drain(0)
     again.remove(0)
     again.state_of = lambda shard: UNSTARTED
-    again.look()
+    again.advance()
     store.commit(again.ledger.take_steps(), 2, 0)
     store.close()
     assert known_shards(path) == (1, 2)

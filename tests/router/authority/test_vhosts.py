@@ -72,7 +72,7 @@ def test_slots_of_a_deleted_vhost_are_free_again() -> None:
     ("name", "arguments", "kind", "text"),
     [
         ("vhost_add", {"name": ""}, "invalid", "the vhost name cannot be empty"),
-        ("vhost_add", {"name": "é" * 128}, "invalid", "vhost name of 256 octets is longer than 255"),
+        ("vhost_add", {"name": "é" * 128}, "invalid", "vhost name of 256 bytes is longer than 255"),
         ("vhost_add", {"name": "a\nb"}, "invalid", "vhost name 'a\\nb' has a control character in it"),
         ("vhost_delete", {"name": "nowhere"}, "not_found", "there is no vhost 'nowhere'"),
         ("vhost_add", {}, "invalid", "vhost_add: name is missing"),

@@ -149,14 +149,14 @@ def test_import(asked: Asked) -> None:
 @pytest.mark.parametrize(
     ("section", "row", "text"),
     [
-        ("vhosts_named", 1, "no vhost of 1 texts: (1,)"),
+        ("vhosts_named", 1, "not a vhost of 1 texts: (1,)"),
         ("users", ["a", "b"], "not [user, password hash, [tag, …]]: ['a', 'b']"),
         ("users", ["a", "b", []], f"user 'a': {NO_HASH}"),
-        ("users", ["a", "", [1]], "user 'a': tag 1 is no text"),
-        ("permissions", ["x", "v", "", "", ""], "permissions for user 'x', who is nowhere"),
-        ("permissions", ["bob", "w", "", "", ""], "permissions in vhost 'w', which is nowhere"),
+        ("users", ["a", "", [1]], "user 'a': tag 1 is not text"),
+        ("permissions", ["x", "v", "", "", ""], "permissions for user 'x', who does not exist"),
+        ("permissions", ["bob", "w", "", "", ""], "permissions in vhost 'w', which does not exist"),
         ("permissions", ["bob", "v", "[", "", ""], "'[' is no regular expression: missing ]: ["),
-        ("permissions", ["bob", "v", "", ""], "no permission of 5 texts: ['bob', 'v', '', '']"),
+        ("permissions", ["bob", "v", "", ""], "not a permission of 5 texts: ['bob', 'v', '', '']"),
         ("topic_permissions", ["bob", "v", "", "", ""], "the exchange name cannot be empty"),
     ],
 )  # fmt: skip

@@ -75,7 +75,7 @@ def test_it_goes_with_its_vhost(asked: Asked) -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"queue": "q"}, "one of a vhost: it has to be named"),
+        ({"queue": "q"}, "belongs to a vhost, which has to be named"),
         ({"vhost": "none"}, "there is no vhost 'none'"),
         ({"seconds": 0}, "a stop cannot last 0 seconds"),
         ({"seconds": float("nan")}, "a stop cannot last nan seconds"),

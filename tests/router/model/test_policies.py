@@ -68,8 +68,8 @@ def test_accepted(definition: dict[str, Any]) -> None:
         ({"hold": "park 5 s, rejct"}, "key 'hold': 'rejct' is no rung; did you mean 'reject'?"),
         ({"sendFailIfNoSpaceAfterTimeout": "x"},
          "key 'sendFailIfNoSpaceAfterTimeout': 'x ms' is no time: a number and one of ms, s, m, min, h, d"),
-        ({"producerFlowControl": "yes"}, "key 'producerFlowControl': 'yes' is none of true, false"),
-        ({"capacity": 5, "flow-stop-size": 6}, "key 'flow-stop-size': 'capacity' says that already"),
+        ({"producerFlowControl": "yes"}, "key 'producerFlowControl': 'yes' is not one of true, false"),
+        ({"capacity": 5, "flow-stop-size": 6}, "key 'flow-stop-size': 'capacity' sets that already"),
         ({"capacity": 5, "flowResumeCapacity": 6},
          "key 'flowResumeCapacity': resume mark 6 is above the stop mark 5 (capacity)"),
         ({"flow-stop-size": "50 %", "queue.queueFlowResumeLimit": 60},
@@ -91,18 +91,18 @@ def test_accepted(definition: dict[str, Any]) -> None:
          "key 'sum-stop-count': stop mark 6 is above the limit 5 (sum-length)"),
         ({"apply_to": "users", "deepest-stop-size": 5, "deepest-resume-size": 6},
          "key 'deepest-resume-size': resume mark 6 is above the stop mark 5 (deepest-stop-size)"),
-        ({"apply_to": "users", "memoryLimit": 6}, "key 'memoryLimit' says nothing of users"),
+        ({"apply_to": "users", "memoryLimit": 6}, "key 'memoryLimit' does not apply to users"),
         ({"operator": True, "overflowPolicy": "RING", "lane-key": "a"}, "key 'lane-key' is not for operator policies"),
         ({"lane-reserve": 0}, "key 'lane-reserve': {value_zero,0}"),
         ({"pace-wait": "2 h"}, "key 'pace-wait': '2 h' is not between 1 ms and 1 h"),
-        ({"apply_to": "queues", "sum-length": 5}, "key 'sum-length' says nothing of queues"),
-        ({"apply_to": "users", "max-length": 5}, "key 'max-length' says nothing of users"),
+        ({"apply_to": "queues", "sum-length": 5}, "key 'sum-length' does not apply to queues"),
+        ({"apply_to": "users", "max-length": 5}, "key 'max-length' does not apply to users"),
         ({"apply_to": "routing_keys", "routing-key": "("},
          "key 'routing-key': '(' is no regular expression: missing ): ("),
-        ({"apply_to": "vhosts"}, "what applies to vhosts is in no vhost, but of the node"),
+        ({"apply_to": "vhosts"}, "a policy that applies to vhosts belongs to the node, not to a vhost"),
         (
             {"max-priority": 5},
-            "there is no key 'max-priority', a queue says that itself: x-max-priority in its arguments",
+            "there is no key 'max-priority'; it is an argument of queue declarations, x-max-priority",
         ),
         ({"max-length": "5"}, "key 'max-length': expected integer, got longstr"),
         ({"max-length": -1}, "key 'max-length': {value_negative,-1}"),
@@ -116,7 +116,7 @@ def test_accepted(definition: dict[str, Any]) -> None:
         ({"alternate-exchange": ["x"]}, "key 'alternate-exchange': expected longstr, got array"),
         ({"ha-params": {"a": 1}}, "key 'ha-params': expected text, a number, true, false or a list of them"),
         ({"ha-params": 2**64}, "key 'ha-params': a number of more than 64 bits"),
-        ({"ha-mode": "a" * 5000}, "key 'ha-mode': longer than 4096 octets"),
+        ({"ha-mode": "a" * 5000}, "key 'ha-mode': longer than 4096 characters"),
         (
             {"max-length": 5, "flow-stop-count": 6},
             "key 'flow-stop-count': stop mark 6 is above the limit 5 (max-length)",
@@ -132,7 +132,7 @@ def test_accepted(definition: dict[str, Any]) -> None:
         ({"operator": True, "dead-letter-exchange": "x"}, "key 'dead-letter-exchange' is not for operator policies"),
         ({"operator": True, "ha-mode": "all"}, "key 'ha-mode' is not for operator policies"),
         ({"pattern": "("}, "'(' is no regular expression: missing ): ("),
-        ({"apply_to": "topics"}, f"apply-to 'topics' is none of {', '.join(APPLY_TO)}"),
+        ({"apply_to": "topics"}, f"apply-to 'topics' is not one of {', '.join(APPLY_TO)}"),
         ({"priority": 2**31}, "priority 2147483648 is not between -2147483647 and 2147483647"),
         ({"priority": True}, "priority True is not between -2147483647 and 2147483647"),
     ],
@@ -203,9 +203,9 @@ def test_policies_of_the_node(apply_to: str) -> None:
         "qpid.max_size": "1 MB",
     }
     check(Policy("", False, "p", ".*", apply_to, 0, given))
-    with pytest.raises(PolicyError, match="invalid policy 'p' of the node: key 'message-ttl' says nothing of"):
+    with pytest.raises(PolicyError, match="invalid policy 'p' of the node: key 'message-ttl' does not apply to"):
         check(Policy("", False, "p", ".*", apply_to, 0, {"message-ttl": 5}))
-    with pytest.raises(PolicyError, match="what applies to queues is in a vhost"):
+    with pytest.raises(PolicyError, match="a policy that applies to queues belongs to a vhost"):
         check(Policy("", False, "p", ".*", "queues", 0, given))
 
 
