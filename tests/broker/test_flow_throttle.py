@@ -44,7 +44,7 @@ def test_a_chosen_set(broker: Broker, connect: Callable[..., Client], channel: C
     ("value", "reason"),
     [
         ("blockd, park", "\"'blockd' is no means to hold a producer; did you mean 'blocked'?\""),
-        ("blocked", "\"'blocked' has neither park nor pause: what finds no room must wait somewhere\""),
+        ("blocked", "\"'blocked' has neither park nor pause: publishes without room must wait somewhere\""),
         (5, "{unacceptable_type,signedint}"),
     ],
 )

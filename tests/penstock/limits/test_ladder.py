@@ -42,7 +42,7 @@ def test_all_rungs() -> None:
         ("reject 5 s, park", "'park' does not come after 'reject': the order is withhold, park,"),
         ("park 1 s, park", "'park' does not come after 'park'"),
         ("park, reject", "'park' needs a time, there is a rung after it"),
-        ("park 1 s, reject 5 s", "'reject' is the last rung, it lasts as long as the queue is full: it has no time"),
+        ("park 1 s, reject 5 s", "'reject' is the last rung and lasts as long as the queue is full: it has no time"),
         ("park 5, reject", "'5' is no time: a number and one of ms, s, m, min, h, d"),
         ("close-connection 5 s, hold-off", "'close-connection' has no time: it ends what is held"),
         ("reject 5 s, hold-off", "'hold-off' comes right after 'close-connection'"),
