@@ -58,8 +58,7 @@ def overshoot_of(depth: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Stop and resume marks of a queue, in messages and in bytes. A stop mark of 0: that dimension stops no producer.
-    """
+    """Stop and resume marks of a queue, in messages and in bytes. A stop mark of 0 stops no producer."""
 
     stop_count: int = 0
     resume_count: int = 0

@@ -122,8 +122,7 @@ class Limiter:
 
 
 class Lines:
-    """A stream for log lines. Lines that cannot be written are lost: a full disk below the log must not stop a process.
-    """
+    """A stream for log lines. Lines that cannot be written are lost: a full disk must not stop a process."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

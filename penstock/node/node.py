@@ -70,7 +70,8 @@ class Node:
         return self.runtime / "control"
 
     def control_of(self, role: Role, index: int, incarnation: int) -> Path:
-        """Unix socket of one incarnation of an acceptor or a shard: questions of the node's user (`penstock.control`).
+        """Unix socket of an incarnation of an acceptor or a shard: questions of the node's
+        user (`penstock.control`).
         """
         return self.runtime / f"{role}-{index}.{incarnation}.c"
 

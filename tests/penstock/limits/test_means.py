@@ -28,7 +28,7 @@ def test_read(text: str, means: Means) -> None:
         ("blockd, park", "'blockd' is no means to hold a producer; did you mean 'blocked'?"),
         ("auto, park", "'auto' stands alone"),
         ("", "'' is no means to hold a producer; there are auto, flow, blocked, confirms, park, pause"),
-        ("blocked, confirms", "'blocked, confirms' has neither park nor pause: publishes without room must wait somewhere"),
+        ("blocked, confirms", "'blocked, confirms' has neither park nor pause: publishes without room must wait"),
     ],
 )
 def test_refused(text: str, reason: str) -> None:
