@@ -93,9 +93,9 @@ Counters = namedtuple(
 Measures = namedtuple("Measures", "loop_lag_p50_us loop_lag_p99_us commit_p99_us stored_bytes torn")
 _QueueFields = namedtuple(
     "QueueGauge",
-    "queue_id vhost name ready unacked ready_bytes unacked_bytes published delivered acked redelivered dropped
-    consumers" " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes aside left
-    over_count" " over_bytes published_bytes delivered_bytes peak_count peak_bytes whole_bytes lent_count"
+    "queue_id vhost name ready unacked ready_bytes unacked_bytes published delivered acked redelivered dropped consumers"
+    " flow_epoch saturated saturated_since_us stop_count resume_count stop_bytes resume_bytes aside left over_count"
+    " over_bytes published_bytes delivered_bytes peak_count peak_bytes whole_bytes lent_count"
     " lent_bytes reserve since_us torn",
 )
 
@@ -625,8 +625,8 @@ cdef class Gauges:
         """Owning shard: record the amount lent to the queue beyond its stop marks; 0 ends the loan."""
         cdef unsigned char* block = open_slot(self, slot)
         begin_block(block)
-        store_plain(block, Q_LENT, min(count, LENT_MOST) << LENT_BITS | min((octets + KIBIBYTE - 1) // KIBIBYTE,
-        LENT_MOST)) end_block(block)
+        store_plain(block, Q_LENT, min(count, LENT_MOST) << LENT_BITS | min((octets + KIBIBYTE - 1) // KIBIBYTE, LENT_MOST))
+        end_block(block)
 
     def queue_read(self, Py_ssize_t slot):
         """The record of a slot as a `QueueGauge`, all fields of one write; None if the slot is not open."""
@@ -700,11 +700,11 @@ cdef class Gauges:
         return load_word(readable_slot(self, slot), Q_EPOCH)
 
     cpdef uint64_t depth_count(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
-        """Messages ready and unacked."""
+        """Messages ready, unacked and unburied."""
         return load_word(readable_slot(self, slot), Q_DEPTH_COUNT)
 
     cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
-        """Bytes of whole messages ready and unacked."""
+        """Bytes of whole messages ready, unacked and unburied."""
         return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
 
     def backlog(self, tuple slots, uint64_t count, uint64_t octets):
@@ -732,7 +732,9 @@ cdef class Gauges:
                 and load_word(block, Q_DEPTH_COUNT) <= count and load_word(block, Q_DEPTH_BYTES) <= octets)
 
     def depths(self, const int64_t[::1] slots):
-        """Messages and bytes, ready and unacked, of all the slots together, then the maxima of a single slot."""
+        """Messages and bytes (`depth_count`, `depth_bytes`) of all the slots together, then the maxima of a
+        single slot.
+        """
         cdef uint64_t count, octets, all_count = 0, all_octets = 0, most_count = 0, most_octets = 0
         cdef const unsigned char* block
         cdef Py_ssize_t i
@@ -855,8 +857,7 @@ cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues
     gauges.epoch, gauges.pid = epoch, pid
     gauges.acceptors, gauges.shards, gauges.queues, gauges.slots = acceptors, shards, queues, shards + queues
     (gauges.processes_at, gauges.sent_at, gauges.taken_at, gauges.safe_at, gauges.doing_at, gauges.buckets_at,
-     gauges.users_at, gauges.claims_at, gauges.queues_at, gauges.names_at, gauges.size) = areas(acceptors, shards,
-     queues)
+     gauges.users_at, gauges.claims_at, gauges.queues_at, gauges.names_at, gauges.size) = areas(acceptors, shards, queues)
     if os.fstat(fd).st_size != gauges.size:
         raise ValueError(f"{path} has {os.fstat(fd).st_size} octets, its header says {gauges.size}")
     gauges.present = <unsigned char*> calloc((gauges.slots + SLOTS_A_CHUNK - 1) // SLOTS_A_CHUNK, 1)

@@ -1,4 +1,4 @@
-"""Lengths of time as people write and read them."""
+"""Durations as people write and read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def seconds_of(text: str) -> float:
 
 
 def shown(seconds: float) -> str:
-    """About so long, for a person."""
+    """A duration for people, rounded to a suitable unit."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
