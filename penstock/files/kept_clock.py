@@ -99,7 +99,7 @@ class KeptClock:
         self._noted: Noted | None = None
 
     def begin(self) -> None:
-        """Start to follow the node's clock, and log what was assumed."""
+        """Start to follow the node's clock, and log any assumption about it."""
         noted = self._read()
         boot, boot_us, wall_us = boot_id(), clock.boot_us(), clock.wall_us()
         clock.follow(ahead(noted, boot, boot_us, wall_us))

@@ -30,7 +30,7 @@ PACES = ("x-pace-depth", "x-pace-wait")
 """The arguments that pace a queue."""
 
 DEADLOCK_ACTIONS = REPORT, CREDIT, SPILL, NACK = ("report", "credit", "spill", "nack")
-"""What a queue may do about a deadlock: report it; have its shard admit more, or spill; have an acceptor refuse the
+"""Actions of a queue against a deadlock: report it; have its shard admit more, or spill; have an acceptor refuse the
 producer that has been held for the shortest time.
 """
 

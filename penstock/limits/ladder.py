@@ -51,7 +51,7 @@ class Ladder:
 
 @lru_cache(1024)
 def ladder_of(text: str) -> Ladder:
-    """The ladder that a text describes. ValueError says what is wrong with the text."""
+    """The ladder that a text describes. ValueError explains a wrong text."""
     if text.strip() == FOREVER:
         return Ladder()
     rungs = tuple(_rung(part) for part in text.split(","))

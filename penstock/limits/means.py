@@ -38,7 +38,7 @@ WORDS = tuple(field.name for field in fields(Means) if field.name != AUTO)
 
 @lru_cache(1024)
 def means_of(text: str) -> Means:
-    """The means that a text such as "blocked, confirms, park" names. ValueError says what is wrong with the text."""
+    """The means that a text such as "blocked, confirms, park" names. ValueError explains a wrong text."""
     words = [word.strip() for word in text.split(",")]
     if words == [AUTO]:
         return ALL

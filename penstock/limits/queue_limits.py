@@ -84,7 +84,7 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a policy of an exchange, a vhost or the node asks for its queues: arguments of a declaration, and a name."""
+    """The arguments that a policy of an exchange, a vhost or the node sets for its queues, and its name."""
 
     source: str
     arguments: Mapping[str, object]
@@ -261,7 +261,7 @@ def _asked(
 
 
 class _Read(NamedTuple):
-    """What one level says of one dimension. `given`: whether there was a limit, or a stop mark in numbers, even 0."""
+    """One level's values in one dimension. `given`: whether there was a limit, or a stop mark in numbers, even 0."""
 
     limit: Given | None
     stop: Given | None
@@ -348,7 +348,7 @@ def _word(name: str, arguments: Mapping[str, object], words: Sequence[str], reas
 def _overflow(
     arguments: Mapping[str, object], levels: Sequence[Level], origin: Callable[[str], str]
 ) -> tuple[Overflow, str]:
-    """What happens at the limit, and the source of that decision."""
+    """The action at the limit, and the source of that decision."""
     if OVERFLOW in arguments:
         return cast(Overflow, _word(OVERFLOW, arguments, OVERFLOWS, "invalid_overflow")), _named(OVERFLOW, origin)
     if LAST_VALUE_KEYS[1] in arguments:

@@ -393,7 +393,7 @@ class WatchdogSettings(BaseModel):
 
 
 class TelemetrySettings(BaseModel):
-    """What the node records of its queues, producers and shards, for later analysis."""
+    """Recording of the node's queues, producers and shards, for later analysis."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -70,7 +70,7 @@ def read_configuration(
     """Read every source.
 
     `config` is a TOML file; `flags` maps top-level names to values, None being a flag that was not given;
-    `assignments` are "dotted.key=value" texts. SettingsError says what is wrong with which of them.
+    `assignments` are "dotted.key=value" texts. SettingsError names the wrong one and the reason.
     """
     layers = [("in the environment", environment())]
     if config is not None:

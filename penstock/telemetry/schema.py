@@ -23,7 +23,7 @@ Cause: TypeAlias = Literal[
     "link", "pressure", "rate", "pace", "operator", "rebalance",
 ]  # fmt: skip
 CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
-"""What holds a channel: `flow.cause`."""
+"""Causes of a hold: `flow.cause`."""
 
 Outcome: TypeAlias = Literal["free", "other-cause", "closed"]
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
