@@ -62,5 +62,5 @@ def amqp_error(code: int, text: str, method: MethodSpec | None = None) -> AMQPEr
     elif code in HARD_CODES:
         kind = HardError
     else:
-        raise ValueError(f"{code} is no error's reply code")
+        raise ValueError(f"{code} is not an error's reply code")
     return kind(code, text, method.class_id, method.method_id) if method else kind(code, text)

@@ -76,7 +76,7 @@ def _fields(spec: MethodSpec, data: bytes, read_table: TableReader) -> dict[str,
 
 
 def _read(spec: MethodSpec, data: bytes, read_table: TableReader) -> tuple[dict[str, object], int]:
-    """The fields, and where they end. struct.error where the octets end first."""
+    """The fields, and their end. struct.error if the bytes end too early."""
     fields: dict[str, object] = {}
     ignored = spec.ignored
     at = _IDS.size
@@ -156,7 +156,7 @@ def _written(field: str, domain: str, value: object) -> bytes:
             raise TypeError(f"{field} is a string, not {type(value).__name__}")
         length = _NUMBERS["octet"] if domain == "shortstr" else _LENGTH
         if domain == "shortstr" and len(octets) > 255:
-            raise ValueError(f"{field} has {len(octets)} octets, more than 255")
+            raise ValueError(f"{field} has {len(octets)} bytes, more than 255")
         return length.pack(len(octets)) + octets
     if domain == "table":
         if not isinstance(value, dict):

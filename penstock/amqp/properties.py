@@ -153,7 +153,7 @@ def _written(name: str, domain: str, value: object) -> bytes:
     if domain == "shortstr" and isinstance(value, str):
         octets = value.encode("utf-8", "surrogateescape")
         if len(octets) > 255:
-            raise ValueError(f"{name} has {len(octets)} octets, more than 255")
+            raise ValueError(f"{name} has {len(octets)} bytes, more than 255")
         return bytes([len(octets)]) + octets
     if domain == "table" and isinstance(value, dict):
         return encode_table(value)

@@ -255,7 +255,7 @@ class Core:
         elif "window" not in self.holding:
             text = f"{len(outbox)} of {outbox.limit_count} messages to {self.target} are not confirmed"
             if len(outbox) < outbox.limit_count:
-                text = f"{outbox.octets} of {outbox.limit_octets} octets to {self.target} are not confirmed"
+                text = f"{outbox.octets} of {outbox.limit_octets} bytes to {self.target} are not confirmed"
             self.holding.hold("window", text, now)
 
 

@@ -199,7 +199,7 @@ class Producer:
                 for _tag, message in self._core.due():
                     self._link.publish(message)
             except AMQPError as closing:
-                log.debug("not published: %s", closing)  # sent again as soon as there is a channel
+                log.debug("not published: %s", closing)  # resent as soon as there is a channel
 
 
 class _Listener:
@@ -256,4 +256,4 @@ def _check(exchange: str, routing_key: str, properties: Mapping[str, Any] | None
         pika.spec.Basic.Publish(exchange=exchange, routing_key=routing_key).encode()
         pika.BasicProperties(**(properties or {})).encode()
     except (AMQPError, AssertionError, AttributeError) as error:
-        raise ValueError(f"cannot be said in AMQP: {error}") from error
+        raise ValueError(f"cannot be encoded in AMQP: {error}") from error

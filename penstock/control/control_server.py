@@ -109,7 +109,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readline()
     except ValueError:
-        raise Refusal("invalid", f"the request is longer than {LINE_MAX} octets") from None
+        raise Refusal("invalid", f"the request is longer than {LINE_MAX} bytes") from None
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:

@@ -75,7 +75,7 @@ def check(stored: str) -> None:
     except (binascii.Error, ValueError):
         raise ValueError(f"the {name} password hash is not base64") from None
     if octets != SALT_OCTETS + _DIGESTS[name]().digest_size:
-        raise ValueError(f"the {name} password hash has {octets} octets, that is no salt and digest")
+        raise ValueError(f"the {name} password hash has {octets} bytes, which is no salt and digest")
 
 
 def _check_argon2(stored: str) -> None:

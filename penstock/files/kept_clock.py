@@ -49,7 +49,7 @@ class Noted:
         try:
             return cls(str(facts["boot"]), *(int(facts[name]) for name in ("boot_us", "node_us", "wall_us")))
         except (LookupError, TypeError) as error:
-            raise ValueError(f"it says no times: {error}") from None
+            raise ValueError(f"it has no clock readings: {error}") from None
 
     @property
     def wall_ahead_us(self) -> int:

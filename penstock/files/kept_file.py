@@ -35,7 +35,7 @@ class KeptFile:
         except FileNotFoundError:
             kept = []
         if not isinstance(kept, list):
-            raise ValueError("there is no list in it")
+            raise ValueError("it holds no list")
         self._kept = kept
         return kept
 

@@ -72,7 +72,7 @@ def ladder_of(text: str) -> Ladder:
 def _rung(part: str) -> Rung:
     name, _, time = part.strip().partition(" ")
     if name not in RUNGS:
-        raise ValueError(f"'{name}' is no rung{nearest(name, (FOREVER, *RUNGS))}")
+        raise ValueError(f"'{name}' is not a rung{nearest(name, (FOREVER, *RUNGS))}")
     if name == CLOSE_CONNECTION and time:
-        raise ValueError(f"'{CLOSE_CONNECTION}' has no time: it ends what is held")
+        raise ValueError(f"'{CLOSE_CONNECTION}' has no time: it ends the connection")
     return Rung(name, seconds_of(time) if time.strip() else None)

@@ -43,10 +43,10 @@ def means_of(text: str) -> Means:
     if words == [AUTO]:
         return ALL
     if AUTO in words:
-        raise ValueError(f"'{AUTO}' stands alone")
+        raise ValueError(f"'{AUTO}' must stand alone")
     for word in words:
         if word not in WORDS:
-            raise ValueError(f"'{word}' is no means to hold a producer{nearest(word, (AUTO, *WORDS))}")
+            raise ValueError(f"'{word}' is not a means to hold a producer{nearest(word, (AUTO, *WORDS))}")
     if not {"park", "pause"} & set(words):
         raise ValueError(f"'{text}' has neither park nor pause: publishes without room must wait somewhere")
     flow, blocked, confirms, park, pause = (word in words for word in WORDS)

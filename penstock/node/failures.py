@@ -48,7 +48,7 @@ class Chores:
                     log.exception("chore failed", chore=chore.__qualname__)
             else:
                 if self.failures[index]:
-                    log.info("chore done again", chore=chore.__qualname__, failures=self.failures[index])
+                    log.info("chore recovered", chore=chore.__qualname__, failures=self.failures[index])
                     self.failures[index] = 0
 
     def stop(self) -> None:

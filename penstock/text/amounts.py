@@ -21,7 +21,7 @@ PERCENT_MAX = 100
 
 
 class AmountError(ValueError):
-    """A text that is no amount; the error says why."""
+    """A text that is not an amount; the error says why."""
 
 
 class Amount(NamedTuple):
@@ -50,7 +50,7 @@ def count(text: str) -> int:
     """Parse a number of messages. AmountError if the text is none."""
     number, unit = _split(text)
     if unit:
-        raise AmountError(f"'{text}' is no number of messages")
+        raise AmountError(f"'{text}' is not a number of messages")
     return _whole(text, number)
 
 
@@ -67,13 +67,13 @@ def percentage(text: str) -> int | None:
 def _split(text: str) -> tuple[Decimal, str]:
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
-        raise AmountError(f"'{text[:40]}' is no amount: write it like 10000, 10 MB, 512 KiB or 80 %")
+        raise AmountError(f"'{text[:40]}' is not an amount: write it like 10000, 10 MB, 512 KiB or 80 %")
     return Decimal(found[1]), found[2]
 
 
 def _whole(text: str, number: Decimal) -> int:
     if number != int(number):
-        raise AmountError(f"'{text}' is no whole number")
+        raise AmountError(f"'{text}' is not a whole number")
     return int(number)
 
 

@@ -12,7 +12,7 @@ def seconds_of(text: str) -> float:
     """Seconds of a number with its unit: 250 ms, 90 s, 10m, 10 min, 1.5 h, 2d. ValueError for anything else."""
     found = _TIME.fullmatch(text)
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"'{text}' is no time: a number and one of {', '.join(_UNITS)}")
+        raise ValueError(f"'{text}' is not a time: give a number and one of {', '.join(_UNITS)}")
     return float(found[1]) * _UNITS[found[2]]
 
 

@@ -25,7 +25,7 @@ _AHEAD, _NOT_AHEAD = "(?=", "(?!"
 
 
 class PatternError(ValueError):
-    """A text that is no regular expression, or one that cannot be matched in linear time; the error says why."""
+    """A text that is not a regular expression, or one that cannot be matched in linear time; the error says why."""
 
 
 class _Part(NamedTuple):
@@ -44,7 +44,7 @@ class Pattern:
         """Compile a pattern. PatternError if it is invalid."""
         self.text = text
         if len(_octets(text)) > PATTERN_OCTETS_MAX:
-            raise PatternError(f"a regular expression of more than {PATTERN_OCTETS_MAX} octets")
+            raise PatternError(f"a regular expression of more than {PATTERN_OCTETS_MAX} bytes")
         expression = _from_wildcards(text.removeprefix(WILDCARD)) if text.startswith(WILDCARD) else text
         self._parts = tuple(_parts(expression))
 
@@ -72,7 +72,7 @@ def literal(text: str) -> str:
 def _from_wildcards(text: str) -> str:
     words = text.split(".")
     if ">" in words[:-1] or any(len(word) > 1 and not {"*", ">"}.isdisjoint(word) for word in words):
-        raise PatternError(f"'{text}' is no pattern of wildcards: * and > are whole words, > the last one")
+        raise PatternError(f"'{text}' is not a wildcard pattern: * and > are whole words, > the last one")
     fixed = literal(".").join(r"[^.]*" if word == "*" else literal(word) for word in words if word != ">")
     if words[-1] != ">":
         return f"^{fixed}$"
@@ -91,7 +91,7 @@ def _parts(text: str) -> list[_Part]:
     if not parts:
         return [_Part(_compiled(text), True)]
     if "|" in _outside_groups(rest):
-        raise PatternError(f"'{text}' is no regular expression: put what | separates into a group of its own")
+        raise PatternError(f"'{text}' is not a regular expression: put what | separates into a group of its own")
     return [*parts, _Part(_compiled(f"^(?:{rest})"), True)]
 
 
@@ -100,7 +100,7 @@ def _compiled(text: str) -> re2._Regexp:
         return re2.compile(_octets(text), _OPTIONS)
     except re2.error as error:
         reason = error.args[0].decode("utf-8", "replace") if error.args else "it cannot be read"
-        raise PatternError(f"'{text}' is no regular expression: {reason}") from None
+        raise PatternError(f"'{text}' is not a regular expression: {reason}") from None
 
 
 def _group_end(text: str) -> int:
@@ -110,7 +110,7 @@ def _group_end(text: str) -> int:
         depth += (character == "(") - (character == ")")
         if depth == 0:
             return at
-    raise PatternError(f"'{text}' is no regular expression: missing )")
+    raise PatternError(f"'{text}' is not a regular expression: missing )")
 
 
 def _outside_groups(text: str) -> str:
