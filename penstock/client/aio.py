@@ -14,7 +14,7 @@ from aiormq.exceptions import DeliveryError, PublishError
 from yarl import URL
 
 from penstock.client.aio_link import AioLink, check, refused
-from penstock.client.core import INNOCENT, Core, Metrics, log, resolve, tell
+from penstock.client.core import INNOCENT, Core, Metrics, log, report_commands, resolve
 from penstock.client.errors import Closed, ConnectionLost, TimedOut
 from penstock.client.options import OnFull, Options
 from penstock.client.outbox import Message
@@ -80,7 +80,7 @@ class AsyncProducer:
                 raise self._core.full()
             await self._wait(lambda: not self._core.holding, timeout)
         receipt: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        receipt.add_done_callback(_seen)
+        receipt.add_done_callback(_ignore_error)
         self._core.accept(body, exchange, routing_key, properties, mandatory, receipt, time.monotonic())
         self._turn()
         return receipt
@@ -171,7 +171,7 @@ class AsyncProducer:
                 if left <= 0:
                     self._core.counts["timed_out"] += 1
                     raise TimedOut(f"after {now - begun:.1f} s: {self._core.why()}")
-                self._core.still_blocked(now)
+                self._core.log_waiting(now)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(waiter.turn.wait(), min(left, self.options.report_seconds))
         finally:
@@ -189,7 +189,7 @@ class AsyncProducer:
         outcomes, self._core.outcomes = self._core.outcomes, []
         resolve(outcomes)
         commands, self._core.commands = self._core.commands, []
-        tell(self.options.on_flow, commands)
+        report_commands(self.options.on_flow, commands)
         for waiter in self._waiters:
             if self._ended is not None:
                 waiter.turn.set()
@@ -272,7 +272,7 @@ class _Waiter:
         self.turn = asyncio.Event()
 
 
-def _seen(receipt: asyncio.Future[str]) -> None:
+def _ignore_error(receipt: asyncio.Future[str]) -> None:
     """Mark a receipt's exception as retrieved: an error of an ignored receipt appears in log and metrics only."""
     if not receipt.cancelled():
         receipt.exception()

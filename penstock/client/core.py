@@ -83,7 +83,7 @@ class Core:
         )  # fmt: skip
         self._reported = now
         self._complained = -report_seconds
-        self._not_told = 0
+        self._suppressed = 0
         self.holding.hold("connection", f"no connection to {target} yet", now)
 
     # Calls by the user of the producer.
@@ -103,7 +103,7 @@ class Core:
         named.setdefault("message_id", str(uuid4()))
         self.outbox.add(Message(body, exchange, routing_key, named, mandatory, receipt))
         self.counts["accepted"] += 1
-        self._look_at_window(now)
+        self._update_window(now)
 
     def due(self) -> Iterator[tuple[int, Message]]:
         """Yield the messages to publish now, each with its confirm tag, until something holds the producer."""
@@ -118,7 +118,7 @@ class Core:
         """Whether neither a lost connection nor the broker's flow control holds the producer."""
         return not any(cause in self.holding for cause in ("connection", "flow", "blocked"))
 
-    def still_blocked(self, now: float) -> None:
+    def log_waiting(self, now: float) -> None:
         """Log why callers wait, once in `report_seconds` for all of them."""
         since = min(self.waiting.values(), default=now)
         if now < max(self._reported, since) + self.report_seconds:
@@ -154,7 +154,7 @@ class Core:
     def disconnected(self, code: int, text: str, now: float) -> None:
         """Handle the loss of channel or connection; `code` is 0 if the broker gave no reason."""
         said = f"{code} {text}" if code else text
-        again = self.outbox.under_way
+        again = self.outbox.in_flight
         culprit = self.outbox.lost(blame=code not in INNOCENT)
         if culprit:
             again -= 1
@@ -169,7 +169,7 @@ class Core:
             if seconds is not None:
                 self.commands.append(FlowCommand(False, cause, f"connection lost: {said}", seconds))
         self.holding.hold("connection", f"no connection to {self.target}: {said}", now)
-        self._look_at_window(now)
+        self._update_window(now)
 
     def flow(self, active: bool, now: float) -> None:
         """Handle Channel.Flow (specification: channel.flow)."""
@@ -218,14 +218,14 @@ class Core:
             else:
                 self.counts["rejected"] += 1
                 self._fail(message, Rejected(f"refused by {self.target}: {_where(message)}"), now)
-        self._look_at_window(now)
+        self._update_window(now)
 
     def give_up(self, error: ProducerError, now: float) -> None:
         """Fail all messages that are not settled."""
         for message in self.outbox.clear():
             self.counts["given_up"] += 1
             self._fail(message, error, now)
-        self._look_at_window(now)
+        self._update_window(now)
 
     def metrics(self, now: float) -> Metrics:
         """The counters, as of `now`."""
@@ -242,13 +242,13 @@ class Core:
     def _fail(self, message: Message, error: ProducerError, now: float) -> None:
         self.outcomes.append((message.receipt, error))
         if now < self._complained + self.report_seconds:
-            self._not_told += 1
+            self._suppressed += 1
             return
-        more = f" (and {self._not_told} before)" if self._not_told else ""
-        self._complained, self._not_told = now, 0
+        more = f" (and {self._suppressed} before)" if self._suppressed else ""
+        self._complained, self._suppressed = now, 0
         log.warning("message %s failed: %s: %s%s", message.message_id, type(error).__name__, error, more)
 
-    def _look_at_window(self, now: float) -> None:
+    def _update_window(self, now: float) -> None:
         outbox = self.outbox
         if not outbox.full:
             self.holding.release("window", now)
@@ -270,7 +270,7 @@ def resolve(outcomes: list[tuple[Receipt, str | ProducerError]]) -> None:
             receipt.set_exception(outcome)
 
 
-def tell(on_flow: Callable[[FlowCommand], object] | None, commands: list[FlowCommand]) -> None:
+def report_commands(on_flow: Callable[[FlowCommand], object] | None, commands: list[FlowCommand]) -> None:
     """Report flow commands to the caller. An exception in its callback is logged, and stops nothing."""
     if on_flow is None:
         return

@@ -169,7 +169,7 @@ class Link:
         by_broker = isinstance(reason, ConnectionClosedByBroker)
         code, text = (reason.reply_code, reason.reply_text) if by_broker else (0, said(reason))
         self._listener.down(code, text)
-        self._again()
+        self._reconnect_later()
 
     def _not_opened(self, _connection: Any, error: Any) -> None:
         text = said(error)
@@ -177,9 +177,9 @@ class Link:
             self._listener.hopeless(text)
         else:
             self._listener.down(0, text)
-        self._again()
+        self._reconnect_later()
 
-    def _again(self) -> None:
+    def _reconnect_later(self) -> None:
         limit = self._options.give_up_seconds
         if limit is not None and time.monotonic() - self._down_since > limit:
             self._listener.hopeless(f"no connection for {limit:g} s")

@@ -59,16 +59,16 @@ class Outbox:
         self.limit_octets = octets
         self.octets = 0
         self._waiting: deque[Message] = deque()
-        self._under_way: OrderedDict[int, Message] = OrderedDict()
+        self._in_flight: OrderedDict[int, Message] = OrderedDict()
         self._tag = 0
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._under_way)
+        return len(self._waiting) + len(self._in_flight)
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         """The number of messages in flight."""
-        return len(self._under_way)
+        return len(self._in_flight)
 
     @property
     def full(self) -> bool:
@@ -84,18 +84,18 @@ class Outbox:
         """Yield each message that may go now, with its confirm tag. It counts as in flight once it is yielded."""
         while self._waiting:
             message = self._waiting[0]
-            if self._under_way and (message.alone or next(reversed(self._under_way.values())).alone):
+            if self._in_flight and (message.alone or next(reversed(self._in_flight.values())).alone):
                 return
             self._waiting.popleft()
             self._tag += 1
             message.sent += 1
             message.returned = None
-            self._under_way[self._tag] = message
+            self._in_flight[self._tag] = message
             yield self._tag, message
 
     def returned(self, message_id: str, error: ProducerError) -> None:
         """Mark a message as returned by basic.return; its ack follows."""
-        for message in self._under_way.values():
+        for message in self._in_flight.values():
             if message.message_id == message_id and message.returned is None:
                 message.returned = error
                 return
@@ -103,11 +103,11 @@ class Outbox:
     def settle(self, tag: int, multiple: bool) -> list[Message]:
         """Remove and return the messages of an ack or nack; with `multiple` all up to the tag."""
         if not multiple:
-            found = [message] if (message := self._under_way.pop(tag, None)) else []
+            found = [message] if (message := self._in_flight.pop(tag, None)) else []
         else:
             found = []
-            while self._under_way and next(iter(self._under_way)) <= tag:
-                found.append(self._under_way.popitem(last=False)[1])
+            while self._in_flight and next(iter(self._in_flight)) <= tag:
+                found.append(self._in_flight.popitem(last=False)[1])
         self.octets -= sum(len(message.body) for message in found)
         return found
 
@@ -115,21 +115,21 @@ class Outbox:
         """Take back all messages in flight, as the channel is gone and a new one counts from 1. `blame`: it closed for
         an error; then return the message that caused it, if that is certain.
         """
-        under_way = list(self._under_way.values())
-        self._under_way.clear()
+        in_flight = list(self._in_flight.values())
+        self._in_flight.clear()
         self._tag = 0
-        if blame and len(under_way) == 1:
-            self.octets -= len(under_way[0].body)
-            return under_way[0]
-        for message in under_way:
+        if blame and len(in_flight) == 1:
+            self.octets -= len(in_flight[0].body)
+            return in_flight[0]
+        for message in in_flight:
             message.alone = message.alone or blame
-        self._waiting.extendleft(reversed(under_way))
+        self._waiting.extendleft(reversed(in_flight))
         return None
 
     def clear(self) -> list[Message]:
         """Remove and return all messages that are not settled."""
-        left = [*self._under_way.values(), *self._waiting]
-        self._under_way.clear()
+        left = [*self._in_flight.values(), *self._waiting]
+        self._in_flight.clear()
         self._waiting.clear()
         self.octets = 0
         return left

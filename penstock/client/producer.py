@@ -14,7 +14,7 @@ from typing import Any, Self
 import pika
 from pika.exceptions import AMQPError
 
-from penstock.client.core import Core, Metrics, resolve, tell
+from penstock.client.core import Core, Metrics, report_commands, resolve
 from penstock.client.errors import Closed, ConnectionLost, TimedOut
 from penstock.client.link import CLOSE_SECONDS, Link, parameters_of
 from penstock.client.options import OnFull, Options
@@ -47,7 +47,7 @@ class Producer:
         self._condition = threading.Condition()
         self._ended: Exception | None = None
         self._woken = False
-        self._untold = 0
+        self._unresolved = 0
         self._link = Link(parameters, self.options, _Listener(self))
         self._thread = threading.Thread(target=self._link.run, name="penstock producer", daemon=True)
         self._thread.start()
@@ -100,8 +100,8 @@ class Producer:
         takes longer.
         """
         with self._condition:
-            told_here = threading.current_thread() is self._thread
-            self._wait(lambda: not len(self._core.outbox) and (told_here or not self._untold), timeout)
+            in_loop = threading.current_thread() is self._thread
+            self._wait(lambda: not len(self._core.outbox) and (in_loop or not self._unresolved), timeout)
 
     def metrics(self) -> Metrics:
         """The counters, as of now."""
@@ -130,7 +130,7 @@ class Producer:
         if self._thread.is_alive():
             self._link.call(self._link.close)
             self._thread.join(CLOSE_SECONDS * 2)
-        with self._told():
+        with self._event():
             self._core.give_up(Closed("the producer was closed"), time.monotonic())
         return late
 
@@ -160,13 +160,13 @@ class Producer:
                     if left <= 0:
                         self._core.counts["timed_out"] += 1
                         raise TimedOut(f"after {now - begun:.1f} s: {self._core.why()}")
-                    self._core.still_blocked(now)
+                    self._core.log_waiting(now)
                     self._condition.wait(min(left, LONGEST_WAIT))
             finally:
                 del self._core.waiting[token]
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _event(self) -> Iterator[None]:
         """Apply an event from the broker under the lock; then wake waiting threads and resolve receipts, without the
         lock.
         """
@@ -174,16 +174,16 @@ class Producer:
             yield
             outcomes, self._core.outcomes = self._core.outcomes, []
             commands, self._core.commands = self._core.commands, []
-            self._untold += len(outcomes)
+            self._unresolved += len(outcomes)
             self._condition.notify_all()
-        tell(self.options.on_flow, commands)
+        report_commands(self.options.on_flow, commands)
         if not outcomes:
             return
         try:
             resolve(outcomes)
         finally:
             with self._condition:  # `flush` waits for this as well
-                self._untold -= len(outcomes)
+                self._unresolved -= len(outcomes)
                 self._condition.notify_all()
 
     def _wake(self) -> None:
@@ -210,41 +210,41 @@ class _Listener:
         self._core = producer._core
 
     def up(self) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.connected(time.monotonic())
         self._producer._publish()
 
     def down(self, code: int, text: str) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.disconnected(code, text, time.monotonic())
 
     def hopeless(self, text: str) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._producer._ended = ConnectionLost(f"{self._core.target}: {text}")
             self._core.give_up(ConnectionLost(str(self._producer._ended)), time.monotonic())
 
     def flow(self, active: bool) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.flow(active, time.monotonic())
         self._producer._publish()
 
     def blocked(self, reason: str) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.blocked(reason, time.monotonic())
 
     def unblocked(self) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.unblocked(time.monotonic())
         self._producer._publish()
 
     def returned(
         self, message_id: str, code: int, text: str, exchange: str, routing_key: str, headers: dict[str, object]
     ) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.returned(message_id, code, text, exchange, routing_key, headers)
 
     def settled(self, tag: int, multiple: bool, taken: bool) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.settled(tag, multiple, taken, time.monotonic())
         self._producer._link.proven()
         self._producer._publish()

@@ -81,7 +81,7 @@ class Audit:
                 "when": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
                 **(who.facts() if who is not None else {"who": None, "from": None}),
                 "command": command,
-                "arguments": _told(arguments),
+                "arguments": _recordable(arguments),
                 "outcome": outcome,
             }
         )
@@ -94,15 +94,15 @@ def outcome_of(answer: dict[str, Any]) -> str:
     return f"refused: {answer['error']}" if "error" in answer else "done"
 
 
-def _told(arguments: dict[str, Any]) -> Any:
+def _recordable(arguments: dict[str, Any]) -> Any:
     try:
-        told = _without_secrets(arguments)
-        octets = len(orjson.dumps(readable(told)))
+        safe = _without_secrets(arguments)
+        octets = len(orjson.dumps(readable(safe)))
     except (TypeError, RecursionError):  # a number that is too large, lists nested too deeply
-        return "cannot be told"
+        return "cannot be recorded"
     if octets <= ARGUMENTS_OCTETS:
-        return told
-    return {name: f"{len(value)} entries" if isinstance(value, list | dict) else "…" for name, value in told.items()}
+        return safe
+    return {name: f"{len(value)} entries" if isinstance(value, list | dict) else "…" for name, value in safe.items()}
 
 
 def _without_secrets(value: Any) -> Any:

@@ -24,17 +24,17 @@ IDLE_SECONDS = 60.0
 Perform = Callable[[str, dict[str, Any], Callable[[dict[str, Any]], None]], None]
 """Takes a command and its arguments; calls back with the answer once the change holds in every process."""
 
-Noted = Callable[[Administrator, str, dict[str, Any], dict[str, Any]], None]
+Record = Callable[[Administrator, str, dict[str, Any], dict[str, Any]], None]
 """Receives the sender of a command, its arguments and the answer, before the answer is sent."""
 
 
 class ControlServer:
     """Serves the socket at a path, for the node's own user and root only."""
 
-    def __init__(self, path: Path, perform: Perform, noted: Noted = lambda *_: None) -> None:
+    def __init__(self, path: Path, perform: Perform, record: Record = lambda *_: None) -> None:
         self._path = path
         self._perform = perform
-        self._noted = noted
+        self._record = record
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -59,7 +59,7 @@ class ControlServer:
         uid, pid = _peer(writer)
         if uid not in (os.geteuid(), 0):
             log.warning("control socket: another user was turned away", uid=uid)
-            self._noted(Administrator.of(uid, pid), "", {}, {"error": "neither the node's user nor root"})
+            self._record(Administrator.of(uid, pid), "", {}, {"error": "neither the node's user nor root"})
             writer.close()
             return
         if len(self._connections) >= CONNECTIONS_MAX:
@@ -92,7 +92,7 @@ class ControlServer:
         answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
         def answer(message: dict[str, Any]) -> None:
-            self._noted(administrator, command, arguments, message)
+            self._record(administrator, command, arguments, message)
             if not answered.done():
                 answered.set_result(message)
 

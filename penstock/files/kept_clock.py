@@ -21,7 +21,7 @@ from penstock.node.boot import boot_id
 from penstock.node.logs import get_logger
 
 FILE_NAME = "clock.json"
-NOTE_SECONDS = 60.0
+RECORD_SECONDS = 60.0
 """Interval of records; a wall clock that was set is recorded at once."""
 SET_US = 1_000_000
 """A wall clock that moves this much against the node's clock was set: a daemon that corrects it is slower."""
@@ -56,7 +56,7 @@ class Noted:
         """How far the wall clock was ahead of the node's, in microseconds."""
         return self.wall_us - self.node_us
 
-    def goes_on(self, boot: str, boot_us: int) -> bool:
+    def is_continued_by(self, boot: str, boot_us: int) -> bool:
         """Whether a moment of a boot is a later one of the same boot."""
         return boot == self.boot and boot_us >= self.boot_us
 
@@ -65,7 +65,7 @@ def ahead(noted: Noted | None, boot: str, boot_us: int, wall_us: int) -> int:
     """How far the node's clock is ahead of the time since this boot of the machine, in microseconds."""
     if noted is None:
         return wall_us - boot_us
-    if noted.goes_on(boot, boot_us):
+    if noted.is_continued_by(boot, boot_us):
         return noted.node_us - noted.boot_us
     return noted.node_us + max(wall_us - noted.wall_us, 0) - boot_us
 
@@ -96,7 +96,7 @@ class KeptClock:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._noted: Noted | None = None
+        self._recorded: Noted | None = None
 
     def begin(self) -> None:
         """Start to follow the node's clock, and log any assumption about it."""
@@ -104,16 +104,16 @@ class KeptClock:
         boot, boot_us, wall_us = boot_id(), clock.boot_us(), clock.wall_us()
         clock.follow(ahead(noted, boot, boot_us, wall_us))
         if noted is not None:
-            _tell(noted, noted.goes_on(boot, boot_us), wall_us)
+            _log_assumption(noted, noted.is_continued_by(boot, boot_us), wall_us)
         self.note()
 
     def keep(self) -> None:
         """Record the readings if it is time, and log it if the wall clock was set."""
-        noted, now = self._noted or self._read(), Noted.now()
+        noted, now = self._recorded or self._read(), Noted.now()
         moved = 0 if noted is None else now.wall_ahead_us - noted.wall_ahead_us
         if abs(moved) >= SET_US:
             log.warning("the machine's clock was set: deadlines stay", by_seconds=_seconds(moved))
-        elif noted is not None and now.boot_us < noted.boot_us + NOTE_SECONDS * 1e6:
+        elif noted is not None and now.boot_us < noted.boot_us + RECORD_SECONDS * 1e6:
             return
         self.note()
 
@@ -126,14 +126,14 @@ class KeptClock:
 
     def note(self) -> None:
         """Record the readings of this moment."""
-        self._noted = Noted.now()
+        self._recorded = Noted.now()
         try:
-            write(self._data, self._noted)
+            write(self._data, self._recorded)
         except OSError as error:
             log.warning("the node's clock cannot be recorded", path=error.filename, problem=error.strerror)
 
 
-def _tell(noted: Noted, same_boot: bool, wall_us: int) -> None:
+def _log_assumption(noted: Noted, same_boot: bool, wall_us: int) -> None:
     passed = wall_us - noted.wall_us
     if same_boot:
         moved = clock.wall_ahead_us() - noted.wall_ahead_us

@@ -54,7 +54,7 @@ class Witness:
         self._lock = threading.Lock()
         self._file = -1
         self._place = 0
-        self._noted = 0, 0
+        self._recorded = 0, 0
         self._fails = False
 
     def seen(self) -> Seen | None:
@@ -78,7 +78,7 @@ class Witness:
             return "it is of another node"
         if seen is None:
             return None
-        self._noted = 0, seen.flushed
+        self._recorded = 0, seen.flushed
         least = seen.commits if seen.boot == self._boot else seen.flushed
         if node is None or commits < least:
             return f"it is from another time: it has {commits} commits, {least} were made"
@@ -89,8 +89,8 @@ class Witness:
         to update the witness is no reason not to write the store.
         """
         with self._lock:
-            self._noted = max(self._noted[0], commits), max(self._noted[1], flushed)
-            record = _RECORD.pack(self.node, *self._noted, self._boot)
+            self._recorded = max(self._recorded[0], commits), max(self._recorded[1], flushed)
+            record = _RECORD.pack(self.node, *self._recorded, self._boot)
             octets = record + _CRC.pack(crc32(record))
             if self._file < 0:
                 self._begin(octets)

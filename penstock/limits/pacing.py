@@ -25,7 +25,7 @@ GAIN_MAX = 1024.0
 class Pacing:
     """The target of one queue: `depth` messages, a waiting time of `wait` seconds, or the smaller of both."""
 
-    __slots__ = ("depth", "drained", "gain", "looked", "moved", "rate", "since", "wait")
+    __slots__ = ("depth", "drained", "gain", "moved_at", "observed_at", "rate", "since", "wait")
 
     def __init__(self, depth: int | None, wait: float | None) -> None:
         self.depth = depth
@@ -33,7 +33,7 @@ class Pacing:
         self.rate: float | None = None
         self.gain = 1.0
         self.drained = 0
-        self.since = self.looked = self.moved = -STALE_SECONDS
+        self.since = self.observed_at = self.moved_at = -STALE_SECONDS
 
     def follow(self, depth: int | None, wait: float | None) -> None:
         """Adopt the targets of a changed policy."""
@@ -52,10 +52,10 @@ class Pacing:
         """Update the drain rate while producers wait. `now`: seconds; `drained`: how many messages have left the queue,
         for whatever reason, since it was made; `ready`: messages ready for delivery.
         """
-        stale = now - self.looked > STALE_SECONDS
-        self.looked = now
+        stale = now - self.observed_at > STALE_SECONDS
+        self.observed_at = now
         if stale or drained < self.drained:
-            self.since = self.moved = now
+            self.since = self.moved_at = now
             self.drained = drained
             return
         elapsed = now - self.since
@@ -67,9 +67,9 @@ class Pacing:
         else:
             self.rate += (rate - self.rate) * min(elapsed / SMOOTHING_SECONDS, 1.0)
         if drained > self.drained:
-            self.moved = now
+            self.moved_at = now
             self.gain = max(self.gain * RETURN, 1.0)
-        elif not ready and now - self.moved > (self.wait or 0.0):
-            self.moved = now
+        elif not ready and now - self.moved_at > (self.wait or 0.0):
+            self.moved_at = now
             self.gain = min(self.gain * GROWTH, GAIN_MAX)
         self.since, self.drained = now, drained

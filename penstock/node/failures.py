@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from penstock.node.logs import get_logger, tell_left_out
+from penstock.node.logs import get_logger, report_suppressed
 
 log = get_logger()
 
@@ -72,7 +72,7 @@ def end_on_failure(loop: asyncio.AbstractEventLoop) -> None:
             loop.default_exception_handler(context)
             return
         log.critical("process ends in the middle of a change", what=context["message"], exc_info=error)
-        tell_left_out()
+        report_suppressed()
         sys.stderr.flush()
         os._exit(FAILURE_STATUS)
 

@@ -44,7 +44,7 @@ def configure(settings: Settings, role: Role, index: int) -> None:
     )
     _adopt_standard_library(chain, renderer, _limiter)
     set_level(settings.log_level)
-    atexit.register(tell_left_out)
+    atexit.register(report_suppressed)
 
 
 def set_level(name: LogLevel) -> None:
@@ -59,10 +59,10 @@ def read_level(runtime: Path) -> None:
     set_level(Node.load(runtime).settings.log_level)
 
 
-def tell_left_out() -> None:
+def report_suppressed() -> None:
     """Report the suppressed lines of the current second; for a process that is about to end."""
     if _limiter is not None:
-        _limiter.tell_rest()
+        _limiter.report_rest()
 
 
 class Limiter:
@@ -89,33 +89,33 @@ class Limiter:
         """
         return self._is_written(record.name, OTHERS, record.levelname.lower())
 
-    def tell_over(self) -> None:
+    def report_over(self) -> None:
         """Report the suppressed lines if their second is over."""
         with self._lock:
             self._timer = None
-            self._tell(self._limit.over(self._clock()))
+            self._report(self._limit.over(self._clock()))
             if self._limit.has_left_out:  # of a second that has begun since
-                self._tell_later()
+                self._report_later()
 
-    def tell_rest(self) -> None:
+    def report_rest(self) -> None:
         """Report the lines suppressed so far."""
         with self._lock:
-            self._tell(self._limit.rest(self._clock()))
+            self._report(self._limit.rest(self._clock()))
 
     def _is_written(self, kind: str, peer: str, level: str) -> bool:
         with self._lock:
-            self._tell(self._limit.over(self._clock()))
+            self._report(self._limit.over(self._clock()))
             written = self._limit.is_written(kind, peer, level)
             if not written and self._timer is None:
-                self._tell_later()
+                self._report_later()
         return written
 
-    def _tell_later(self) -> None:
-        self._timer = threading.Timer(SECOND, self.tell_over)
+    def _report_later(self) -> None:
+        self._timer = threading.Timer(SECOND, self.report_over)
         self._timer.daemon = True
         self._timer.start()
 
-    def _tell(self, left_out: Iterable[LeftOut]) -> None:
+    def _report(self, left_out: Iterable[LeftOut]) -> None:
         for each in left_out:
             of: dict[str, Any] = {"of": each.kind} | ({"peer": each.peer} if each.peer else {})
             self._write(each.level, {"event": f"and {each.lines} more", **of, "lines": each.lines})
@@ -165,10 +165,10 @@ def _json(event: EventDict, **_ignored: object) -> str:
     try:
         return _dumped(event)
     except TypeError:
-        return _dumped({readable(name): _sayable(value) for name, value in event.items()})
+        return _dumped({readable(name): _representable(value) for name, value in event.items()})
 
 
-def _sayable(value: object) -> object:
+def _representable(value: object) -> object:
     try:
         _dumped(value)
     except TypeError:

@@ -7,7 +7,7 @@ import time
 from collections import deque
 
 MOST = 128
-LOOK_SECONDS = 0.1
+MEASURE_SECONDS = 0.1
 
 
 class Lately:
@@ -27,20 +27,20 @@ class Lately:
 
 
 class LoopLag:
-    """Event-loop lag in µs, measured each `LOOK_SECONDS`; below 1 ms is timer resolution."""
+    """Event-loop lag in µs, measured each `MEASURE_SECONDS`; below 1 ms is timer resolution."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.lately = Lately()
         self.due = 0
-        self.look_later()
+        self.measure_later()
 
-    def look_later(self) -> None:
+    def measure_later(self) -> None:
         """Schedule the next measurement."""
-        self.due = time.monotonic_ns() + int(LOOK_SECONDS * 1e9)
-        self.loop.call_later(LOOK_SECONDS, self.look)
+        self.due = time.monotonic_ns() + int(MEASURE_SECONDS * 1e9)
+        self.loop.call_later(MEASURE_SECONDS, self.measure)
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Record the lag of a scheduled measurement."""
         self.lately.add(max(time.monotonic_ns() - self.due, 0) // 1000)
-        self.look_later()
+        self.measure_later()

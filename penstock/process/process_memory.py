@@ -14,9 +14,9 @@ from penstock.process.process import give_back_buffers
 LEAST = 128 << 20
 SHARE = 32
 # Checks after which memory that was idle all the time is returned: earlier, the next burst would fault every page in.
-LOOKS = 10
+CHECKS = 10
 # Checks between two measurements of the pages shared since a fork, and the size in bytes beyond which they are skipped.
-SHARED_LOOKS = 60
+SHARED_CHECKS = 60
 LARGE = 256 << 20
 
 
@@ -31,13 +31,13 @@ class NodeMemory:
     def __init__(self, gauges: Gauges) -> None:
         self._gauges = gauges
         self._shared: dict[int, int] = {}
-        self._looks = 0
+        self._checks = 0
 
     def look(self) -> int:
         """The current bytes; may be called every second."""
-        if self._looks % SHARED_LOOKS == 0:
+        if self._checks % SHARED_CHECKS == 0:
             self._shared = {pid: octets for pid, octets in self._shared.items() if octets_of(pid) >= LARGE}
-        self._looks += 1
+        self._checks += 1
         return sum(self._private(pid) for pid in self._pids())
 
     def _private(self, pid: int) -> int:
@@ -57,34 +57,35 @@ class NodeMemory:
 class IdleMemory:
     """Memory of this process beyond its contents: freed, and kept for later allocations (`process.keep_buffers`).
 
-    `negligible` is how much need not be returned, `least` the least idle memory of late; `stays` is how much of it
-    could not be returned, or never was idle. All in bytes; `limit` is the memory of all processes of the node.
+    `negligible` is how much need not be returned, `least_idle` the least idle memory of late; `not_returnable` is how
+    much of it could not be returned, or never was idle. All in bytes; `limit` is the memory of all processes of the
+    node.
     """
 
     def __init__(self, limit: int) -> None:
         self.negligible = min(LEAST, limit // SHARE)
-        self.stays = 0
-        self.least = 0
-        self.looks = 0
+        self.not_returnable = 0
+        self.least_idle = 0
+        self.checks = 0
 
     def look(self, held: int, scarce: bool = False) -> None:
         """Return idle memory to the kernel if it has exceeded the contents (`held` bytes) for some time, or at once if
         it is large and memory is scarce; called once a second.
         """
         idle = max(private_memory(os.getpid()) - held, 0)
-        self.stays = min(self.stays, idle)
-        self.least = min(self.least, idle) if self.looks else idle
-        self.looks += 1
+        self.not_returnable = min(self.not_returnable, idle)
+        self.least_idle = min(self.least_idle, idle) if self.checks else idle
+        self.checks += 1
         if scarce:
-            self._give_back(held, idle > self.stays + self.negligible)
-        elif self.looks == LOOKS:
-            self._give_back(held, self.least > self.stays + max(self.negligible, held))
+            self._give_back(held, idle > self.not_returnable + self.negligible)
+        elif self.checks == CHECKS:
+            self._give_back(held, self.least_idle > self.not_returnable + max(self.negligible, held))
 
     def _give_back(self, held: int, much: bool) -> None:
-        self.looks = 0
+        self.checks = 0
         if much:
             give_back_buffers()
-            self.stays = max(private_memory(os.getpid()) - held, 0)
+            self.not_returnable = max(private_memory(os.getpid()) - held, 0)
 
 
 def private_memory(pid: int) -> int:

@@ -88,7 +88,7 @@ def read_configuration(
     try:
         return Configuration(Settings(**merged), origins)
     except ValidationError as error:
-        raise SettingsError(first_complaint(error, origins)) from None
+        raise SettingsError(first_error(error, origins)) from None
 
 
 def model_of(field: FieldInfo) -> type[BaseModel] | None:
@@ -152,7 +152,7 @@ def in_own_names(tree: Tree, foreign: Mapping[str, str], origin: str) -> Tree:
     own: Tree = {}
     merge(own, _copied(tree))
     for name, key in foreign.items():
-        value = _taken(own, name.split("."))
+        value = _pop_path(own, name.split("."))
         if value is None:
             continue
         if key in _dotted(own):
@@ -165,14 +165,14 @@ def _copied(tree: Tree) -> Tree:
     return {name: _copied(value) if isinstance(value, dict) else value for name, value in tree.items()}
 
 
-def _taken(tree: Tree, path: list[str]) -> Any:
+def _pop_path(tree: Tree, path: list[str]) -> Any:
     """Remove and return the value at a path of the tree, None if there is none; sections left empty are removed too."""
     first, *rest = path
     if first not in tree or (rest and not isinstance(tree[first], dict)):
         return None
     if not rest:
         return tree.pop(first)
-    value = _taken(tree[first], rest)
+    value = _pop_path(tree[first], rest)
     if value is not None and not tree[first]:
         del tree[first]
     return value
@@ -236,7 +236,7 @@ def merge(into: Tree, layer: Tree) -> None:
             into[key] = value
 
 
-def first_complaint(error: ValidationError, origins: Mapping[str, str]) -> str:
+def first_error(error: ValidationError, origins: Mapping[str, str]) -> str:
     """One line on the first invalid setting: its key, the reason, and the origin of the value."""
     complaint = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in complaint["loc"])

@@ -32,11 +32,11 @@ CLOSE_SECONDS = 0.5
 class Batch:
     """Waiting rows of one table and hour, as lines, and the number of lost rows that they report."""
 
-    __slots__ = ("lines", "tells")
+    __slots__ = ("lines", "lost_reported")
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
-        self.tells = 0
+        self.lost_reported = 0
 
 
 class Writer:
@@ -56,8 +56,8 @@ class Writer:
         self.numbers = dict.fromkeys(TABLES, 0)
         self.lost = dict.fromkeys(TABLES, 0)
         self.dropped = 0  # rows, in total
-        self.troubled = False
-        self.something = threading.Event()
+        self.failing = False
+        self.has_rows = threading.Event()
         self.closing = threading.Event()
         self.thread: threading.Thread | None = None
 
@@ -85,9 +85,9 @@ class Writer:
             self.octets += len(line)
             batch = self.waiting.setdefault((table.name, ts // HOUR_US), Batch())
             batch.lines.append(line)
-            batch.tells += lost
-        if not self.something.is_set():
-            self.something.set()
+            batch.lost_reported += lost
+        if not self.has_rows.is_set():
+            self.has_rows.set()
             if self.thread is None:
                 self.thread = threading.Thread(target=self.run, name="telemetry", daemon=True)
                 self.thread.start()
@@ -95,7 +95,7 @@ class Writer:
     def close(self) -> None:
         """Write the waiting rows and finish all files, unless the disk takes longer than `CLOSE_SECONDS`."""
         self.closing.set()
-        self.something.set()
+        self.has_rows.set()
         if self.thread is not None:
             self.thread.join(CLOSE_SECONDS)
 
@@ -104,8 +104,8 @@ class Writer:
     def run(self) -> None:
         """Write waiting rows and finish files until the writer is closed."""
         while not self.closing.is_set():
-            self.something.wait(self.files.due())
-            if self.something.is_set():
+            self.has_rows.wait(self.files.due())
+            if self.has_rows.is_set():
                 self.closing.wait(self.frame_seconds)
             self.write()
             self.finish(self.files.finish_due)
@@ -117,35 +117,35 @@ class Writer:
         with self.lock:
             waiting, self.waiting = self.waiting, {}
             self.octets = 0
-            self.something.clear()
+            self.has_rows.clear()
         for (table, hour), batch in waiting.items():
             try:
                 self.files.append(table, hour, frame(batch.lines))
             except OSError as error:
-                self.fails(error)
+                self.log_failure(error)
                 with self.lock:
-                    self.lost[table] += len(batch.lines) + batch.tells
+                    self.lost[table] += len(batch.lines) + batch.lost_reported
                     self.dropped += len(batch.lines)
             else:
-                self.works()
+                self.log_recovery()
 
     def finish(self, files: Callable[[], None]) -> None:
         """Run a step that finishes files, and log its failure."""
         try:
             files()
         except OSError as error:
-            self.fails(error)
+            self.log_failure(error)
 
-    def fails(self, error: OSError) -> None:
+    def log_failure(self, error: OSError) -> None:
         """Log the first failure of the disk in a row."""
-        if not self.troubled:
-            self.troubled = True
+        if not self.failing:
+            self.failing = True
             log.error("telemetry cannot be written", problem=str(error))
 
-    def works(self) -> None:
+    def log_recovery(self) -> None:
         """Log that the disk works again."""
-        if self.troubled:
-            self.troubled = False
+        if self.failing:
+            self.failing = False
             log.info("telemetry is written again", dropped=self.dropped)
 
 
