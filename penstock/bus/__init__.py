@@ -44,7 +44,7 @@ from penstock.batch.batch_cy import Batch
 # [PUBLISH, [queue id | name of a reply consumer, ...], part, first row, count], followed by whether an earlier
 # incarnation of the shard may have received and delivered it, and by the milliseconds it was parked if it may expire.
 PUBLISH = 1
-SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue_cy.settle_rows)
+SETTLE = 2  # [SETTLE, part]: rows of consumer, sequence, count, kind (shard/queue/consumer_cy.settle_rows)
 WINDOW = 3  # [WINDOW, {consumer: bytes of whole messages that went to the socket}]
 # [CONSUME, request, consumer, queue id, no_ack, exclusive, prefetch, group, group limit, active, priority, age,
 # elected, user, bytes] -> age, followed, if the consumer's unacked messages are leased (shard/serving/leases.py), by

@@ -123,9 +123,9 @@ class Marks:
         return max(self.stop_bytes // RESERVE_SHARE, RESERVE_BYTES_MIN) if self.stop_bytes else 0
 
     def overshoot_bound(self, acceptors: int, reserve: int = 0) -> tuple[int, int]:
-        """Messages and bytes by which the depth never exceeds the stop mark; the bytes are in addition to one message
-        of each acceptor. Acceptors do not see each other's messages in flight (`acceptor.inlet`). A priority lane adds
-        its `reserve`, which all acceptors see (`acceptor.lanes`): it begins an overshoot above the mark.
+        """Messages and bytes by which the depth never exceeds the stop mark; in bytes, one message of each acceptor may
+        come on top. Acceptors do not see each other's messages in flight (`acceptor.inlet`). A priority lane adds its
+        `reserve`, which all acceptors see (`acceptor.lanes`): it begins an overshoot above the mark.
         """
         times = 1 if acceptors == 1 else 2
         count = max(times * self.overshoot_count, acceptors) if self.stop_count else 0
@@ -140,7 +140,7 @@ class Marks:
 
     def shared_bound(self) -> tuple[int, int]:
         """The bound of `overshoot_bound` where several queues share the marks (`acceptor.pools`): the first message, or
-        byte, above a stop mark stops producers; the bytes are in addition to one message of each acceptor.
+        byte, above a stop mark stops producers; in bytes, one message of each acceptor may come on top.
         """
         return int(self.stop_count > 0), int(self.stop_bytes > 0)
 
