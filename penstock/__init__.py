@@ -1,3 +1,3 @@
-"""The ground floor of penstock: what all its processes share and what users may import."""
+"""The base layer of penstock: code shared by all its processes, and the producer client that users import."""
 
 __version__ = "0.1.0"

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """Frames for whole ranges of messages in one pass (AMQP 0-9-1, 4.2.3 and 4.2.6).
 
-What leaves on a connection gathers in an `Output`: a list of buffers, to be written in order. Small octets are copied
-into the last buffer; a large body travels as a reference into its batch.
+Data for a connection is gathered in an `Output`: a list of buffers, to be written in order. Small parts are copied into
+the last buffer; a large body is a reference into its batch.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if not cython.compiled:
     )
 
     METHOD, HEADER, BODY, END = 1, 2, 3, 0xCE
-    # From this size on a body is not copied: below it, one more buffer in a gathered write costs more than the copy.
+    # A body of this size or larger is not copied: below, an extra buffer in a gathered write costs more than the copy.
     BY_REFERENCE = 16384
-    # Up to this size a buffer is made as large as it will get; beyond, it grows.
+    # Up to this size a buffer is allocated at its final size; beyond, it grows.
     FORESEEN = 1048576
 
 DELIVER = b"\x00\x3c\x00\x3c"
@@ -35,7 +35,7 @@ RETURN = b"\x00\x3c\x00\x32"
 
 
 class Output:
-    """What waits to be written to one socket; `size` counts its octets."""
+    """Data waiting to be written to one socket; `size` counts its bytes."""
 
     def __init__(self) -> None:
         self.chunks: list[bytearray | memoryview] = []
@@ -44,12 +44,12 @@ class Output:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Append octets as they are."""
+        """Append bytes as they are."""
         at = self.reserve(len(data))
         copy(address_of_bytearray(self.chunk), at, address_of_bytes(data), 0, len(data))
 
     def reserve(self, octets: int) -> int:
-        """Make room at the end of the last buffer and return where it begins."""
+        """Make room at the end of the last buffer; return the room's position."""
         at = self.used
         if at + octets > len(self.chunk):
             resize(self.chunk, max(2 * len(self.chunk), at + octets, 512))
@@ -58,7 +58,7 @@ class Output:
         return at
 
     def foresee(self, octets: int, count: int) -> int:
-        """Make room at once for so many octets of `count` messages, if none of them need be large."""
+        """Make room at once for `octets` bytes of `count` messages, if none of the messages need be large."""
         if count > 1 and octets < FORESEEN and self.used + octets > len(self.chunk):
             resize(self.chunk, self.used + octets)
         return 0
@@ -99,9 +99,9 @@ class Output:
     ) -> None:
         """Append `count` messages of a batch from row `first`, each as method, header and body frames.
 
-        The method's payload is `prefix`, then, where `first_tag` is not 0, the message's delivery tag (counting up
-        from it) and the redelivered bit, then exchange and routing key, then `suffix`: enough for deliver, get-ok and
-        return. `frame_max` counts the 8 octets round a payload; 0 is no limit.
+        The method's payload is `prefix`, then, if `first_tag` is not 0, the message's delivery tag (counting up from
+        it) and the redelivered bit, then exchange and routing key, then `suffix`: enough for deliver, get-ok and
+        return. `frame_max` includes the 8 bytes around a payload; 0 is no limit.
         """
         numbered = first_tag != 0
         prefix_size = len(prefix)
@@ -175,9 +175,9 @@ class Output:
         return 0
 
     def acks(self, channel: int, first_tag: int, count: int, multiple: bool, negative: bool) -> None:
-        """Append confirms for `count` publishes from `first_tag`: basic.ack, or basic.nack where `negative`.
+        """Append confirms for `count` publishes from `first_tag`: basic.ack, or basic.nack if `negative`.
 
-        With `multiple` it is one frame that confirms everything up to the last of them.
+        With `multiple` a single frame confirms everything up to the last of them.
         """
         if multiple:
             first_tag += count - 1

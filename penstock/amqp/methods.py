@@ -1,7 +1,7 @@
-"""Methods to and from octets (AMQP 0-9-1, 4.2.4 and 4.2.5).
+"""Decoding and encoding of methods (AMQP 0-9-1, 4.2.4 and 4.2.5).
 
-A method's payload is class id, method id (2 octets each) and its fields. Short strings are `str` and have to be UTF-8,
-as RabbitMQ has it; long strings are `bytes`; tables as in `tables_cy`.
+A method's payload is class id, method id (2 bytes each) and its fields. Short strings are `str` and must be UTF-8, as
+in RabbitMQ; long strings are `bytes`; tables as in `tables_cy`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ZEROES = {
 
 
 def decode(payload: bytes | bytearray | memoryview) -> tuple[MethodSpec, dict[str, object]]:
-    """The method of a method frame's payload, and its fields by name, without those that have no meaning.
+    """Decode the payload of a method frame into its method and fields by name, without the fields that have no meaning.
 
-    FrameSyntaxError: 501 if no such method exists, its fields are cut short or followed by more, or a short string is
+    FrameSyntaxError: 501 if there is no such method, its fields are cut short or followed by more, or a short string is
     not UTF-8; 502 if a table is malformed.
     """
     data = bytes(payload)
@@ -42,9 +42,9 @@ def decode(payload: bytes | bytearray | memoryview) -> tuple[MethodSpec, dict[st
 
 
 def argument_types(payload: bytes | bytearray | memoryview) -> dict[str, str]:
-    """RabbitMQ's words for the types of a method's `arguments` as they came: {"x-max-length": "signedint"}.
+    """RabbitMQ's words for the wire types of a method's `arguments`: {"x-max-length": "signedint"}.
 
-    For reply texts alone: it reads the method again. FrameSyntaxError as for `decode`.
+    For reply texts only: it decodes the method a second time. FrameSyntaxError as for `decode`.
     """
     data = bytes(payload)
     types = _fields(_spec(data), data, table_types).get("arguments", {})
@@ -76,7 +76,7 @@ def _fields(spec: MethodSpec, data: bytes, read_table: TableReader) -> dict[str,
 
 
 def _read(spec: MethodSpec, data: bytes, read_table: TableReader) -> tuple[dict[str, object], int]:
-    """The fields, and where they end. struct.error where the octets end first."""
+    """The fields, and their end. struct.error if the bytes end too early."""
     fields: dict[str, object] = {}
     ignored = spec.ignored
     at = _IDS.size
@@ -156,7 +156,7 @@ def _written(field: str, domain: str, value: object) -> bytes:
             raise TypeError(f"{field} is a string, not {type(value).__name__}")
         length = _NUMBERS["octet"] if domain == "shortstr" else _LENGTH
         if domain == "shortstr" and len(octets) > 255:
-            raise ValueError(f"{field} has {len(octets)} octets, more than 255")
+            raise ValueError(f"{field} has {len(octets)} bytes, more than 255")
         return length.pack(len(octets)) + octets
     if domain == "table":
         if not isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""The properties of a content header (AMQP 0-9-1, 4.2.6.1), for those who must look into a message.
+"""The properties of a content header (AMQP 0-9-1, 4.2.6.1), for callers that must look into a message.
 
-The octets begin with the flags, 16 bits, of which bit 15 announces the first property and so on down; the properties
-announced follow in that order. Short strings are `str` as in `methods`.
+The bytes begin with the flags, 16 bits, of which bit 15 announces the first property and so on down; the announced
+properties follow in that order. Short strings are `str` as in `methods`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _UNKNOWN_FLAGS = 3
 
 
 def decode_properties(payload: bytes | bytearray | memoryview) -> dict[str, object]:
-    """The properties that are there, by name: str, int, Timestamp, and a dict for `headers`.
+    """The properties present, by name: str, int, Timestamp, and a dict for `headers`.
 
-    FrameSyntaxError: 501 if they do not fill their octets exactly, 502 if `headers` is malformed.
+    FrameSyntaxError: 501 if they do not fill their bytes exactly, 502 if `headers` is malformed.
     """
     data = bytes(payload)
     properties, at = _read(data, "cluster_id")
@@ -53,20 +53,22 @@ def decode_properties(payload: bytes | bytearray | memoryview) -> dict[str, obje
 
 
 def headers(payload: bytes | bytearray | memoryview) -> dict[str, object]:
-    """The table `headers` alone, empty if there is none; what follows it is not looked at. Errors as above."""
+    """Decode only the table `headers`, empty if there is none; later properties are not checked. Errors as for
+    `decode_properties`.
+    """
     table = _read(bytes(payload), "headers")[0].get("headers", {})
     assert isinstance(table, dict)
     return table
 
 
 def header_types(payload: bytes) -> dict[str, str]:
-    """RabbitMQ's words for the types of the headers as they came. Errors as above."""
+    """RabbitMQ's words for the wire types of the headers. Errors as for `decode_properties`."""
     start, end = _span(payload, "headers")
     return table_types(payload, start, end)[0] if start < end else {}
 
 
 def without_header(payload: bytes, name: str) -> bytes:
-    """The properties without the headers of that name; every other octet stays as it came."""
+    """The properties without the headers of that name; every other byte stays as it was received."""
     start, end = _span(payload, "headers")
     if start == end:
         return payload
@@ -75,14 +77,14 @@ def without_header(payload: bytes, name: str) -> bytes:
 
 
 def with_reply_to(payload: bytes, reply_to: str) -> bytes:
-    """The properties with another reply-to in place of the one they have; every other octet stays as it came."""
+    """The properties with their reply-to replaced; every other byte stays as it was received."""
     start, end = _span(payload, "reply_to")
     octets = reply_to.encode("utf-8", "surrogateescape")
     return b"%b%c%b%b" % (payload[:start], len(octets), octets, payload[end:])
 
 
 def _span(payload: bytes, wanted: str) -> tuple[int, int]:
-    """Where a property begins and ends: the same place twice if it is not there."""
+    """The start and end of a property: the same position twice if it is absent."""
     (flags,) = _FLAGS.unpack_from(payload)
     at = _FLAGS.size
     bit = 1 << 15
@@ -95,7 +97,7 @@ def _span(payload: bytes, wanted: str) -> tuple[int, int]:
 
 
 def _read(data: bytes, last: str) -> tuple[dict[str, object], int]:
-    """The properties up to the one named, and where they end."""
+    """The properties up to the one named, and their end."""
     try:
         return _read_announced(data, last)
     except (error, IndexError):
@@ -132,7 +134,9 @@ def _value(data: bytes, at: int, domain: str) -> tuple[object, int]:
 
 
 def encode_properties(properties: Mapping[str, object]) -> bytes:
-    """Flags and properties. TypeError for an unknown property or a wrong type, ValueError for what does not fit."""
+    """Encode flags and properties. TypeError for an unknown property or a wrong type, ValueError for a value that does
+    not fit.
+    """
     unknown = properties.keys() - {name for name, _ in PROPERTIES}
     if unknown:
         raise TypeError(f"class basic has no property {', '.join(sorted(unknown))}")
@@ -149,7 +153,7 @@ def _written(name: str, domain: str, value: object) -> bytes:
     if domain == "shortstr" and isinstance(value, str):
         octets = value.encode("utf-8", "surrogateescape")
         if len(octets) > 255:
-            raise ValueError(f"{name} has {len(octets)} octets, more than 255")
+            raise ValueError(f"{name} has {len(octets)} bytes, more than 255")
         return bytes([len(octets)]) + octets
     if domain == "table" and isinstance(value, dict):
         return encode_table(value)

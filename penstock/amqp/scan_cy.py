@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""One pass over what a socket had to read: frames in, events out (AMQP 0-9-1, 2.3.5 and 4.2).
+"""One pass over a socket's input: frames in, events out (AMQP 0-9-1, 2.3.5 and 4.2).
 
-Publishes that follow each other on a channel with the same method frame become one `PublishRun`, whose contents are
-copied once, into a batch. Settlements (ack, nack, reject) that follow each other become one `SettleRun`. All other
-methods are events of their own. A content that does not lie whole in the read is put together in an `Assembly`: its
-octets are taken as they come and never looked at again.
+Consecutive publishes on a channel with the same method frame become one `PublishRun`, whose contents are copied once,
+into a batch. Consecutive settlements (ack, nack, reject) become one `SettleRun`. Every other method is an event of its
+own. A content that is not whole within one read is put together in an `Assembly`: its bytes are copied as they arrive
+and never read twice.
 
-The scanner never raises over what a peer sent: it emits a `Failure` with the reply code and ignores the rest.
+The scanner never raises because of a peer's input: it emits a `Failure` with the reply code and ignores the rest.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ if not cython.compiled:
     METHOD, HEADER, BODY, HEARTBEAT, END = 1, 2, 3, 8, 0xCE
     PUBLISH, ACK, REJECT, NACK = (60 << 16 | method for method in (40, 80, 90, 120))
     SETTLEMENT_SIZE = 16
-    # Room made at once for an announced body: more comes with the octets themselves.
+    # Room allocated at once for an announced body; the rest is allocated as its bytes arrive.
     C_AT_ONCE = 131072
-    # From this size on a body goes into the arena.
+    # A body of this size or larger goes into the arena.
     C_LARGE = 16384
-    # As long as no more bodies are in the making, on as many channels.
+    # Maximum number of unfinished bodies, on as many channels, for an announced body to go into the arena.
     C_FEW = 8
-    # What a content in the making weighs beside its octets.
+    # Memory that an unfinished content counts in addition to its bytes.
     C_ASSEMBLY = 1024
-    # A run that begins with that much left of the read goes there too.
+    # A run goes into the arena too if at least this much of the read remains at its start.
     C_MANY = 65536
     C_ACK, C_REQUEUE, C_REJECT = 0, 1, 2
 
-# What a settlement does with its deliveries.
+# Kinds of settlements.
 SETTLE_ACK = 0
 SETTLE_REQUEUE = 1
 SETTLE_REJECT = 2
 
 
 class Method:
-    """A method frame that is no publish and no settlement: its channel and payload."""
+    """A method frame other than a publish or a settlement: its channel and payload."""
 
     def __init__(self, channel: int, payload: bytes) -> None:
         self.channel = channel
@@ -72,7 +72,7 @@ class Method:
 
 
 class Failure:
-    """The peer broke the protocol: a reply code, its explanation and the channel it happened on."""
+    """A violation of the protocol by the peer: a reply code, its explanation and the channel it happened on."""
 
     def __init__(self, code: int, text: str, channel: int) -> None:
         self.code = code
@@ -81,7 +81,7 @@ class Failure:
 
 
 class Oversize:
-    """A body announced larger than the broker takes; it is skipped."""
+    """An announced body above the broker's maximum; it is skipped."""
 
     def __init__(self, channel: int, size: int) -> None:
         self.channel = channel
@@ -107,9 +107,9 @@ def again(run: PublishRun) -> PublishRun:
 
 
 class SettleRun:
-    """Settlements in the order they came, in rows, little-endian.
+    """Settlements in the order received, in rows, little-endian.
 
-    A row is the delivery tag (8 octets), the kind (4), multiple (2) and the method id it came by (2).
+    A row is the delivery tag (8 bytes), the kind (4), multiple (2) and the id of the method (2).
     """
 
     def __init__(self, channel: int) -> None:
@@ -118,6 +118,7 @@ class SettleRun:
         self.count = 0
 
     def add(self, tag: int, kind: int, multiple: int, method: int) -> int:
+        """Append a row."""
         if (self.count + 1) * SETTLEMENT_SIZE > len(self.rows):
             resize(self.rows, max(2 * len(self.rows), 4 * SETTLEMENT_SIZE))
         p = address_of_bytearray(self.rows)
@@ -129,7 +130,7 @@ class SettleRun:
         return 0
 
     def method_of(self, tag: int) -> int:
-        """The method id that the first settlement of a tag came by, 0 if there is none."""
+        """The id of the method of the first settlement of a tag, 0 if there is none."""
         for found, _, _, method in struct.iter_unpack("<QIHH", self.rows[: self.count * SETTLEMENT_SIZE]):
             if found == tag:
                 return int(method)
@@ -137,7 +138,7 @@ class SettleRun:
 
 
 class Assembly:
-    """A content in the making: it expects its header, or `body_left` more octets; `held` are those it keeps."""
+    """An unfinished content: it expects its header, or `body_left` more bytes; `held` are the bytes it keeps."""
 
     def __init__(self, run: PublishRun) -> None:
         self.run = run
@@ -148,10 +149,10 @@ class Assembly:
 
 
 class Scanner:
-    """The scanner of one connection. `frame_max` counts the 8 octets round a payload; `max_body` is in octets.
+    """The scanner of one connection. `frame_max` includes the 8 bytes around a payload; `max_body` is in bytes.
 
-    `arena` has blocks for large bodies (`penstock.batch.arena`), None if there is none. The last scan met some if
-    `large`. `unfinished` is how many octets are kept of contents in the making.
+    `arena` has blocks for large bodies (`penstock.batch.arena`), None if there is none. `large`: whether the last scan
+    met large bodies. `unfinished` is the number of bytes kept of unfinished contents.
     """
 
     def __init__(self, frame_max: int, max_body: int, arena: Any = None) -> None:
@@ -169,7 +170,9 @@ class Scanner:
         self.settling: Any = None
 
     def scan(self, data: bytearray, start: int, end: int, events: list[object]) -> int:
-        """Take the octets from `start` to `end`, append what they say to `events`, return where the rest begins."""
+        """Scan the bytes from `start` to `end`, append the events to `events`, return the position of the unscanned
+        rest.
+        """
         p = address(data)
         pos = start
         self.large = False
@@ -222,28 +225,28 @@ class Scanner:
         return end if self.failed else pos
 
     def end(self) -> None:
-        """Nothing more comes: what there is of contents goes."""
+        """Drop all unfinished contents; nothing more is scanned."""
         self.failed = True
         self.assemblies.clear()
         self.unfinished = 0
         self.streaming = None
 
     def abandon(self) -> None:
-        """The connection is being closed: no content is kept any more, of those that come neither."""
+        """Keep no contents any more, neither unfinished nor future ones, as the connection is being closed."""
         self.max_body = -1
         self.unfinished = 0
         for assembly in self.assemblies.values():
             let_go(assembly)
 
     def largest(self) -> int:
-        """How many octets are kept of the largest of the contents in the making; 0 if there are none."""
+        """The bytes kept of the largest unfinished content; 0 if there is none."""
         most = 0
         for assembly in self.assemblies.values():
             most = max(most, held_of(assembly))
         return most
 
     def publish_frame(self, p: Pointer, pos: int, size: int, end: int, channel: int) -> int:
-        """Take a publish and, where it lies whole in the read, its content; return where the next frame begins."""
+        """Read a publish and, if it is whole within the read, its content; return the position of the next frame."""
         if self.assemblies and channel in self.assemblies:
             self.unexpected_method(channel)
             return pos
@@ -268,8 +271,8 @@ class Scanner:
         return pos + size + 8
 
     def repeats(self, p: Pointer, pos: int, size: int, end: int, channel: int, run: PublishRun) -> int:
-        """Take the publishes that follow with the method frame of a run, of `size` octets, and lie whole in the read;
-        return where the next frame begins.
+        """Read the following publishes that have the run's method frame, of `size` bytes, and are whole within the
+        read; return the position of the next frame.
         """
         while end - pos >= size and equal(p, pos, address_of_bytes(run.frame), 0, size):
             after = self.whole_content(p, pos + size, end, channel, run)
@@ -279,6 +282,7 @@ class Scanner:
         return pos
 
     def open_run(self, p: Pointer, pos: int, size: int, channel: int) -> PublishRun | None:
+        """Decode a publish into an empty run; None after a failure."""
         # ticket, then exchange and routing key as short strings, then the bits
         frame_size = size + 8
         exchange = pos + 13
@@ -291,9 +295,9 @@ class Scanner:
         return None
 
     def whole_content(self, p: Pointer, pos: int, end: int, channel: int, run: PublishRun) -> int:
-        """Copy a content of at most one body frame that lies whole at `pos`.
+        """Copy the content at `pos` if it is whole within the read and has at most one body frame; return its end.
 
-        0 if it does not, if it is not welcome, or if the block that the run is in has no room for it.
+        0 if it is not, if the content is not acceptable, or if the block of the run has no room for it.
         """
         if end - pos < 22 or p[pos] != HEADER or load16(p, pos + 1) != channel:
             return 0
@@ -326,13 +330,14 @@ class Scanner:
         return after
 
     def use_arena(self, run: PublishRun, octets: int) -> int:
-        """Build the contents of an empty run in a block of the arena, if one is free and large enough."""
+        """Build the contents of an empty run in a block of the arena, if a large enough block is free."""
         builder = run.builder
         if builder.count == 0:
             builder.use(self.arena.take(), len(run.address) + octets)
         return 0
 
     def method_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
+        """Read a method frame other than a publish."""
         if self.assemblies and channel in self.assemblies:
             return self.unexpected_method(channel)
         if size < 4:
@@ -346,6 +351,7 @@ class Scanner:
         return True
 
     def settle_frame(self, p: Pointer, pos: int, size: int, channel: int, id: int) -> bool:
+        """Add a settlement to the current run, or begin a run."""
         if size != 13:
             return self.fail(501, f"method 60.{id & 0xFFFF} cannot be decoded", channel)
         bits = p[pos + 12]
@@ -364,6 +370,7 @@ class Scanner:
         return True
 
     def header_frame(self, p: Pointer, pos: int, size: int, channel: int) -> bool:
+        """Read the content header of an unfinished content."""
         assembly = self.assemblies.get(channel)
         if assembly is None:
             return self.fail(505, "expected method frame, got non method frame instead", channel)
@@ -415,7 +422,7 @@ class Scanner:
         return True
 
     def stream(self, p: Pointer, pos: int, end: int) -> int:
-        """Take what is there of the body frame in progress, and its end octet."""
+        """Read the available bytes of the current body frame, and its end marker."""
         assembly = self.streaming
         size = min(self.frame_left, end - pos)
         if size:
@@ -440,16 +447,18 @@ class Scanner:
         return pos
 
     def begin(self, channel: int, assembly: Assembly) -> int:
-        """The content that follows does not lie whole in the read."""
+        """Begin a content that is not whole within the read."""
         self.assemblies[channel] = assembly
         return self.keep(assembly, C_ASSEMBLY)
 
     def keep(self, assembly: Assembly, octets: int) -> int:
+        """Count bytes kept of an unfinished content."""
         assembly.held += octets
         self.unfinished += octets
         return 0
 
     def complete(self, assembly: Assembly) -> bool:
+        """Emit a finished content, unless it is discarded."""
         del self.assemblies[assembly.run.channel]
         self.unfinished -= assembly.held
         if not assembly.discards:
@@ -459,6 +468,7 @@ class Scanner:
         return True
 
     def unexpected_method(self, channel: int) -> bool:
+        """Fail because a content was expected on the channel."""
         assembly = self.assemblies[channel]
         if assembly.expects_header:
             text = "expected content header for class 60, got non content header frame instead"
@@ -467,6 +477,7 @@ class Scanner:
         return self.fail(505, text, channel)
 
     def fail(self, code: int, text: str, channel: int = 0) -> bool:
+        """Emit a failure and stop scanning."""
         self.failed = True
         self.assemblies.clear()
         self.unfinished = 0
@@ -480,14 +491,14 @@ def held_of(assembly: Assembly) -> int:
 
 
 def let_go(assembly: Assembly) -> None:
-    """Keep nothing of a content in the making."""
+    """Drop the kept bytes of an unfinished content, and discard the rest."""
     assembly.discards = True
     assembly.run = again(assembly.run)
     assembly.held = 0
 
 
 def frame_too_large(kind: int, octets: bytes, size: int, frame_max: int) -> str:
-    """RabbitMQ's words for it."""
+    """RabbitMQ's text for a frame above the maximum."""
     return (
         f"type {kind}, first 16 octets = <<{','.join(map(str, octets))}>>: {{frame_too_large,{size},{frame_max - 8}}}"
     )
@@ -545,7 +556,7 @@ def content_flags(p: Pointer, start: int, size: int) -> int:
 
 
 def asks_for_direct_reply(p: Pointer, at: int) -> bool:
-    """Whether the short string at `at` is `amq.rabbitmq.reply-to`, compared four octets at a time."""
+    """Whether the short string at `at` is `amq.rabbitmq.reply-to`, compared four bytes at a time."""
     return (
         p[at] == 21
         and load32(p, at + 1) == 0x616D712E
@@ -558,7 +569,9 @@ def asks_for_direct_reply(p: Pointer, at: int) -> bool:
 
 
 def plain_number(p: Pointer, at: int) -> bool:
-    """Whether the short string at `at` is a number of 1 to 11 digits, and so no longer than a message may live."""
+    """Whether the short string at `at` is a number of 1 to 11 digits, which never exceeds the maximum life of a
+    message.
+    """
     size = p[at]
     if size < 1 or size > 11:
         return False
@@ -590,7 +603,7 @@ def table_flags(p: Pointer, start: int, end: int, named: bool, depth: int) -> in
 
 
 def value_size(p: Pointer, at: int, end: int, depth: int) -> int:
-    """Octets of the field value at `at` with its type octet, or -1 if it is no value or leaves its room."""
+    """The size of the field value at `at` including its type, or -1 if it is no value or exceeds its table."""
     kind = p[at]
     if kind == 83 or kind == 120 or kind == 70 or kind == 65:  # S x F A
         if end - at < 5:

@@ -18,13 +18,13 @@ FRAME_HEARTBEAT = 8
 FRAME_END = 0xCE
 
 FRAME_OVERHEAD = 8
-"""Octets round a payload: type, channel, size, end. `frame_max` counts them."""
+"""Bytes around a payload: type, channel, size, end. `frame_max` includes them."""
 
 FRAME_MIN_SIZE = 4096
 """The smallest `frame_max` that may be negotiated."""
 
 BASIC_CLASS = 60
-"""The one class whose methods carry content."""
+"""The only class whose methods carry content."""
 
 
 class ReplyCode(IntEnum):
@@ -64,8 +64,8 @@ HARD_CODES: frozenset[int] = frozenset({320, 402, 501, 502, 503, 504, 505, 506, 
 class MethodSpec:
     """One method: its ids, its name in snake form and its fields as (name, domain) in wire order.
 
-    Domains: octet, short, long, longlong (unsigned, 1, 2, 4, 8 octets), bit, shortstr, longstr, table. Bits that
-    follow one another share octets, lowest bit first (4.2.5.2).
+    Domains: octet, short, long, longlong (unsigned, 1, 2, 4, 8 bytes), bit, shortstr, longstr, table. Consecutive bits
+    share octets, lowest bit first (4.2.5.2).
     """
 
     class_id: int
@@ -81,7 +81,9 @@ class MethodSpec:
 
     @property
     def ignored(self) -> frozenset[str]:
-        """Fields without meaning: read and dropped, written as zero. A ticket means something to access.request-ok."""
+        """Fields without meaning: read and dropped, written as zero. Only in access.request-ok has a ticket
+        a meaning.
+        """
         return frozenset() if self.name == "access_request_ok" else _WITHOUT_MEANING
 
 

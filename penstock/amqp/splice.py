@@ -1,7 +1,7 @@
-"""A content header in pieces, so that one part can be changed and the rest stays as its octets came.
+"""A content header in pieces, so that one part can be replaced while the others keep their exact bytes.
 
-Decoding and encoding again would lose the widths of numbers, which some clients see as types of their own. A property
-is kept as the octets of its value, a field of a table as its type and value octets, names without their length.
+Decoding and encoding would lose the widths of numbers, which some clients see as distinct types. A property is kept as
+the bytes of its value, a field of a table as the bytes of its type and value, names without their length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.amqp.properties import PROPERTIES
 _FLAGS = Struct(">H")
 _LENGTH = Struct(">I")
 
-# Octets of a field's value by its type; None: a length of 4 octets and as many as it says (4.2.5.5, RabbitMQ's errata).
+# Bytes of a field's value by its type; None: a length of 4 bytes and as many more (4.2.5.5, RabbitMQ's errata).
 _SIZES: dict[int, int | None] = {
     **dict.fromkeys(b"tbB", 1),
     **dict.fromkeys(b"su", 2),
@@ -29,7 +29,7 @@ _DOMAIN_SIZES = {"octet": 1, "timestamp": 8}
 
 
 def split_properties(octets: bytes) -> dict[str, bytes]:
-    """The properties that are there, from their flags on. FrameSyntaxError 501 if they are cut short."""
+    """The properties present, from the flags on. FrameSyntaxError 501 if they are cut short."""
     properties = {}
     try:
         (flags,) = _FLAGS.unpack_from(octets)
@@ -55,7 +55,7 @@ def _property_size(octets: bytes, at: int, domain: str) -> int:
 
 
 def join_properties(properties: Mapping[str, bytes]) -> bytes:
-    """Flags and properties."""
+    """Join flags and properties; the inverse of `split_properties`."""
     flags = 0
     parts = []
     for bit, (name, _) in enumerate(PROPERTIES):
@@ -84,7 +84,7 @@ def split_table(octets: bytes) -> dict[bytes, bytes]:
 
 
 def _value_size(octets: bytes, at: int) -> int:
-    """Octets of a type and its value."""
+    """The size of a type and its value, in bytes."""
     size = _SIZES[octets[at]]
     if size is None:
         size = _LENGTH.size + int(_LENGTH.unpack_from(octets, at + 1)[0])
@@ -108,7 +108,7 @@ def items(field: bytes) -> Iterator[bytes]:
 
 
 def text_of(field: bytes | None) -> bytes | None:
-    """The octets of a field that is a long string, else None."""
+    """The bytes of a field that is a long string, else None."""
     return field[5:] if field is not None and field[:1] == b"S" else None
 
 
@@ -139,5 +139,5 @@ def timestamp(seconds: int) -> bytes:
 
 
 def shortstr(octets: bytes) -> bytes:
-    """A short string, at most 255 octets."""
+    """A short string, at most 255 bytes."""
     return bytes([len(octets)]) + octets

@@ -2,8 +2,8 @@
 """Field tables (AMQP 0-9-1, 4.2.5.5, with the type codes that RabbitMQ's errata settle).
 
     code     wire                              Python
-    S        32-bit length, octets             str, or bytes where it is not UTF-8
-    x        32-bit length, octets             ByteArray
+    S        32-bit length, bytes              str, or bytes where it is not UTF-8
+    x        32-bit length, bytes              ByteArray
     t        octet, 0 is false                 bool
     b B      8 bits, signed and unsigned       int
     s u      16 bits                           int
@@ -16,8 +16,8 @@
     A        32-bit length, values             list
     V        nothing                           None
 
-Names are short strings; octets in them that are not UTF-8 come out as surrogates and go back as they were. Of fields
-with the same name the last one counts. Integers are written as I, or l where they need it; all else keeps its type.
+Names are short strings; bytes that are not UTF-8 become surrogates, and are written back unchanged. Of fields
+with the same name the last one counts. Integers are written as I, or as l if too large; all else keeps its type.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if not cython.compiled:
         take,
     )
 
-    # Levels below the outermost table. RabbitMQ has no such limit; nobody needs more, and readers recurse.
+    # Levels below the outermost table. RabbitMQ has no such limit; no client needs more, and readers recurse.
     DEPTH_MAX = 64
     LONGSTR, BYTES, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32 = b"SxtbBsuIi"
     INT64, INT64_TOO, FLOAT, DOUBLE, DECIMAL, TIMESTAMP, TABLE, ARRAY, VOID = b"lLfdDTFAV"
@@ -91,9 +91,9 @@ WORDS = {
 
 
 def decode_table(buffer: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[dict[str, object], int]:
-    """The table whose 32-bit length is at `offset`, and where what follows it begins; nothing is read from `end` on.
+    """Decode the table whose 32-bit length is at `offset`; return it and its end. Nothing is read from `end` on.
 
-    FrameSyntaxError 502 over what a peer may have sent; ValueError where offset and end are not within the buffer.
+    FrameSyntaxError 502 for a malformed table; ValueError if offset and end are not within the buffer.
     """
     reader = TableReader(buffer, offset, end)
     table = reader.table(end, 0)
@@ -101,7 +101,7 @@ def decode_table(buffer: bytes | bytearray | memoryview, offset: int, end: int) 
 
 
 def table_types(buffer: bytes | bytearray | memoryview, offset: int, end: int) -> tuple[dict[str, str], int]:
-    """As `decode_table`, but with RabbitMQ's words for the types of the outermost fields in place of their values."""
+    """As `decode_table`, but with RabbitMQ's words for the types of the outermost fields instead of their values."""
     reader = TableReader(buffer, offset, end)
     end = reader.inside(end, 0)
     types = {}
@@ -114,7 +114,7 @@ def table_types(buffer: bytes | bytearray | memoryview, offset: int, end: int) -
 
 
 def table_spans(buffer: bytes | bytearray | memoryview, offset: int, end: int) -> list[tuple[str, int, int]]:
-    """The outermost fields of the table at `offset`: name, and where the field with its name begins and ends."""
+    """The outermost fields of the table at `offset`: name, start and end of each field including its name."""
     reader = TableReader(buffer, offset, end)
     end = reader.inside(end, 0)
     spans = []
@@ -127,14 +127,18 @@ def table_spans(buffer: bytes | bytearray | memoryview, offset: int, end: int) -
 
 
 def encode_table(table: Mapping[str, object]) -> bytes:
-    """A table with its 32-bit length. TypeError for a value of a type no table holds, ValueError for one too large."""
+    """Encode a table with its 32-bit length. TypeError for a value of an unsupported type, ValueError for one too
+    large.
+    """
     out = bytearray()
     write_table(out, table, 0)
     return bytes(out)
 
 
 class TableReader:
-    """A place in a buffer, moved on by each read. `end` is where the innermost table or array round that place ends."""
+    """A position in a buffer, advanced by each read. `end` is the end of the innermost table or array around the
+    position.
+    """
 
     def __init__(self, buffer: bytes | bytearray | memoryview, offset: int, end: int) -> None:
         if not 0 <= offset <= end <= len(buffer):
@@ -148,7 +152,7 @@ class TableReader:
             self.p = address_readonly(self.view)
 
     def skip(self, end: int, size: int) -> int:
-        """Move on by `size` octets and return where they begin."""
+        """Advance by `size` bytes; return the position before them."""
         at = self.at
         if end - at < size:
             raise FrameSyntaxError(502, f"a field of {size} octets where a table has {end - at} left")
@@ -156,7 +160,7 @@ class TableReader:
         return at
 
     def inside(self, end: int, depth: int) -> int:
-        """Read the length of a table or an array and return where it ends."""
+        """Read the length of a table or an array; return its end."""
         if depth > DEPTH_MAX:
             raise FrameSyntaxError(502, f"field tables nested more than {DEPTH_MAX} deep")
         size = load32(self.p, self.skip(end, 4))
@@ -165,6 +169,7 @@ class TableReader:
         return self.at + size
 
     def table(self, end: int, depth: int) -> dict[str, object]:
+        """Read a table."""
         end = self.inside(end, depth)
         table = {}
         while self.at < end:
@@ -173,6 +178,7 @@ class TableReader:
         return table
 
     def array(self, end: int, depth: int) -> list[object]:
+        """Read an array."""
         end = self.inside(end, depth)
         array = []
         while self.at < end:
@@ -180,15 +186,18 @@ class TableReader:
         return array
 
     def name(self, end: int) -> str:
+        """Read a short string."""
         size = self.p[self.skip(end, 1)]
         octets = take(self.p, self.skip(end, size), size)
         return octets.decode("utf-8", "surrogateescape")
 
     def octets(self, end: int) -> bytes:
+        """Read bytes preceded by a 32-bit length."""
         size = load32(self.p, self.skip(end, 4))
         return take(self.p, self.skip(end, size), size)
 
     def value(self, end: int, depth: int) -> object:
+        """Read a type and its value."""
         p = self.p
         kind = p[self.skip(end, 1)]
         if kind == LONGSTR:
@@ -215,6 +224,7 @@ class TableReader:
         return self.integer(end, kind)
 
     def integer(self, end: int, kind: int) -> int:
+        """Read an integer of type `kind`. FrameSyntaxError for an unknown type."""
         p = self.p
         if kind == INT32:
             number = load32(p, self.skip(end, 4))
@@ -240,6 +250,7 @@ class TableReader:
 
 
 def text_or_octets(octets: bytes) -> str | bytes:
+    """The bytes as text if they are UTF-8, else as they are."""
     try:
         return octets.decode("utf-8")
     except UnicodeDecodeError:
@@ -247,6 +258,7 @@ def text_or_octets(octets: bytes) -> str | bytes:
 
 
 def encoded(text: str) -> bytes:
+    """The bytes of a text, with surrogates turned back into the bytes they stand for."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -270,18 +282,19 @@ def write_array(out: bytearray, array: list[object] | tuple[object, ...], depth:
 
 
 def begin(out: bytearray, depth: int) -> int:
-    """Leave room for a length and return where what it counts begins."""
+    """Make room for a length; return the position after it, from which it counts."""
     if depth > DEPTH_MAX:
         raise ValueError(f"field tables nested more than {DEPTH_MAX} deep")
     return grow(out, 4) + 4
 
 
 def finish(out: bytearray, start: int) -> None:
+    """Write the length for a start returned by `begin`."""
     store32(address_of_bytearray(out), start - 4, len(out) - start)
 
 
 def grow(out: bytearray, size: int) -> int:
-    """Add `size` octets and return where they begin."""
+    """Add `size` bytes; return the position before them."""
     at = len(out)
     resize(out, at + size)
     return at
@@ -354,8 +367,8 @@ def write_float(out: bytearray, value: float) -> None:
 
 
 def write_decimal(out: bytearray, value: Decimal) -> None:
-    """A scale and an unscaled number: 0 to 255 decimal places, 32 bits, no sign."""
-    # A huge exponent must not become a huge number first.
+    """Write a scale and an unscaled number: 0 to 255 decimal places, 32 bits, no sign."""
+    # Refuse a huge exponent before it becomes a huge number.
     if not value.is_finite() or value < 0 or value.adjusted() > 9:
         raise ValueError(f"{value} is no decimal of a field table")
     exponent = value.as_tuple().exponent

@@ -1,6 +1,6 @@
 """Values of field tables that Python has no type for (AMQP 0-9-1, 4.2.5.5, with RabbitMQ's errata).
 
-They are what Python knows them as, with a type of their own so that they are written as they were read.
+Each is a subclass of the nearest Python type, so that it is written with the type it was read with.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Float32(float):
 
 
 class ByteArray(bytes):
-    """Octets that are no text (x); a `bytes` is a long string that is not UTF-8."""
+    """Bytes that are not text (x); a `bytes` is a long string that is not UTF-8."""
 
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
@@ -39,11 +39,11 @@ _NAMES: tuple[tuple[type, str], ...] = (
 
 
 def type_name(value: object) -> str:
-    """RabbitMQ's word for the type of a value, as its reply texts have it. TypeError for what no table can hold.
+    """RabbitMQ's word for the type of a value, as in its reply texts. TypeError for a type that no table can hold.
 
     Integers lose their width when they are read: those of 32 bits are `signedint`, wider ones `long`. A long string
-    that is not UTF-8 is no text: it is `binary`, as a byte array is. The words for the types as they came on the wire
-    are `penstock.amqp.methods.argument_types`'s to tell.
+    that is not UTF-8 is not text: it is `binary`, like a byte array. `penstock.amqp.methods.argument_types` has the
+    words for the types on the wire.
     """
     for kind, name in _NAMES:
         if isinstance(value, kind):

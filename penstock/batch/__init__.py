@@ -1,1 +1,1 @@
-"""Where messages lie while they travel: rows of a batch, large contents in an arena."""
+"""Storage of messages in transit: rows of a batch, large contents in an arena."""

@@ -1,4 +1,4 @@
-"""Shapes of the compiled `arena.pyx`; what each means is said there."""
+"""Types of the compiled `arena.pyx`; its docstrings describe them."""
 
 from typing import Final, final
 

@@ -1,18 +1,18 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""The arena: where an acceptor keeps large contents so that they reach their consumer without being copied on the way.
+"""The arena: an acceptor's memory for large contents, which reach their consumer without being copied on the way.
 
-An acceptor owns one: memory without a name (memfd_create(2)) in blocks of one size. Who sends a turn lends what lies in
-blocks instead of sending its octets; who receives the turn maps the arena and reads in place.
+An acceptor owns one: anonymous memory (memfd_create(2)) in blocks of one size. The sender of a turn lends contents that
+lie in blocks instead of sending their bytes; the receiver maps the arena and reads in place.
 
-A block has two words for every way it can go: how often it was lent that way, written by the lender, and how often it
-came back, written by the borrower. It is free when its owner has let go of it and every pair of words agrees.
+A block has two words for every way it can be lent: how often it was lent that way, written by the lender, and how often
+it was returned, written by the borrower. It is free when its owner has released it and every pair of words agrees.
 
     way s              owner -> shard s
     way S + s * A + a  shard s -> acceptor a        (S shards, A acceptors)
 
-A borrower lends on before it gives back, and the owner looks at the ways in this order, so a block on its way is never
-taken for free. What a process had borrowed when it was killed never comes back: owners begin a new arena when one dies,
-and the kernel takes the old one when nobody maps it any more.
+A borrower lends on before it returns a block, and the owner checks the ways in this order, so a block in transit never
+looks free. Blocks borrowed by a process that is killed are never returned: owners begin a new arena when a process
+dies, and the kernel frees the old one when no process maps it any more.
 """
 
 import mmap
@@ -34,14 +34,14 @@ cdef enum:
     HEADER_WORDS
 
 BLOCK_OCTETS = 512 * 1024
-"""Size of a block: what a few reads of a socket bring."""
+"""Size of a block: that of a few reads of a socket."""
 
 
 cdef class Mapping:
-    """An arena as this process maps it. OSError if it cannot be mapped, or is not the one with that serial number."""
+    """One process's map of an arena. OSError if it cannot be mapped, or has another serial number."""
 
     cdef readonly int fd
-    cdef readonly list key  # how another process opens it: pid, file descriptor, serial number
+    cdef readonly list key  # by which another process opens it: pid, file descriptor, serial number
     cdef object memory
     cdef unsigned char[::1] view
     cdef unsigned char* base
@@ -79,7 +79,7 @@ cdef class Mapping:
         store_word(self.base, word, load_word(self.base, word) + 1)
 
     cdef bint is_back(self, Py_ssize_t block) noexcept:
-        """Whether nobody has borrowed the block."""
+        """Whether the block is not on loan."""
         cdef Py_ssize_t way
         cdef size_t word
         cdef uint64_t returned
@@ -92,11 +92,11 @@ cdef class Mapping:
 
 
 cdef class Loan:
-    """Octets of one block as a buffer, for as long as this lives: writable by the owner, read-only for a borrower."""
+    """Bytes of one block as a buffer, until this object dies: writable by the owner, read-only for a borrower."""
 
     cdef Mapping mapping
     cdef Py_ssize_t block
-    cdef Py_ssize_t way  # the one they came by, -1 for the owner
+    cdef Py_ssize_t way  # by which they were lent, -1 for the owner
     cdef Py_ssize_t start
     cdef Py_ssize_t size
     cdef bytearray used  # the owner's
@@ -117,9 +117,9 @@ cdef class Loan:
         return self.size
 
     def lend(self, part, Py_ssize_t receiver):
-        """Lend a part of these octets: an owner to shard `receiver`, a shard to acceptor `receiver`.
+        """Lend a part of these bytes: an owner to shard `receiver`, a shard to acceptor `receiver`.
 
-        Returns the reference that `Borrower.borrow` takes. IndexError for a receiver that there is not.
+        Return the reference that `Borrower.borrow` takes. IndexError for a receiver that does not exist.
         """
         cdef const unsigned char[::1] octets = part
         cdef Mapping mapping = self.mapping
@@ -159,13 +159,13 @@ cdef class Arena:
         self.begin()
 
     def begin(self):
-        """Begin anew in other memory; what is on loan of the old stays as it is."""
+        """Begin anew in other memory; loans of the old memory stay valid."""
         words = HEADER_WORDS + 2 * self.blocks * (self.shards + self.shards * self.acceptors)
         size = -(-words * 8 // mmap.PAGESIZE) * mmap.PAGESIZE + self.blocks * BLOCK_OCTETS
         serial = time.monotonic_ns()
         fd = os.memfd_create("penstock-arena", os.MFD_CLOEXEC)
         try:
-            os.posix_fallocate(fd, 0, size)  # or a write would be a bus error once memory runs out
+            os.posix_fallocate(fd, 0, size)  # else a write would raise SIGBUS once memory runs out
             os.pwrite(fd, b"".join(n.to_bytes(8, "little") for n in (serial, self.blocks, self.shards, self.acceptors)), 0)
             self.mapping = Mapping(fd, serial)
         except BaseException:
@@ -174,7 +174,7 @@ cdef class Arena:
         self.used = bytearray(self.blocks)
 
     def take(self):
-        """A free block as a `Loan` of its owner, None if there is none. Low ones first: they are in the caches."""
+        """A free block as a `Loan` of its owner, None if there is none. Low blocks first: they are in the caches."""
         cdef Py_ssize_t block
         for block in range(self.blocks):
             if not self.used[block] and self.mapping.is_back(block):
@@ -195,7 +195,7 @@ cdef class Borrower:
         self.mappings = OrderedDict()
 
     def borrow(self, reference):
-        """The octets of a reference. OSError if the lender is gone and this process had not mapped the arena before."""
+        """The bytes of a reference. OSError if the lender is gone and this process has not mapped its arena before."""
         pid, fd, serial, way, block, start, size = reference
         mapping = self.mappings.get(serial)
         if mapping is None:

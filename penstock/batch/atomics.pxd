@@ -1,9 +1,9 @@
-# 64-bit words in shared memory: C11 atomics and the sequence lock made of them. Pointers carry no bounds.
+# 64-bit words in shared memory: C11 atomics, and a sequence lock made of them. Pointers carry no bounds.
 #
 # A word is loaded and stored whole. A block is `count` words of which the first is the sequence: odd while its only
-# writer is at work, even and different after every write. A reader that saw the same even sequence before and after
-# has read one write and no other. A writer that finds the sequence odd took over from one that died at work: it keeps
-# the number, writes everything, and leaves the block even.
+# writer is writing, even and different after every write. A reader that sees the same even sequence before and after
+# has read exactly one write. A writer that finds the sequence odd replaces one that died while writing: it keeps the
+# number, writes everything, and leaves the block even.
 from libc.stdint cimport uint64_t
 
 cdef extern from *:
@@ -20,11 +20,11 @@ cdef extern from *:
     static inline void store_word(unsigned char *at, size_t i, uint64_t value) {
         atomic_store_explicit((penstock_word *) at + i, value, memory_order_release);
     }
-    /* Stores `value` if the word is still `*seen`, else tells what it is there; 1 if it was stored. */
+    /* Stores `value` if the word is still `*seen`, else writes the word to `*seen`; returns 1 if it was stored. */
     static inline int exchange_word(unsigned char *at, size_t i, uint64_t *seen, uint64_t value) {
         return atomic_compare_exchange_strong((penstock_word *) at + i, seen, value);
     }
-    /* Without order of their own: only between begin_block and end_block. */
+    /* Unordered: only between begin_block and end_block. */
     static inline uint64_t load_plain(const unsigned char *at, size_t i) {
         return atomic_load_explicit((const penstock_word *) at + i, memory_order_relaxed);
     }
@@ -32,7 +32,7 @@ cdef extern from *:
         atomic_store_explicit((penstock_word *) at + i, value, memory_order_relaxed);
     }
 
-    /* What was stored before is seen by whoever does likewise, and stores what is not seen by the loads after it. */
+    /* Of two processes that store, call this and load, at least one sees the other's store. */
     static inline void order_all(void) {
         atomic_thread_fence(memory_order_seq_cst);
     }
@@ -44,13 +44,13 @@ cdef extern from *:
     static inline void end_block(unsigned char *block) {
         store_word(block, 0, load_plain(block, 0) + 1);
     }
-    /* Copies the block, and `more` words elsewhere that are written under its sequence; 1 if both are of one write. */
+    /* Copies the block, and `more` words elsewhere written under its sequence; returns 1 if both are of one write. */
     static inline int read_block(const unsigned char *block, size_t count, uint64_t *copy,
                                  const unsigned char *tail, size_t more, uint64_t *tail_copy) {
         uint64_t before = load_word(block, 0);
         for (size_t i = 0; i < count; i++) copy[i] = load_plain(block, i);
         for (size_t i = 0; i < more; i++) tail_copy[i] = load_plain(tail, i);
-        atomic_thread_fence(memory_order_acquire);  /* no load of the block may happen after the second look */
+        atomic_thread_fence(memory_order_acquire);  /* loads of the block stay before the reload of the sequence */
         return !(before & 1) && load_plain(block, 0) == before;
     }
     static inline void spin_pause(void) {

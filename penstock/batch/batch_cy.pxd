@@ -4,7 +4,7 @@ from penstock.batch.octets cimport (address, address_of_bytearray, address_reado
 
 cdef enum:
     ENTRY_SIZE = 16
-    # What a message counts beside its octets.
+    # Bytes that a message counts in addition to its own.
     MESSAGE_WEIGHT = 64
     C_PERSISTENT = 1
     C_HAS_HEADERS = 2

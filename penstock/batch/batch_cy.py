@@ -7,7 +7,7 @@
     header   payload of the content header frame: class, weight, body size, flags, properties (AMQP 0-9-1, 4.2.6.1)
     body     the body, in one piece
 
-`entries` holds one row of 16 octets a message, little-endian:
+`entries` holds one row of 16 bytes a message, little-endian:
 
     0   4  start of the record, counted from the start of the contents the batch was built with
     4   2  size of the address
@@ -46,12 +46,12 @@ HAS_HEADERS = 2
 HAS_EXPIRATION = 4
 HAS_PRIORITY = 8
 HAS_USER_ID = 16
-# It has further routing keys (headers CC and BCC), or asks for a direct reply.
+# Further routing keys (headers CC and BCC); a request for a direct reply.
 HAS_CC = 32
 HAS_DIRECT_REPLY_TO = 64
-# Its expiration is not plainly a number in bounds.
+# The expiration is not a plain number within bounds.
 ODD_EXPIRATION = 128
-# It was sent again when a shard had died that may have delivered it.
+# Resent after the death of a shard that may have delivered it.
 SENT_AGAIN = 256
 
 
@@ -75,27 +75,27 @@ class Batch:
         return self.count
 
     def base(self) -> int:
-        """Start of the first record in the numbering of the rows."""
+        """The start of the first record in the numbering of the rows."""
         return get32(self.entry, 0) if self.count else 0
 
     def end(self, i: int) -> int:
-        """End of a record in the numbering of the rows."""
+        """The end of a record in the numbering of the rows."""
         at = i * ENTRY_SIZE
         size = get16(self.entry, at + 4)
-        size += get32(self.entry, at + 8)  # one by one: they are 32 bits wide, the sum is not
+        size += get32(self.entry, at + 8)  # one by one: each is 32 bits wide, the sum may be wider
         size += get32(self.entry, at + 12)
         return size + get32(self.entry, at)
 
     def body_bytes(self, first: int, count: int) -> int:
-        """Octets of the bodies of `count` messages from row `first`."""
+        """Bytes of the bodies of `count` messages from row `first`."""
         total = 0
         for i in range(first, first + count):
             total += get32(self.entry, i * ENTRY_SIZE + 12)
         return total
 
     def whole(self, first: int, count: int) -> int:
-        """What `count` messages from row `first` count whole: address, header and body of each, and MESSAGE_WEIGHT for
-        its row and what else is kept of it. The parts of a range count together what the range does.
+        """Whole bytes of `count` messages from row `first`: address, header and body of each, and MESSAGE_WEIGHT for
+        its row and other memory. The parts of a range add up to the whole of the range.
         """
         if count <= 0:
             return 0
@@ -125,7 +125,7 @@ class Batch:
         return total, flags
 
     def flagged(self, flags: int) -> Batch:
-        """The batch with rows of its own, which have these flags beside those that they had."""
+        """The batch with a copy of its rows to which these flags are added."""
         entries = bytearray(self.entries)
         p = address_of_bytearray(entries)
         for i in range(self.count):
@@ -133,7 +133,7 @@ class Batch:
         return Batch(entries, self.contents)
 
     def fit(self, first: int, count: int, limit: int) -> int:
-        """How many messages from row `first` have bodies of at most `limit` octets together."""
+        """How many messages from row `first` have bodies of at most `limit` bytes together."""
         total = 0
         for i in range(first, first + count):
             total += get32(self.entry, i * ENTRY_SIZE + 12)
@@ -142,7 +142,7 @@ class Batch:
         return count
 
     def fit_whole(self, first: int, count: int, limit: int) -> int:
-        """How many messages from row `first` count at most `limit` octets together, whole."""
+        """How many messages from row `first` count at most `limit` whole bytes together."""
         low = 0
         high = count
         while low < high:
@@ -154,7 +154,7 @@ class Batch:
         return low
 
     def slices(self, first: int, count: int) -> tuple[memoryview, memoryview]:
-        """Rows and contents of `count` messages (at least one) from row `first`, nothing copied."""
+        """Rows and contents of `count` messages (at least one) from row `first`, without copying."""
         start = get32(self.entry, first * ENTRY_SIZE) - self.base()
         end = self.end(first + count - 1) - self.base()
         return (
@@ -163,12 +163,12 @@ class Batch:
         )
 
     def octets(self, first: int, count: int) -> int:
-        """How long both `slices` are together."""
+        """The length of both `slices` together."""
         start = get32(self.entry, first * ENTRY_SIZE)
         return self.end(first + count - 1) - start + count * ENTRY_SIZE
 
     def record(self, i: int) -> tuple[bytes, bytes, bytes]:
-        """Address, header and body of one message, copied: for the paths that look at single messages."""
+        """Address, header and body of one message, copied; for code paths that handle single messages."""
         if not 0 <= i < self.count:
             raise IndexError(i)
         at = i * ENTRY_SIZE
@@ -190,9 +190,9 @@ class Batch:
 
 
 class BatchBuilder:
-    """Grows a batch at its end. The buffers double; `finish` cuts them to what was used.
+    """Builds a batch by appending. The buffers double; `finish` cuts them to the used size.
 
-    The contents may lie in a block of the arena instead (`block`, else None): as long as they fit.
+    The contents may lie in a block of the arena instead (`block`, else None), as long as they fit.
     """
 
     def __init__(self) -> None:
@@ -208,17 +208,19 @@ class BatchBuilder:
         return self.count
 
     def use(self, block: Any, octets: int) -> None:
-        """Build the contents in a block (None: there is no free one) if it has room for so many octets."""
+        """Build the contents in a block (None: no block is free) if it has room for `octets` bytes."""
         if block is not None and octets <= len(block) and self.used == 0:
             self.block = self.block_view = block
             self.capacity = len(block)
 
     def room(self, octets: int) -> int:
+        """Make room for `octets` more bytes."""
         if self.used + octets > self.capacity:
             self.grow(octets)
         return 0
 
     def grow(self, octets: int) -> int:
+        """Enlarge the contents, moving them out of a block."""
         if self.block is not None:
             self.contents = bytearray(memoryview(self.block)[: self.used])
             self.block = self.block_view = None
@@ -227,11 +229,11 @@ class BatchBuilder:
         return 0
 
     def target(self) -> Any:
-        """Where the contents are written."""
+        """The buffer that the contents are written to."""
         return address_of_bytearray(self.contents) if self.block is None else address(self.block_view)
 
     def open_entry(self, address_size: int, header_size: int, body_size: int, flags: int) -> int:
-        """Begin a record of the given sizes; its octets follow by `write`."""
+        """Begin a record of the given sizes; its bytes follow by `write`."""
         if (self.count + 1) * ENTRY_SIZE > len(self.entries):
             resize(self.entries, max(2 * len(self.entries), 16 * ENTRY_SIZE))
         p = address_of_bytearray(self.entries)
@@ -255,7 +257,7 @@ class BatchBuilder:
         body_size: int,
         flags: int,
     ) -> int:
-        """Append a message whose header and body lie whole in `source`, at `header` and `body`."""
+        """Append a message whose header and body are whole in `source`, at `header` and `body`."""
         self.open_entry(address_size, header_size, body_size, flags)
         self.room(address_size + header_size + body_size)
         p = self.target()
@@ -269,13 +271,14 @@ class BatchBuilder:
         return 0
 
     def write(self, source: Any, at: int, size: int) -> int:
+        """Append bytes to the contents."""
         self.room(size)
         copy(self.target(), self.used, source, at, size)
         self.used += size
         return 0
 
     def add(self, address: bytes, header: bytes, body: bytes, flags: int) -> None:
-        """Append one message: for the paths that look at single messages."""
+        """Append one message; for code paths that handle single messages."""
         self.open_entry(len(address), len(header), len(body), flags)
         for part in (address, header, body):
             if part:
@@ -300,7 +303,7 @@ class BatchBuilder:
         self.body_bytes += batch.body_bytes(first, count)
 
     def finish(self) -> Batch:
-        """The batch that was built; the builder must not be used afterwards."""
+        """Return the finished batch; the builder must not be used afterwards."""
         resize(self.entries, self.count * ENTRY_SIZE)
         if self.block is not None:
             return Batch(self.entries, memoryview(self.block)[: self.used])

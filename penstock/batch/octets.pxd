@@ -1,5 +1,5 @@
-# Loads, stores, compare and copy on raw octets; octets.py has the plain twins.
-# Pointers carry no bounds: callers check before they call, and the plain twins raise where they did not.
+# Loads, stores, compare and copy on raw bytes; octets.py has the plain twins.
+# Pointers carry no bounds: callers check before they call, and the plain twins raise if they did not.
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, int64_t
 from libc.string cimport memcmp, memcpy
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize

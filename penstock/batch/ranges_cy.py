@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
-"""Sets of integers as ranges: sequence numbers with a consumer, tags that are confirmed."""
+"""Sets of integers as ranges: sequence numbers of unacked messages, confirmed tags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_right
 
 
 class RangeSet:
-    """A set of integers kept as sorted, disjoint, non-adjacent ranges; `total` is how many integers it holds."""
+    """A set of integers kept as sorted, disjoint, non-adjacent ranges; `total` is the number of integers."""
 
     def __init__(self) -> None:
         self.starts: list[int] = []
@@ -28,25 +28,27 @@ class RangeSet:
         return self.starts[0]
 
     def holds(self, value: int) -> bool:
+        """Whether the set has an integer."""
         i = bisect_right(self.starts, value)
         return i > 0 and value < self.ends[i - 1]
 
     def meets(self, start: int, end: int) -> bool:
-        """Whether it holds any integer from `start` up to, not including, `end`."""
+        """Whether the set has any integer from `start` up to, not including, `end`."""
         i = bisect_right(self.ends, start)
         return i < len(self.starts) and self.starts[i] < end
 
     def first_range(self) -> tuple[int, int]:
-        """(start, end) of the lowest range, which must be there."""
+        """(start, end) of the lowest range; the set must not be empty."""
         return self.starts[0], self.ends[0]
 
     def clear(self) -> None:
+        """Remove all integers."""
         self.starts.clear()
         self.ends.clear()
         self.total = 0
 
     def add(self, start: int, count: int) -> None:
-        """Add a range that does not overlap what is there."""
+        """Add a range that does not overlap the set."""
         end = start + count
         self.total += count
         n = len(self.ends)
@@ -72,7 +74,7 @@ class RangeSet:
             self.ends.insert(i, end)
 
     def remove(self, start: int, count: int) -> list[tuple[int, int]]:
-        """Remove what is there of a range; the (start, count) pieces that were."""
+        """Remove a range, as far as it is in the set; return the removed pieces as (start, count)."""
         end = start + count
         removed = []
         i = bisect_right(self.ends, start)
@@ -101,7 +103,7 @@ class RangeSet:
         return removed
 
     def pop_first(self, limit: int) -> tuple[int, int]:
-        """Take at most `limit` integers off the lowest range: (start, count)."""
+        """Remove at most `limit` integers from the start of the lowest range; return (start, count)."""
         low = self.starts[0]
         high = self.ends[0]
         if high - low <= limit:

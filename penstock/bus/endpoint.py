@@ -1,7 +1,7 @@
-"""ZeroMQ sockets on an asyncio loop, for what is said between processes now and then (turns: `turn_sockets.py`).
+"""ZeroMQ sockets on an asyncio loop, for occasional messages between processes (turns: `turn_sockets.py`).
 
 A ZeroMQ socket signals its file descriptor only when it turns from quiet to ready, and a send may swallow the signal:
-so after every use the socket is asked whether there is more (zmq_getsockopt(3), ZMQ_FD).
+so after every use the socket is checked for more to read (zmq_getsockopt(3), ZMQ_FD).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import zmq
 
 from penstock.node.failures import report
 
-# Messages taken in before the loop gets a turn.
+# Messages read before the loop gets a turn.
 READ_AT_MOST = 256
 
 
 class Endpoint:
-    """One socket of whole messages. `on_frames` takes each that arrives, `on_drained` ends a reading of them. What they
-    raise goes to the loop's handler: it must not keep the next message back.
+    """One socket of whole messages. `on_frames` receives each message, `on_drained` is called after reading them.
+    Exceptions of either go to the loop's handler: they must not keep the next message back.
     """
 
     def __init__(
@@ -41,16 +41,17 @@ class Endpoint:
         self.check()
 
     def readable(self) -> bool:
+        """Whether a message can be read now."""
         return not self.closed and bool(int(self.socket.get(zmq.EVENTS)) & zmq.POLLIN)
 
     def check(self) -> None:
-        """Come back if there is more to read: called after every use of the socket."""
+        """Schedule `drain` if there is more to read: called after every use of the socket."""
         if not self.scheduled and self.readable():
             self.scheduled = True
             self.loop.call_soon(self.drain)
 
     def drain(self) -> None:
-        """Take in what arrived."""
+        """Read the messages that have arrived."""
         self.scheduled = False
         received = 0
         while received < READ_AT_MOST and self.readable():
@@ -69,12 +70,12 @@ class Endpoint:
             self.check()
 
     def send(self, frames: list[Any]) -> None:
-        """Queue one message. zmq.ZMQError if the peer is not there and the socket insists on it."""
+        """Queue one message. zmq.ZMQError if the socket requires a connected peer and there is none."""
         self.socket.send_multipart(frames, zmq.NOBLOCK)
         self.check()
 
     def close(self) -> None:
-        """Let go of the socket and of what it has not sent."""
+        """Close the socket and drop its unsent messages."""
         if not self.closed:
             self.closed = True
             self.loop.remove_reader(self.fd)
@@ -82,7 +83,7 @@ class Endpoint:
 
 
 def open_socket(context: zmq.Context[Any], kind: int) -> zmq.Socket[bytes]:
-    """A socket without high-water marks: what may be in flight is bounded by those who send."""
+    """Open a socket without high-water marks: the senders bound the messages in flight."""
     socket: zmq.Socket[bytes] = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.SNDHWM, 0)
@@ -94,7 +95,7 @@ def open_socket(context: zmq.Context[Any], kind: int) -> zmq.Socket[bytes]:
 def subscribe(
     loop: asyncio.AbstractEventLoop, context: zmq.Context[Any], address: str, on_frames: Callable[[list[Any]], None]
 ) -> Endpoint:
-    """Take in all that is published at an address."""
+    """Receive everything published at an address."""
     socket = open_socket(context, zmq.SUB)
     socket.setsockopt(zmq.SUBSCRIBE, b"")
     socket.connect(address)

@@ -1,6 +1,6 @@
-"""The router as acceptors and shards see it: ask it, follow its changes, outlive its restarts.
+"""The router's client in acceptors and shards: sends requests, follows changes, survives restarts of the router.
 
-`Follower` knows what is asked, answered and published; `RouterClient` gives it sockets.
+`Follower` has the logic of requests, answers and changes; `RouterClient` gives it sockets.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Done = Callable[[Any, list[Any] | None], None]
 
 
 class Follower:
-    """Requests to the router and the stream of topology changes. `send` takes a request, as one frame.
+    """Requests to the router and the stream of topology changes. `send` sends a request, as one frame.
 
-    `load(version, changes)` gets a snapshot, first of all, and where more was missed than the router knows separately;
-    `apply(version, changes)` gets every change published after it, in order.
+    `load(version, changes)` gets a snapshot: at first, and whenever more was missed than the router still has as
+    separate changes; `apply(version, changes)` gets every change published after it, in order.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Follower:
         self.pending: dict[int, tuple[bytes, Done]] = {}
 
     def request(self, name: str, arguments: dict[str, Any], done: Done) -> None:
-        """Ask; `done(result, error)` is called with the answer, after a restart of the router if need be."""
+        """Send a request; `done(result, error)` is called with the answer, even if the router restarts meanwhile."""
         self.last_request += 1
         frame = bus.pack([self.last_request, name, arguments])
         self.pending[self.last_request] = (frame, done)
@@ -57,9 +57,10 @@ class Follower:
         return self.last_snapshot in self.pending
 
     def router_started(self) -> None:
-        """A new router has no memory of what the old one was asked, and the old one may have published unheard.
+        """Resend all requests and ask for a snapshot: a new router knows no requests of the old one, and changes that
+        the old one published may have been missed.
 
-        A snapshot of the old one may still arrive; it lacks what was published after it.
+        A snapshot of the old router may still arrive; it lacks changes published after it.
         """
         self.pending.pop(self.last_snapshot, None)
         for frame, _ in list(self.pending.values()):
@@ -67,12 +68,14 @@ class Follower:
         self.ask_for_snapshot()
 
     def ask_for_snapshot(self) -> None:
+        """Request the changes missed since `version`, or a snapshot, unless one is awaited."""
         if not self.loading:
             self.request("snapshot", {"have": self.version}, lambda result, _: self.on_snapshot(result))
             self.last_snapshot = self.last_request
 
     def on_reply(self, frame: bytes) -> None:
-        with collector.paused():  # a snapshot may be all there is
+        """Pass an answer to its request's callback."""
+        with collector.paused():  # a snapshot may be the whole topology
             self._on_reply(frame)
 
     def _on_reply(self, frame: bytes) -> None:
@@ -85,6 +88,7 @@ class Follower:
         done(result, error)
 
     def on_snapshot(self, snapshot: dict[str, Any]) -> None:
+        """Load a snapshot or apply the missed changes, then apply the changes that arrived early."""
         early, self.early = self.early, []
         for frame in snapshot.get("turns", ()):
             self.on_change(frame)
@@ -95,12 +99,15 @@ class Follower:
             self.follow(version, changes)
 
     def on_change(self, frame: bytes) -> None:
+        """Follow a published change."""
         with collector.paused():
             version, changes = bus.unpack(frame)
             self.follow(version, changes)
 
     def follow(self, version: int, changes: list[Any] | None) -> None:
-        """Take in what leads to a version. None: the router is at that version, what led there was said before."""
+        """Apply the changes that lead to a version. None: the router is at that version, and the changes to it were
+        published before.
+        """
         if self.loading:
             self.early.append((version, changes))
         elif version == self.version + 1 and changes is not None:
@@ -113,7 +120,7 @@ class Follower:
 
 
 class RouterClient(Follower):
-    """One that is connected."""
+    """A follower with sockets to the router."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The connections of a process to the shards of its node: one to each, to the life of it that was heard of last."""
+"""The connections of a process to its node's shards: one to each, to the latest known incarnation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.node.node import Node
 
 
 class ShardDialers:
-    """Those of the process that shards know as `identity`; none to a shard that was not met, or has left.
+    """The dialers of the process that shards know as `identity`; None for a shard that was not met, or has left.
 
-    `_met` and `_lost` are the last lives that were met, and that are known to be dead.
+    `_met` and `_lost` are the latest incarnations met, and known to be dead.
     """
 
     def __init__(self, sockets: TurnSockets, node: Node, identity: bytes) -> None:
@@ -30,7 +30,9 @@ class ShardDialers:
         return filter(None, self._dialers)
 
     def meet(self, shard: int, incarnation: int, on_turn: OnTurn) -> bool:
-        """Connect to a life of a shard, unless it or a later one was met; what was meant for an earlier is dropped."""
+        """Connect to an incarnation of a shard, unless it or a later one was met; unsent turns to earlier ones are
+        dropped. Return whether it was new.
+        """
         if self._met[shard] >= incarnation:
             return False
         self._met[shard] = incarnation
@@ -40,9 +42,9 @@ class ShardDialers:
         return True
 
     def lose(self, shard: int, incarnation: int) -> bool:
-        """Lives of a shard up to that one are dead; whether this is news of the one that was met last.
+        """Mark incarnations of a shard up to that one as dead; return whether this is news about the latest one met.
 
-        Of a life that dies, and of the next one, a process may hear in any order, or by looking at the gauges.
+        A process may learn of an incarnation's death and of the next one in any order, or from the gauges.
         """
         is_news = self._lost[shard] < self._met[shard] <= incarnation
         if is_news:
@@ -50,14 +52,14 @@ class ShardDialers:
         return is_news
 
     def leave(self, shard: int) -> None:
-        """The shard was removed from the node."""
+        """Close the connection to a shard that was removed from the node."""
         dialer, self._dialers[shard] = self._dialers[shard], None
         if dialer is not None:
             dialer.close()
 
 
 def started(gauges: Gauges, node: Node) -> Iterator[tuple[int, int]]:
-    """The shards that were started, each with its life."""
+    """The shards that were started, each with its incarnation."""
     for shard in range(node.shard_places):
         process = gauges.process_read("shard", shard)
         if process.state != UNSTARTED:

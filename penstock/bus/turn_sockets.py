@@ -1,4 +1,4 @@
-"""Turns from the loop of one process to that of another (see `penstock.bus`).
+"""Turns from one process's loop to another's (see `penstock.bus`).
 
 ZMTP on Unix sockets, without libzmq: its threads would cost two wake-ups a turn on each side, and a copy of each part.
 """
@@ -21,20 +21,20 @@ from penstock.node.logs import get_logger
 
 log = get_logger()
 
-# What the kernel holds of a connection, octets, as far as it lets us: each filling of it is a wake-up of the receiver.
+# The kernel's send buffer of a connection, bytes, as far as it allows: each time it fills up wakes the receiver once.
 SEND_BUFFER = 1024 * 1024
 REDIAL_SECONDS = 0.01
-# For what a socket that is closed has not taken yet.
+# Time for the kernel to take the last turns of a socket that is closed.
 LINGER_SECONDS = 0.5
-# How often what still comes is taken in before the end.
+# Maximum number of polls for last turns before the end.
 LAST_READS = 256
 
-# Identity of the sender (empty if that is a listener), turn, version, heard, operations, parts, octets of all of it.
+# Identity of the sender (empty if it is a listener), turn, version, heard, operations, parts, bytes of the whole turn.
 OnTurn = Callable[[bytes, int, int, int, list[list[Any]], list[Any], int], None]
 
 
 class TurnSockets:
-    """What the turn sockets of one process have in common. `on_drained` ends a reading of turns from one of them."""
+    """The shared state of a process's turn sockets. `on_drained` is called after each read that brought turns."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, borrower: Borrower, on_drained: Callable[[], None]) -> None:
         self.loop = loop
@@ -43,7 +43,7 @@ class TurnSockets:
         self._borrower = borrower
 
     def read_turn(self, peer: bytes, frames: list[Any], on_turn: OnTurn) -> None:
-        """Hand on the turn of one message; none if what it lends cannot be borrowed any more."""
+        """Hand on the turn of one message; a turn is dropped if a part it lends cannot be borrowed any more."""
         head = frames[0]
         turn, version, heard, operations, parts, large = bus.unpack(head)
         octets = len(head)
@@ -56,14 +56,16 @@ class TurnSockets:
                     try:
                         parts[i] = self._borrower.borrow(part)
                     except OSError as error:
-                        log.info("turn dropped: who sent it is gone", sender=peer.decode(), error=str(error))
+                        log.info("turn dropped: its sender is gone", sender=peer.decode(), error=str(error))
                         return
                 octets += len(parts[i])
         on_turn(peer, turn, version, heard, operations, parts, octets)
 
 
 class TurnConnection(asyncio.BufferedProtocol):
-    """One connection. `on_open` is called once the peer has said who it is, `on_lost` when the connection is gone."""
+    """One connection. `on_open` is called once the peer has sent its identity, `on_lost` when the connection
+    is closed.
+    """
 
     def __init__(
         self, sockets: TurnSockets, ready: bytes, on_turn: OnTurn, on_open: Callable[[TurnConnection], None],
@@ -79,7 +81,7 @@ class TurnConnection(asyncio.BufferedProtocol):
 
     @property
     def peer(self) -> bytes | None:
-        """The identity of the other side, None before it has said so."""
+        """The identity of the other side; None before READY."""
         return self._receiver.peer
 
     def connection_made(self, transport: Any) -> None:
@@ -112,7 +114,7 @@ class TurnConnection(asyncio.BufferedProtocol):
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Raised on, it would have the loop close the connection."""
+        """Report an exception; raised, it would make the loop close the connection."""
         report(self._sockets.loop, "a turn failed", error)
 
     def eof_received(self) -> bool:
@@ -122,13 +124,15 @@ class TurnConnection(asyncio.BufferedProtocol):
         self._on_lost(self)
 
     def send(self, frames: list[Any]) -> None:
-        """Queue one message: its buffers must not change any more."""
+        """Queue one message; its buffers must not change afterwards."""
         if not self.transport.is_closing():
             self.transport.writelines(zmtp_cy.message(frames))
 
 
 class TurnListener:
-    """Takes in turns of those who dial `path`, and answers each by its identity. OSError if it cannot listen there."""
+    """Receives the turns of processes that dial `path`, and answers each by its identity. OSError if it cannot listen
+    there.
+    """
 
     def __init__(self, sockets: TurnSockets, path: Path, on_turn: OnTurn) -> None:
         self._sockets = sockets
@@ -150,7 +154,7 @@ class TurnListener:
             del self._connections[connection.peer or b""]
 
     def send(self, peer: bytes, frames: list[Any]) -> bool:
-        """Queue one message to a peer; whether it is there."""
+        """Queue one message to a peer; return whether the peer is connected."""
         connection = self._connections.get(peer)
         if connection is None:
             return False
@@ -158,7 +162,7 @@ class TurnListener:
         return True
 
     async def take_rest(self) -> None:
-        """Take in what peers have sent, those too that are gone since."""
+        """Read the turns that peers have sent, including peers that are gone by now."""
         for _ in range(LAST_READS):
             poll = select.poll()
             for connection in self._connections.values():
@@ -169,7 +173,7 @@ class TurnListener:
 
 
 class TurnDialer:
-    """Sends turns to who listens at `path`, or will, and takes in what comes back. What is sent before waits."""
+    """Sends turns to the listener at `path`, once it exists, and receives turns from it. Turns sent earlier wait."""
 
     def __init__(self, sockets: TurnSockets, path: Path, identity: bytes, on_turn: OnTurn) -> None:
         self._sockets = sockets
@@ -196,20 +200,20 @@ class TurnDialer:
             connection.send(frames)
 
     def send(self, frames: list[Any]) -> None:
-        """Queue one message. What the other side does not live to take is lost."""
+        """Queue one message. It is lost if the other side dies before reading it."""
         if self._open:
             self._connection.send(frames)
         else:
             self._waiting.append(frames)
 
     def close(self) -> None:
-        """Let go of the connection and of what it has not sent."""
+        """Close the connection and drop its unsent turns."""
         self._dialing.cancel()
         if self._connection.transport is not None:
             self._connection.transport.abort()
 
     async def finish(self) -> None:
-        """Close once the kernel has taken what was sent; whoever does not read is not waited for long."""
+        """Close once the kernel has taken the sent turns; wait at most `LINGER_SECONDS`."""
         self._dialing.cancel()
         if self._connection.transport is not None:
             self._connection.transport.close()

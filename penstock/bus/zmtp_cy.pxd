@@ -7,7 +7,7 @@ cdef enum:
     LONG = 2
     COMMAND = 4
     GREETING_OCTETS = 64
-    # A frame from this size on that is not all here is read into memory of its own.
+    # A partly received frame of this size or larger is read into a buffer of its own.
     LARGE_OCTETS = 32 * 1024
     FRAME_OCTETS_MAX = 0x7FFFFFFF
 

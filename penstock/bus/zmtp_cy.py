@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, annotation_typing=False
 """ZMTP 3.0, the protocol between ZeroMQ sockets, without I/O: greeting, NULL handshake, messages (RFC 23).
 
-One side of one connection, for DEALER and ROUTER sockets in the loop of a process. What libzmq does in threads of its
-own costs four wake-ups a round trip; a turn that the loop writes and reads itself costs none of them.
+One side of one connection, for DEALER and ROUTER sockets in the loop of a process. The threads of libzmq cost four
+wake-ups a round trip; a turn that the loop writes and reads itself costs none of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if not cython.compiled:
     LONG = 2
     COMMAND = 4
     GREETING_OCTETS = 64
-    # A frame from this size on that is not all here is read into memory of its own.
+    # A partly received frame of this size or larger is read into a buffer of its own.
     LARGE_OCTETS = 32 * 1024
     FRAME_OCTETS_MAX = 0x7FFFFFFF
 
@@ -29,32 +29,32 @@ _MAJOR = 3
 _MECHANISM = slice(12, 32)
 
 SCRATCH_OCTETS = 512 * 1024
-"""What one read brings at most."""
+"""The maximum size of one read, in bytes."""
 LARGE = LARGE_OCTETS
-"""A frame from this size on that is not all here is read into memory of its own."""
+"""A partly received frame of this size or larger is read into a buffer of its own."""
 HEAD_MAX = 9
-"""Octets of the head of a frame at most."""
+"""The maximum size of a frame's head, in bytes."""
 FRAME_MAX = FRAME_OCTETS_MAX
-"""Octets of the largest frame; a peer that announces more is refused."""
+"""The maximum size of a frame, in bytes; a peer that announces more is refused."""
 
 
 class ZmtpError(Exception):
-    """The peer does not speak ZMTP 3 with the NULL mechanism, or says it does not want us."""
+    """The peer does not speak ZMTP 3 with the NULL mechanism, or refuses the connection."""
 
 
 def ready(socket_type: str, identity: bytes = b"") -> bytes:
-    """The command that ends this side's handshake. A DEALER's identity is what a ROUTER knows it by."""
+    """The command that ends this side's handshake. A ROUTER knows a DEALER by its identity."""
     body = b"\x05READY" + _property(b"Socket-Type", socket_type.encode()) + _property(b"Identity", identity)
     return bytes((COMMAND, len(body))) + body
 
 
-# Heads of frames with fewer octets than there are here: of the last one of a message, of one with more behind it.
+# Heads of small frames by size: of the last frame of a message, and of a frame with more to follow.
 _LAST_HEADS = [bytes((0, size)) for size in range(256)]
 _MORE_HEADS = [bytes((MORE, size)) for size in range(256)]
 
 
 def message(frames: list[Any]) -> list[Any]:
-    """The buffers of one message: those of its frames are not copied, and must not change until they are sent."""
+    """The buffers of one message. Its frames are not copied: they must not change until they are sent."""
     buffers: list[Any] = []
     last = len(frames) - 1
     for i in range(last + 1):
@@ -70,16 +70,16 @@ def message(frames: list[Any]) -> list[Any]:
 
 
 class Receiver:
-    """The octets that a peer sends, as messages.
+    """Splits the bytes that a peer sends into messages.
 
-    `scratch` (SCRATCH_OCTETS and what may be left of a read) is shared by all receivers of a loop: nothing is in it
-    from one read to the next. `peer` is the peer's identity once it has said READY, None before.
+    `scratch` (SCRATCH_OCTETS and the possible remainder of a read) is shared by all receivers of a loop: it is empty
+    between reads. `peer` is the peer's identity once its READY has arrived, None before.
     """
 
     def __init__(self, scratch: bytearray) -> None:
         self.peer: bytes | None = None
         self.scratch = scratch
-        self.view = memoryview(scratch)  # as long as that is there, the octets stay where they are
+        self.view = memoryview(scratch)  # while the view exists, the buffer cannot move
         self.octets = address_of_bytearray(scratch)
         self.greeted = False
         self.rest = b""
@@ -89,7 +89,7 @@ class Receiver:
         self.filled = 0
 
     def room(self) -> memoryview:
-        """Where the next octets are to be read."""
+        """The buffer for the next read."""
         if self.large is not None:
             return memoryview(self.large)[self.filled :]
         if not self.rest:
@@ -99,7 +99,7 @@ class Receiver:
         return self.view[kept:]
 
     def received(self, count: int) -> list[list[Any]]:
-        """The messages that are whole with `count` octets more: lists of frames, bytes or memoryviews. ZmtpError."""
+        """The messages that `count` more bytes complete: lists of frames, bytes or memoryviews. ZmtpError."""
         messages: list[list[Any]] = []
         if self.large is not None:
             self.filled += count
@@ -124,7 +124,7 @@ class Receiver:
         return messages
 
     def split(self, at: int, end: int, messages: list[list[Any]]) -> int:
-        """Take the frames between two places; the place of the first one that is not whole."""
+        """Split the frames between two positions; return the position of the first incomplete one."""
         octets = self.octets
         while end - at >= 2:
             flags = octets[at]
@@ -150,7 +150,7 @@ class Receiver:
         return at
 
     def begin_large(self, size: int, flags: int, body: int, end: int) -> None:
-        """Of a large frame of which the beginning is here, the rest is read to where it stays."""
+        """Start reading a large frame, whose beginning has arrived, into its final buffer."""
         large = bytearray(size)
         self.filled = end - body
         copy(address_of_bytearray(large), 0, self.octets, body, self.filled)
@@ -158,6 +158,7 @@ class Receiver:
         self.large_more = bool(flags & MORE)
 
     def add(self, frame: Any, more: int, messages: list[list[Any]]) -> None:
+        """Append a frame to the current message; ZmtpError before the handshake."""
         if self.peer is None:
             raise ZmtpError("a message before the handshake")
         self.frames.append(frame)
@@ -166,7 +167,7 @@ class Receiver:
             self.frames = []
 
     def command(self, body: bytes) -> None:
-        """READY is all that NULL has, ERROR comes instead of it; what later versions add needs no answer."""
+        """Handle a command: NULL has only READY, or ERROR in its place; commands of later versions need no answer."""
         name, rest = body[1 : 1 + body[0]] if body else b"", body[1 + body[0] :] if body else b""
         if name == b"ERROR":
             raise ZmtpError(f"the peer refuses: {rest[1:].decode(errors='replace')}")
@@ -189,7 +190,7 @@ def _property(name: bytes, value: bytes) -> bytes:
 
 
 def _properties(octets: bytes) -> dict[bytes, bytes]:
-    """Metadata by their names in lower case: names of properties have no case."""
+    """Metadata by name in lower case: property names are case-insensitive."""
     found = {}
     at = 0
     while at < len(octets):

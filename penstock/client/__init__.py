@@ -1,4 +1,4 @@
-"""Producers that know what being held means, for any AMQP 0-9-1 broker: `Producer` (on pika, for threads) and
+"""Producers that understand being held, for any AMQP 0-9-1 broker: `Producer` (on pika, for threads) and
 `penstock.client.aio.AsyncProducer` (on aio-pika). They need the extra `client`.
 """
 

@@ -14,7 +14,7 @@ from aiormq.exceptions import DeliveryError, PublishError
 from yarl import URL
 
 from penstock.client.aio_link import AioLink, check, refused
-from penstock.client.core import INNOCENT, Core, Metrics, log, resolve, tell
+from penstock.client.core import INNOCENT, Core, Metrics, log, report_commands, resolve
 from penstock.client.errors import Closed, ConnectionLost, TimedOut
 from penstock.client.options import OnFull, Options
 from penstock.client.outbox import Message
@@ -23,13 +23,13 @@ CLOSE_SECONDS: Final = 5.0
 
 
 class AsyncProducer:
-    """As `penstock.client.Producer`, with coroutines: `async with AsyncProducer(url) as producer`.
+    """A `penstock.client.Producer` with coroutines: `async with AsyncProducer(url) as producer`.
 
-    It belongs to one event loop. Senders that wait are served in the order in which they came.
+    It belongs to one event loop. Waiting senders are served in order of arrival.
     """
 
     def __init__(self, url: str = "amqp://guest:guest@127.0.0.1:5672/", **options: Any) -> None:
-        """`Options`; `open`, or entering it, connects."""
+        """Create a producer with `Options`; `open`, or entering it, connects."""
         self.options = Options(**options)
         self._url = url
         parsed = URL(url)
@@ -47,7 +47,7 @@ class AsyncProducer:
         self._waiters: list[_Waiter] = []
 
     async def open(self) -> None:
-        """Connect. ConnectionLost if there is no connection in time or the broker will not have us."""
+        """Connect. ConnectionLost if there is no connection in time or the broker refuses it."""
         self._keeper = asyncio.create_task(self._keep())
         try:
             await self._wait(lambda: "connection" not in self._core.holding, self.options.connect_seconds)
@@ -69,7 +69,7 @@ class AsyncProducer:
         on_full: OnFull = "block",
         timeout: float | None = None,
     ) -> asyncio.Future[str] | None:
-        """As `Producer.send`; returns when the message is on its way, with a future for the confirm."""
+        """As `Producer.send`; returns a future for the confirm once the message is on its way."""
         check(exchange, routing_key, dict(properties or {}))
         self._raise_if_ended()
         if self._core.holding or self._waiters:
@@ -80,27 +80,28 @@ class AsyncProducer:
                 raise self._core.full()
             await self._wait(lambda: not self._core.holding, timeout)
         receipt: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        receipt.add_done_callback(_seen)
+        receipt.add_done_callback(_ignore_error)
         self._core.accept(body, exchange, routing_key, properties, mandatory, receipt, time.monotonic())
         self._turn()
         return receipt
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent is settled, confirmed or not. TimedOut if that takes longer."""
+        """Wait until all sent messages are settled, confirmed or not. TimedOut if that takes longer."""
         await self._wait(lambda: not len(self._core.outbox), timeout)
 
     def metrics(self) -> Metrics:
+        """The counters, as of now."""
         return self._core.metrics(time.monotonic())
 
     async def close(self, timeout: float | None = None) -> None:
-        """Wait for confirms, at most `timeout` seconds, and close the connection; what is left then ends as Closed.
+        """Wait for confirms, at most `timeout` seconds, and close the connection; remaining messages end as Closed.
 
-        Without `timeout` it is the option `close_seconds`.
+        The default of `timeout` is the option `close_seconds`.
         """
         await self._close(timeout)
 
     async def _close(self, timeout: float | None) -> TimedOut | None:
-        """Close; the error if not all was confirmed in time."""
+        """Close; return the error if not all messages were confirmed in time."""
         late = None
         if self._ended is None:
             try:
@@ -132,17 +133,17 @@ class AsyncProducer:
             raise late
 
     def flow(self, active: bool) -> None:
-        """For the link: Channel.Flow came."""
+        """Handle Channel.Flow; for the link."""
         self._core.flow(active, time.monotonic())
         self._turn()
 
     def blocked(self, reason: str) -> None:
-        """For the link: connection.blocked came."""
+        """Handle connection.blocked; for the link."""
         self._core.blocked(reason, time.monotonic())
         self._turn()
 
     def unblocked(self) -> None:
-        """For the link: connection.unblocked came."""
+        """Handle connection.unblocked; for the link."""
         self._core.unblocked(time.monotonic())
         self._turn()
 
@@ -151,7 +152,9 @@ class AsyncProducer:
             raise type(self._ended)(str(self._ended))
 
     async def _wait(self, ready: Callable[[], bool], seconds: float | None) -> None:
-        """Wait in line until `ready`, saying why once in a while. TimedOut, or whatever the producer has ended with."""
+        """Wait in line until `ready`, logging the cause now and then. TimedOut, or the error that ended
+        the producer.
+        """
         begun = time.monotonic()
         waiter = _Waiter(ready)
         self._waiters.append(waiter)
@@ -168,7 +171,7 @@ class AsyncProducer:
                 if left <= 0:
                     self._core.counts["timed_out"] += 1
                     raise TimedOut(f"after {now - begun:.1f} s: {self._core.why()}")
-                self._core.still_blocked(now)
+                self._core.log_waiting(now)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(waiter.turn.wait(), min(left, self.options.report_seconds))
         finally:
@@ -177,7 +180,7 @@ class AsyncProducer:
             self._turn()
 
     def _turn(self) -> None:
-        """Publish what may go, resolve receipts, tell commands, and let the first of those who wait go on if it can."""
+        """Publish due messages, resolve receipts, report flow commands, and wake the first waiter that can go on."""
         if self._link:
             for tag, message in self._core.due():
                 task = asyncio.create_task(self._publish(self._link, tag, message))
@@ -186,7 +189,7 @@ class AsyncProducer:
         outcomes, self._core.outcomes = self._core.outcomes, []
         resolve(outcomes)
         commands, self._core.commands = self._core.commands, []
-        tell(self.options.on_flow, commands)
+        report_commands(self.options.on_flow, commands)
         for waiter in self._waiters:
             if self._ended is not None:
                 waiter.turn.set()
@@ -208,7 +211,7 @@ class AsyncProducer:
         except DeliveryError:
             taken = False
         except (aiormq.AMQPError, OSError, asyncio.CancelledError):
-            return  # the connection is lost: the message is sent again
+            return  # the connection is lost: the message will be resent
         if link is self._link:
             self._core.settled(tag, False, taken, time.monotonic())
             self._turn()
@@ -245,7 +248,9 @@ class AsyncProducer:
                 attempt += 1
 
     async def _serve(self, link: AioLink) -> tuple[int, str, bool]:
-        """Until the link is lost: what the broker said, and whether it had confirmed anything."""
+        """Serve a link until it is lost; return the broker's reply code and text, and whether any message
+        was settled.
+        """
         self._link = link
         settled = self._core.settled_count
         self._core.connected(time.monotonic())
@@ -260,14 +265,14 @@ class AsyncProducer:
 
 
 class _Waiter:
-    """Somebody in line, and its turn to look again."""
+    """A waiting caller, and the event of its turn to check again."""
 
     def __init__(self, ready: Callable[[], bool]) -> None:
         self.ready = ready
         self.turn = asyncio.Event()
 
 
-def _seen(receipt: asyncio.Future[str]) -> None:
-    """Who does not look at a receipt finds its error in log and metrics, not as an exception that nobody retrieved."""
+def _ignore_error(receipt: asyncio.Future[str]) -> None:
+    """Mark a receipt's exception as retrieved: an error of an ignored receipt appears in log and metrics only."""
     if not receipt.cancelled():
         receipt.exception()

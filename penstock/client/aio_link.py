@@ -1,8 +1,9 @@
-"""What a producer needs of aio-pika's connection that aio-pika does not give.
+"""A link on aio-pika's connection, with the parts of the protocol that aio-pika does not expose.
 
-Channel.Flow: aiormq takes it for the answer to a call, so the next call on the channel fails. It is caught before the
-channel sees it, and answered. connection.blocked: aiormq keeps the reason to itself. Why the broker closed: aiormq
-turns the reply's code into a class. For these the frames are looked at where aiormq's connection hands them on.
+Channel.Flow: aiormq mistakes it for the answer to a call, so the next call on the channel fails. It is intercepted
+before the channel sees it, and answered. connection.blocked: aiormq does not expose the reason. Closing by the broker:
+aiormq turns the reply code into a class. Frames of these kinds are intercepted where aiormq's connection dispatches
+them.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ HANDLERS: Final = {
     "unblocked": "_Connection__handle_connection_unblocked",
     "close": "_Connection__handle_close",
 }
-"""aiormq's methods for what comes on channel 0. There is no public way to hear of it."""
+"""aiormq's methods for frames on channel 0. There is no public way to receive these."""
 
 
 class Listener(Protocol):
+    """Receiver of flow control events."""
+
     def flow(self, active: bool) -> None: ...
     def blocked(self, reason: str) -> None: ...
     def unblocked(self) -> None: ...
@@ -41,7 +44,7 @@ class AioLink:
     """One connection with one confirming channel, from `open` until `lost` is done."""
 
     def __init__(self, url: str, name: str, listener: Listener) -> None:
-        """`lost` ends with what the broker said as it closed: reply code (0: nothing) and text."""
+        """Prepare a connection. `lost` ends with the broker's words as it closed: reply code (0: none) and text."""
         properties: dict[str, Any] = {
             "product": PRODUCT,
             "platform": f"aiormq {version('aiormq')}, Python {platform.python_version()}",
@@ -54,7 +57,7 @@ class AioLink:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def open(self, seconds: float) -> None:
-        """Connect and open the channel. OSError (TimeoutError too) or an error of aiormq's if that fails."""
+        """Connect and open the channel. OSError (including TimeoutError) or an error of aiormq's if that fails."""
         await asyncio.wait_for(self._open(), seconds)
 
     async def _open(self) -> None:
@@ -73,7 +76,9 @@ class AioLink:
         self._channel = channel
 
     async def publish(self, message: Message) -> None:
-        """Publish and wait for the confirm. DeliveryError or its kin if the broker refuses or returns the message."""
+        """Publish and wait for the confirm. DeliveryError or a subclass if the broker refuses or returns
+        the message.
+        """
         assert self._channel
         await self._channel.basic_publish(
             message.body,
@@ -85,7 +90,7 @@ class AioLink:
         )
 
     async def close(self, seconds: float) -> None:
-        """Close in order if that is possible in so many seconds."""
+        """Close in an orderly way if that is possible within `seconds`."""
         try:
             await asyncio.wait_for(self._connection.close(), seconds)
         except (TimeoutError, aiormq.AMQPError, OSError, asyncio.CancelledError) as error:
@@ -127,14 +132,14 @@ class AioLink:
 
 
 def check(exchange: str, routing_key: str, properties: dict[str, Any]) -> None:
-    """ValueError or TypeError for what cannot be said in AMQP."""
+    """Check that a publish can be encoded. ValueError or TypeError if not."""
     spec.Basic.Publish(exchange=exchange, routing_key=routing_key).marshal()
     ContentHeader(properties=spec.Basic.Properties(**properties)).marshal()
 
 
 def refused(error: Exception) -> bool:
-    """Whether the broker will not have us: a wrong password; a vhost that is not there, or not ours.
+    """Whether the broker refuses the connection: a wrong password; a vhost that does not exist, or is not permitted.
 
-    The second it says by connection.close instead of open-ok, of which aiormq only tells that it is another frame.
+    The broker reports the latter by connection.close instead of open-ok, which aiormq reports as an unexpected frame.
     """
     return isinstance(error, (AuthenticationError, ProbableAuthenticationError, InvalidFrameError))

@@ -1,7 +1,7 @@
-"""What a producer does with what its caller and its broker say: everything but sockets, threads and clocks.
+"""The logic of a producer, between its caller and its broker: everything but sockets, threads and clocks.
 
-A shell (`producer` on pika, `aio` on aio-pika) hands in sends and what the broker says, publishes what `due` gives out,
-and then fulfils the `outcomes` and tells the `commands`: outside of its lock.
+A shell (`producer` on pika, `aio` on aio-pika) passes in sends and the broker's replies, publishes the messages of
+`due`, and then, outside of its lock, fulfils the `outcomes` and reports the `commands`.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ log = logging.getLogger("penstock.client")
 COMMANDS: Final[tuple[Literal["flow", "blocked"], ...]] = ("flow", "blocked")
 
 INNOCENT: Final = frozenset({0, 200, 311, 320})
-"""Reply codes with which a broker closes for no fault of a message: none, fine, held for too long, by an operator."""
+"""Reply codes of a close that is no message's fault: none, success, held for too long, closed by an operator."""
 
 ROUTELESS: Final = frozenset({312, 313})
 """Reply codes of basic.return: no route, no consumers (specification, section 1.2.2)."""
 
 PRODUCT: Final = "penstock producer"
-"""What the client properties say: a broker that knows it may send it Channel.Flow."""
+"""Product in the client properties: a broker that knows it may send Channel.Flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Counts of messages since the producer was made, what is under way, and how long it was held (seconds)."""
+    """Counts of messages since the producer was made, unconfirmed messages, and how long it was held (seconds)."""
 
     accepted: int = 0
     sent: int = 0
@@ -66,7 +66,7 @@ class Metrics:
 
 
 class Core:
-    """Sends, confirms, causes. Times (`now`) are seconds of the shell's clock."""
+    """State of a producer: sends, confirms, causes of holding. Times (`now`) are seconds of the shell's clock."""
 
     def __init__(self, count: int, octets: int, report_seconds: float, target: str, now: float) -> None:
         self.outbox = Outbox(count, octets)
@@ -76,17 +76,17 @@ class Core:
         self.outcomes: list[tuple[Receipt, str | ProducerError]] = []
         self.commands: list[FlowCommand] = []
         self.waiting: dict[object, float] = {}
-        """Who waits in `send` or `flush`, since when."""
+        """Callers waiting in `send` or `flush`, with the start of the wait."""
         self.counts = dict.fromkeys(
             ("accepted", "sent", "sent_again", "confirmed", "rejected", "returned", "refused", "given_up", "dropped",
              "full", "timed_out", "connections", "flow_commands"), 0,
         )  # fmt: skip
         self._reported = now
         self._complained = -report_seconds
-        self._not_told = 0
+        self._suppressed = 0
         self.holding.hold("connection", f"no connection to {target} yet", now)
 
-    # What the caller does.
+    # Calls by the user of the producer.
 
     def accept(
         self,
@@ -98,15 +98,15 @@ class Core:
         receipt: Receipt,
         now: float,
     ) -> None:
-        """Take a message in; the shell has made sure that nothing holds the producer."""
+        """Accept a message; the shell has checked that nothing holds the producer."""
         named = {"delivery_mode": 2, **(properties or {})}
         named.setdefault("message_id", str(uuid4()))
         self.outbox.add(Message(body, exchange, routing_key, named, mandatory, receipt))
         self.counts["accepted"] += 1
-        self._look_at_window(now)
+        self._update_window(now)
 
     def due(self) -> Iterator[tuple[int, Message]]:
-        """What may be published now, each with its confirm tag: until something holds the producer."""
+        """Yield the messages to publish now, each with its confirm tag, until something holds the producer."""
         for tag, message in self.outbox.publish() if self.may_publish else ():
             self.counts["sent_again" if message.sent > 1 else "sent"] += 1
             yield tag, message
@@ -115,10 +115,11 @@ class Core:
 
     @property
     def may_publish(self) -> bool:
+        """Whether neither a lost connection nor the broker's flow control holds the producer."""
         return not any(cause in self.holding for cause in ("connection", "flow", "blocked"))
 
-    def still_blocked(self, now: float) -> None:
-        """Somebody waits: say so, once in `report_seconds` for all."""
+    def log_waiting(self, now: float) -> None:
+        """Log why callers wait, once in `report_seconds` for all of them."""
         since = min(self.waiting.values(), default=now)
         if now < max(self._reported, since) + self.report_seconds:
             return
@@ -127,7 +128,7 @@ class Core:
         log.warning("still blocked for %.0f s, by %s%s", now - since, self.why(), others)
 
     def full(self) -> Full:
-        """What `send` raises that may not wait."""
+        """The error for a `send` that may not wait."""
         self.counts["full"] += 1
         if "connection" in self.holding:
             return NotConnected(self.why())
@@ -135,23 +136,25 @@ class Core:
 
     @property
     def settled_count(self) -> int:
-        """Messages that the broker has answered so far."""
+        """Number of messages that the broker has settled so far."""
         return sum(self.counts[name] for name in ("confirmed", "rejected", "returned"))
 
     def why(self) -> str:
+        """The causes that hold the producer, for people."""
         return self.holding.text() or f"{len(self.outbox)} messages to {self.target} are not confirmed"
 
-    # What the broker says.
+    # Events from the broker.
 
     def connected(self, now: float) -> None:
+        """Handle a new connection."""
         self.counts["connections"] += 1
         seconds = self.holding.release("connection", now)
         log.info("connected to %s after %.1f s", self.target, seconds or 0.0)
 
     def disconnected(self, code: int, text: str, now: float) -> None:
-        """Channel or connection is gone; `code` is 0 if nobody said why."""
+        """Handle the loss of channel or connection; `code` is 0 if the broker gave no reason."""
         said = f"{code} {text}" if code else text
-        again = self.outbox.under_way
+        again = self.outbox.in_flight
         culprit = self.outbox.lost(blame=code not in INNOCENT)
         if culprit:
             again -= 1
@@ -160,16 +163,16 @@ class Core:
         if "connection" in self.holding:
             log.warning("no connection to %s: %s", self.target, said)
         else:
-            log.warning("connection to %s lost: %s; to be sent again: %d", self.target, said, again)
+            log.warning("connection to %s lost: %s; to be resent: %d", self.target, said, again)
         for cause in COMMANDS:
             seconds = self.holding.release(cause, now)
             if seconds is not None:
                 self.commands.append(FlowCommand(False, cause, f"connection lost: {said}", seconds))
         self.holding.hold("connection", f"no connection to {self.target}: {said}", now)
-        self._look_at_window(now)
+        self._update_window(now)
 
     def flow(self, active: bool, now: float) -> None:
-        """Channel.Flow came (specification: channel.flow)."""
+        """Handle Channel.Flow (specification: channel.flow)."""
         self.counts["flow_commands"] += 1
         if not active:
             log.info("channel.flow from %s: stop", self.target)
@@ -181,13 +184,14 @@ class Core:
             self.commands.append(FlowCommand(False, "flow", "", seconds))
 
     def blocked(self, reason: str, now: float) -> None:
-        """connection.blocked came (RabbitMQ extension)."""
+        """Handle connection.blocked (RabbitMQ extension)."""
         self.counts["flow_commands"] += 1
         log.info("connection.blocked from %s: %s", self.target, reason)
         self.holding.hold("blocked", f"connection.blocked of {self.target}: {reason}", now)
         self.commands.append(FlowCommand(True, "blocked", reason, 0.0))
 
     def unblocked(self, now: float) -> None:
+        """Handle connection.unblocked (RabbitMQ extension)."""
         self.counts["flow_commands"] += 1
         seconds = self.holding.release("blocked", now) or 0.0
         log.info("connection.unblocked from %s after %.1f s", self.target, seconds)
@@ -196,13 +200,14 @@ class Core:
     def returned(
         self, message_id: str, code: int, text: str, exchange: str, routing_key: str, headers: dict[str, object]
     ) -> None:
+        """Handle basic.return; the message's ack follows."""
         error: ProducerError = Unroutable(code, text, exchange, routing_key, headers)
         if code not in ROUTELESS:
             error = Rejected(f"refused by {self.target}: {error}", headers)
         self.outbox.returned(message_id, error)
 
     def settled(self, tag: int, multiple: bool, taken: bool, now: float) -> None:
-        """basic.ack (`taken`) or basic.nack came."""
+        """Handle basic.ack (`taken`) or basic.nack."""
         for message in self.outbox.settle(tag, multiple):
             if message.returned is not None:
                 self.counts["returned" if isinstance(message.returned, Unroutable) else "rejected"] += 1
@@ -213,16 +218,17 @@ class Core:
             else:
                 self.counts["rejected"] += 1
                 self._fail(message, Rejected(f"refused by {self.target}: {_where(message)}"), now)
-        self._look_at_window(now)
+        self._update_window(now)
 
     def give_up(self, error: ProducerError, now: float) -> None:
-        """Nothing more will come of what is not settled."""
+        """Fail all messages that are not settled."""
         for message in self.outbox.clear():
             self.counts["given_up"] += 1
             self._fail(message, error, now)
-        self._look_at_window(now)
+        self._update_window(now)
 
     def metrics(self, now: float) -> Metrics:
+        """The counters, as of `now`."""
         return Metrics(
             **self.counts,
             unconfirmed=len(self.outbox),
@@ -236,25 +242,25 @@ class Core:
     def _fail(self, message: Message, error: ProducerError, now: float) -> None:
         self.outcomes.append((message.receipt, error))
         if now < self._complained + self.report_seconds:
-            self._not_told += 1
+            self._suppressed += 1
             return
-        more = f" (and {self._not_told} before)" if self._not_told else ""
-        self._complained, self._not_told = now, 0
+        more = f" (and {self._suppressed} before)" if self._suppressed else ""
+        self._complained, self._suppressed = now, 0
         log.warning("message %s failed: %s: %s%s", message.message_id, type(error).__name__, error, more)
 
-    def _look_at_window(self, now: float) -> None:
+    def _update_window(self, now: float) -> None:
         outbox = self.outbox
         if not outbox.full:
             self.holding.release("window", now)
         elif "window" not in self.holding:
             text = f"{len(outbox)} of {outbox.limit_count} messages to {self.target} are not confirmed"
             if len(outbox) < outbox.limit_count:
-                text = f"{outbox.octets} of {outbox.limit_octets} octets to {self.target} are not confirmed"
+                text = f"{outbox.octets} of {outbox.limit_octets} bytes to {self.target} are not confirmed"
             self.holding.hold("window", text, now)
 
 
 def resolve(outcomes: list[tuple[Receipt, str | ProducerError]]) -> None:
-    """Tell those who hold the receipts; who has cancelled theirs does not want to know."""
+    """Fulfil receipts, except those that their holders have cancelled."""
     for receipt, outcome in outcomes:
         if receipt.done():
             continue
@@ -264,8 +270,8 @@ def resolve(outcomes: list[tuple[Receipt, str | ProducerError]]) -> None:
             receipt.set_exception(outcome)
 
 
-def tell(on_flow: Callable[[FlowCommand], object] | None, commands: list[FlowCommand]) -> None:
-    """Tell the caller what the broker has said. An error of its own stops nothing, and is logged."""
+def report_commands(on_flow: Callable[[FlowCommand], object] | None, commands: list[FlowCommand]) -> None:
+    """Report flow commands to the caller. An exception in its callback is logged, and stops nothing."""
     if on_flow is None:
         return
     for command in commands:

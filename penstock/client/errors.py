@@ -1,37 +1,37 @@
-"""What can become of a message that is not confirmed: an error for each cause."""
+"""Errors of a producer: one class for each reason why a message is not confirmed."""
 
 from __future__ import annotations
 
 
 class ProducerError(Exception):
-    """Any of the errors below."""
+    """Base class of the errors below."""
 
 
 class Full(ProducerError):
-    """There is no room now and `send` was told not to wait for it; the text says what holds the producer."""
+    """There is no room at present and `send` may not wait for it; the text says what holds the producer."""
 
 
 class Stopped(Full):
-    """The broker has said to stop: Channel.Flow or connection.blocked."""
+    """The broker has stopped the producer: Channel.Flow or connection.blocked."""
 
 
 class WindowFull(Full):
-    """As many messages (or octets) as may be are not confirmed."""
+    """The window is full: as many messages (or bytes) as allowed are unconfirmed."""
 
 
 class NotConnected(Full, ConnectionError):
-    """There is no connection at the moment; it is being made."""
+    """There is no connection at present; the producer is connecting."""
 
 
 class TimedOut(ProducerError, TimeoutError):
-    """There was no room, or no confirm, in the time given; the text says what held the producer."""
+    """There was no room, or no confirm, within the given time; the text says what held the producer."""
 
 
 class Rejected(ProducerError):
-    """The broker refused the message: basic.nack, or basic.return for another reason than a route that is missing.
+    """The broker refused the message: basic.nack, or basic.return for another reason than a missing route.
 
-    A queue with overflow `reject-publish` does so when it is full, and one whose producers are refused after a time;
-    `headers` are then those of the returned message: which queue, how deep, how long to wait.
+    A full queue with overflow `reject-publish` does so, and a queue whose producers are refused after some time;
+    `headers` are then those of the returned message: the queue, its depth, and how long to wait.
     """
 
     def __init__(self, text: str, headers: dict[str, object] | None = None) -> None:
@@ -50,7 +50,7 @@ class Unroutable(ProducerError):
 
 
 class Refused(ProducerError):
-    """The broker closed channel or connection because of the message. `code` and `text` are what it said."""
+    """The broker closed channel or connection because of the message. `code` and `text` are those of the close."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code} {text}")
@@ -59,7 +59,7 @@ class Refused(ProducerError):
 
 
 class ConnectionLost(ProducerError, ConnectionError):
-    """There is no connection and none is to be had in the time that was given for it."""
+    """There is no connection, and none could be made within the given time."""
 
 
 class Closed(ProducerError):

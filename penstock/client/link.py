@@ -1,9 +1,9 @@
-"""A connection with one confirming channel, on pika's I/O loop: kept up, and made again when it is lost.
+"""A connection with one confirming channel, on pika's I/O loop; it reconnects after a loss.
 
     connecting ──▶ channel opening ──▶ up ──channel closed by the broker──▶ channel opening
         ▲                                └──connection lost──▶ waiting ──▶ connecting
 
-All of it runs in the thread of the loop. What happens is told to `Listener`.
+All of it runs in the thread of the loop. Events are reported to the `Listener`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from penstock.client.options import Options
 from penstock.client.outbox import Message
 
 CLOSE_SECONDS: Final = 5.0
-"""How long the broker may take to answer connection.close: a paused socket may keep it from reading it."""
+"""How long the broker may take to answer connection.close: it may not be reading the socket while it is paused."""
 
 HOPELESS: Final = (AuthenticationError, ProbableAccessDeniedError, ProbableAuthenticationError)
-"""What pika says of a connection that ends in the handshake, whether or not the broker has refused it."""
+"""pika's exceptions for a connection that ends during the handshake, whether or not the broker has refused it."""
 
 
 class Listener(Protocol):
+    """Receiver of the link's events."""
+
     def up(self) -> None: ...
     def down(self, code: int, text: str) -> None: ...
     def hopeless(self, text: str) -> None: ...
@@ -48,6 +50,8 @@ class Listener(Protocol):
 
 
 class Link:
+    """The connection; made once, run by one thread."""
+
     def __init__(self, parameters: Any, options: Options, listener: Listener) -> None:
         self.loop: Any = IOLoop()
         self._parameters = parameters
@@ -61,7 +65,7 @@ class Link:
         self._was_up = False
 
     def call(self, callback: Callable[[], None]) -> None:
-        """Have it called in the loop's thread. Any thread may ask."""
+        """Schedule a callback in the loop's thread; callable from any thread."""
         self.loop.add_callback_threadsafe(callback)
 
     def run(self) -> None:
@@ -73,6 +77,7 @@ class Link:
             self.loop.close()
 
     def publish(self, message: Message) -> None:
+        """Publish a message on the open channel."""
         self._channel.basic_publish(
             message.exchange,
             message.routing_key,
@@ -82,10 +87,11 @@ class Link:
         )
 
     def proven(self) -> None:
-        """The broker has confirmed something: the next attempts begin anew."""
+        """Reset the delays between attempts, as the broker has confirmed a message."""
         self._attempt = 0
 
     def close(self) -> None:
+        """Close the connection and stop the loop."""
         self._closing = True
         if self._connection is None or not self._connection.is_open:
             self.loop.stop()
@@ -123,7 +129,7 @@ class Link:
 
     def _flow(self, frame: Any) -> None:
         self._listener.flow(frame.method.active)
-        # pika leaves the answer that the specification asks for (channel.flow-ok) to nobody.
+        # pika does not send the answer that the specification requires (channel.flow-ok).
         self._channel._send_method(pika.spec.Channel.FlowOk(active=frame.method.active))
 
     def _returned(self, _channel: Any, method: Any, properties: Any, _body: bytes) -> None:
@@ -142,7 +148,9 @@ class Link:
         )
 
     def _channel_closed(self, _channel: Any, reason: Any) -> None:
-        """Of a connection that is lost the channels are told too, but that is for `_closed`."""
+        """Reopen a channel that the broker closed. `_closed` handles the loss of a connection, which closes its
+        channels too.
+        """
         if not isinstance(reason, ChannelClosedByBroker) or self._closing:
             return
         self._down_since = time.monotonic()
@@ -161,7 +169,7 @@ class Link:
         by_broker = isinstance(reason, ConnectionClosedByBroker)
         code, text = (reason.reply_code, reason.reply_text) if by_broker else (0, said(reason))
         self._listener.down(code, text)
-        self._again()
+        self._reconnect_later()
 
     def _not_opened(self, _connection: Any, error: Any) -> None:
         text = said(error)
@@ -169,9 +177,9 @@ class Link:
             self._listener.hopeless(text)
         else:
             self._listener.down(0, text)
-        self._again()
+        self._reconnect_later()
 
-    def _again(self) -> None:
+    def _reconnect_later(self) -> None:
         limit = self._options.give_up_seconds
         if limit is not None and time.monotonic() - self._down_since > limit:
             self._listener.hopeless(f"no connection for {limit:g} s")
@@ -181,7 +189,7 @@ class Link:
 
 
 def parameters_of(url: str, name: str) -> Any:
-    """pika's parameters for an AMQP URL, with what tells the broker who this is."""
+    """pika's parameters for an AMQP URL, with the client properties that identify the producer."""
     parameters = pika.URLParameters(url)
     python = f"Python {platform.python_version()}"
     parameters.client_properties = {
@@ -197,7 +205,7 @@ def _text(octets: str | bytes) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """pika wraps what happened into what it was doing, several times over."""
+    """Unwrap the original error: pika wraps it several times over."""
     while True:
         inner = [*getattr(error, "exceptions", ()), getattr(error, "exception", None), *error.args]
         found = next((each for each in inner if isinstance(each, Exception)), None)
@@ -207,6 +215,6 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def said(error: BaseException) -> str:
-    """What is at the bottom of an error of pika, for people."""
+    """The original cause of a pika error, for people."""
     cause = _cause(error)
     return f"{type(cause).__name__}: {cause}"

@@ -1,4 +1,4 @@
-"""What both producers are made with."""
+"""Options of both producers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ OnFull = Literal["block", "raise", "drop"]
 
 
 class FlowCommand(NamedTuple):
-    """A word of the broker's: it holds the producer, or does no more.
+    """A flow control command from the broker, which holds the producer or releases it.
 
-    `by` is Channel.Flow, or connection.blocked and connection.unblocked; `reason` what the broker says, for people;
-    `seconds` how long it has held, 0 where that begins. The loss of a connection lifts what was said on it.
+    `by` is Channel.Flow, or connection.blocked and connection.unblocked; `reason` is the broker's reason, for people;
+    `seconds` is how long the producer was held, 0 at the start. The loss of a connection lifts the commands given on
+    it.
     """
 
     held: bool
@@ -28,12 +29,12 @@ class FlowCommand(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`window_count`, `window_bytes`: at most so much is unconfirmed, what waits to be sent included.
-    `report_seconds`: how often a producer that somebody waits for says why. `connect_seconds`: how long the first
-    connection may take. `reconnect_seconds`: the longest wait between two attempts after a loss; they begin at 0.1 s.
-    `give_up_seconds`: without a connection for so long the producer ends (None: never). `close_seconds`: how long its
-    end waits for confirms (None: as long as it takes). `on_flow` is called with each `FlowCommand`, by the thread or
-    loop that serves the connection: it must not wait. `name` is shown by brokers.
+    """`window_count`, `window_bytes`: maximum of unconfirmed messages, including those waiting to be sent.
+    `report_seconds`: interval at which a producer with waiting callers logs the cause. `connect_seconds`: how long the
+    first connection may take. `reconnect_seconds`: the longest delay between two attempts after a loss; delays begin at
+    0.1 s. `give_up_seconds`: how long without a connection until the producer ends (None: never). `close_seconds`: how
+    long closing waits for confirms (None: as long as it takes). `on_flow` is called with each `FlowCommand`, by the
+    thread or loop that serves the connection: it must not wait. `name` is shown by brokers.
     """
 
     window_count: int = 1000
@@ -55,5 +56,7 @@ class Options:
             raise ValueError("close_seconds is 0 or more, or None")
 
     def delay(self, attempt: int) -> float:
-        """Seconds to wait before the attempt (counted from 0): twice as long each time, and not all clients at once."""
+        """Seconds to wait before the attempt (counted from 0): doubling each time, with jitter so that clients spread
+        out.
+        """
         return min(FIRST_DELAY * 2.0 ** min(attempt, 32), self.reconnect_seconds) * random.uniform(0.5, 1.0)

@@ -14,7 +14,7 @@ from typing import Any, Self
 import pika
 from pika.exceptions import AMQPError
 
-from penstock.client.core import Core, Metrics, resolve, tell
+from penstock.client.core import Core, Metrics, report_commands, resolve
 from penstock.client.errors import Closed, ConnectionLost, TimedOut
 from penstock.client.link import CLOSE_SECONDS, Link, parameters_of
 from penstock.client.options import OnFull, Options
@@ -22,18 +22,19 @@ from penstock.client.options import OnFull, Options
 log = logging.getLogger("penstock.client")
 
 LONGEST_WAIT = 0.25
-"""Seconds after which a thread that waits looks again whether to say why."""
+"""Seconds after which a waiting thread checks whether to log the cause."""
 
 
 class Producer:
-    """Publishes with confirms over one connection that is kept up. Any thread may use it; order holds for each thread.
+    """Publishes with confirms over one connection, which is re-established after a loss. Any thread may use it; order
+    holds for each thread.
 
-    A message is published at least once: after a loss of the connection all that is not confirmed is sent again, with
-    the same message id, so a consumer can tell.
+    A message is published at least once: after a loss of the connection all unconfirmed messages are resent, with the
+    same message ids, by which a consumer can recognise repeats.
     """
 
     def __init__(self, url: str = "amqp://guest:guest@127.0.0.1:5672/%2F", **options: Any) -> None:
-        """Connect (`Options`). ConnectionLost if there is no connection in time or the broker will not have us."""
+        """Connect (`Options`). ConnectionLost if there is no connection in time or the broker refuses it."""
         self.options = Options(**options)
         parameters = parameters_of(url, self.options.name)
         self._core = Core(
@@ -46,7 +47,7 @@ class Producer:
         self._condition = threading.Condition()
         self._ended: Exception | None = None
         self._woken = False
-        self._untold = 0
+        self._unresolved = 0
         self._link = Link(parameters, self.options, _Listener(self))
         self._thread = threading.Thread(target=self._link.run, name="penstock producer", daemon=True)
         self._thread.start()
@@ -74,9 +75,9 @@ class Producer:
 
         `properties` are named as in the specification (content_type, headers, …); delivery_mode is 2 and message_id a
         new UUID unless given. While the producer is held (Channel.Flow, connection.blocked, a full window, no
-        connection) `on_full` says what to do: wait, at most `timeout` seconds (TimedOut); raise (Stopped, WindowFull,
-        NotConnected, which are all Full); or drop the message and return None. Closed, ConnectionLost: the producer
-        has ended. ValueError, TypeError: what cannot be said in AMQP.
+        connection) `on_full` selects the action: wait, at most `timeout` seconds (TimedOut); raise (Stopped,
+        WindowFull, NotConnected, all subclasses of Full); or drop the message and return None. Closed, ConnectionLost:
+        the producer has ended. ValueError, TypeError: the message cannot be encoded in AMQP.
         """
         _check(exchange, routing_key, properties)
         with self._condition:
@@ -95,24 +96,27 @@ class Producer:
         return receipt
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent is settled, confirmed or not, and told. TimedOut if that takes longer."""
+        """Wait until all sent messages are settled, confirmed or not, and their receipts resolved. TimedOut if that
+        takes longer.
+        """
         with self._condition:
-            told_here = threading.current_thread() is self._thread
-            self._wait(lambda: not len(self._core.outbox) and (told_here or not self._untold), timeout)
+            in_loop = threading.current_thread() is self._thread
+            self._wait(lambda: not len(self._core.outbox) and (in_loop or not self._unresolved), timeout)
 
     def metrics(self) -> Metrics:
+        """The counters, as of now."""
         with self._condition:
             return self._core.metrics(time.monotonic())
 
     def close(self, timeout: float | None = None) -> None:
-        """Wait for confirms, at most `timeout` seconds, and close the connection; what is left then ends as Closed.
+        """Wait for confirms, at most `timeout` seconds, and close the connection; remaining messages end as Closed.
 
-        Without `timeout` it is the option `close_seconds`.
+        The default of `timeout` is the option `close_seconds`.
         """
         self._close(timeout)
 
     def _close(self, timeout: float | None) -> TimedOut | None:
-        """Close; the error if not all was confirmed in time."""
+        """Close; return the error if not all messages were confirmed in time."""
         late = None
         timeout = self.options.close_seconds if timeout is None else timeout
         with self._condition:
@@ -126,7 +130,7 @@ class Producer:
         if self._thread.is_alive():
             self._link.call(self._link.close)
             self._thread.join(CLOSE_SECONDS * 2)
-        with self._told():
+        with self._event():
             self._core.give_up(Closed("the producer was closed"), time.monotonic())
         return late
 
@@ -144,7 +148,7 @@ class Producer:
             raise type(self._ended)(str(self._ended))
 
     def _wait(self, ready: Callable[[], bool], timeout: float | None) -> None:
-        """Wait until `ready`, saying why once in a while. TimedOut, or whatever the producer has ended with."""
+        """Wait until `ready`, logging the cause now and then. TimedOut, or the error that ended the producer."""
         with self._condition:
             token, begun = object(), time.monotonic()
             self._core.waiting[token] = begun
@@ -156,28 +160,30 @@ class Producer:
                     if left <= 0:
                         self._core.counts["timed_out"] += 1
                         raise TimedOut(f"after {now - begun:.1f} s: {self._core.why()}")
-                    self._core.still_blocked(now)
+                    self._core.log_waiting(now)
                     self._condition.wait(min(left, LONGEST_WAIT))
             finally:
                 del self._core.waiting[token]
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Let the broker's word change things; then wake who waits and resolve receipts, without the lock."""
+    def _event(self) -> Iterator[None]:
+        """Apply an event from the broker under the lock; then wake waiting threads and resolve receipts, without the
+        lock.
+        """
         with self._condition:
             yield
             outcomes, self._core.outcomes = self._core.outcomes, []
             commands, self._core.commands = self._core.commands, []
-            self._untold += len(outcomes)
+            self._unresolved += len(outcomes)
             self._condition.notify_all()
-        tell(self.options.on_flow, commands)
+        report_commands(self.options.on_flow, commands)
         if not outcomes:
             return
         try:
             resolve(outcomes)
         finally:
-            with self._condition:  # who flushes waits for that as well
-                self._untold -= len(outcomes)
+            with self._condition:  # `flush` waits for this as well
+                self._unresolved -= len(outcomes)
                 self._condition.notify_all()
 
     def _wake(self) -> None:
@@ -186,14 +192,14 @@ class Producer:
             self._link.call(self._publish)
 
     def _publish(self) -> None:
-        """In the loop's thread: hand pika what may go."""
+        """Pass due messages to pika; in the loop's thread."""
         with self._condition:
             self._woken = False
             try:
                 for _tag, message in self._core.due():
                     self._link.publish(message)
             except AMQPError as closing:
-                log.debug("not published: %s", closing)  # sent again as soon as there is a channel
+                log.debug("not published: %s", closing)  # resent as soon as there is a channel
 
 
 class _Listener:
@@ -204,50 +210,50 @@ class _Listener:
         self._core = producer._core
 
     def up(self) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.connected(time.monotonic())
         self._producer._publish()
 
     def down(self, code: int, text: str) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.disconnected(code, text, time.monotonic())
 
     def hopeless(self, text: str) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._producer._ended = ConnectionLost(f"{self._core.target}: {text}")
             self._core.give_up(ConnectionLost(str(self._producer._ended)), time.monotonic())
 
     def flow(self, active: bool) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.flow(active, time.monotonic())
         self._producer._publish()
 
     def blocked(self, reason: str) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.blocked(reason, time.monotonic())
 
     def unblocked(self) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.unblocked(time.monotonic())
         self._producer._publish()
 
     def returned(
         self, message_id: str, code: int, text: str, exchange: str, routing_key: str, headers: dict[str, object]
     ) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.returned(message_id, code, text, exchange, routing_key, headers)
 
     def settled(self, tag: int, multiple: bool, taken: bool) -> None:
-        with self._producer._told():
+        with self._producer._event():
             self._core.settled(tag, multiple, taken, time.monotonic())
         self._producer._link.proven()
         self._producer._publish()
 
 
 def _check(exchange: str, routing_key: str, properties: Mapping[str, Any] | None) -> None:
-    """What cannot be encoded is the caller's to know, not the loop's. ValueError or TypeError."""
+    """Check in the caller's thread, not in the loop, that a publish can be encoded. ValueError or TypeError if not."""
     try:
         pika.spec.Basic.Publish(exchange=exchange, routing_key=routing_key).encode()
         pika.BasicProperties(**(properties or {})).encode()
     except (AMQPError, AssertionError, AttributeError) as error:
-        raise ValueError(f"cannot be said in AMQP: {error}") from error
+        raise ValueError(f"cannot be encoded in AMQP: {error}") from error

@@ -1,11 +1,11 @@
-"""What administrators did: who, what, when, from where, and what became of it. A record each, in a file of its own.
+"""The audit log: who did what, when, from where, and with what outcome. One record per command, in a file of its own.
 
     {"when": "2026-11-25T18:42:45.123456Z", "who": {"uid": 0, "user": "root", "login": "alice"},
      "from": {"pid": 4711, "program": "penstock", "terminal": "/dev/pts/0"},
      "command": "user_delete", "arguments": {"name": "bob"}, "outcome": "done"}
 
-`login` is whom the machine's session was opened for (proc(5), loginuid): with sudo that is not `user`. The outcome is
-"done", or why it was refused. Secrets are in no record.
+`login` is the user who opened the machine's session (proc(5), loginuid): with sudo it differs from `user`. The outcome
+is "done", or the reason for the refusal. Records hold no secrets.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ log = get_logger()
 
 FILE_OCTETS = 16 * 1024 * 1024
 ARGUMENTS_OCTETS = 16 * 1024
-"""Larger arguments, as those of an import, are told by their size."""
+"""Larger arguments, such as those of an import, are recorded by their size only."""
 SECRET = "password"
-"""What has that in its name is in no record."""
+"""Values of arguments with this in their name are not recorded."""
 NOBODY = 2**32 - 1
 """A loginuid that was not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Administrator:
-    """A process that commands, and whose it is; what the machine does not say is None."""
+    """A process that sends commands, and its user; facts that the machine does not provide are None."""
 
     uid: int
     pid: int
@@ -49,6 +49,7 @@ class Administrator:
 
     @classmethod
     def of(cls, uid: int, pid: int) -> Administrator:
+        """Look up the facts of a process."""
         login = program = terminal = None
         with suppress(OSError, ValueError):
             number = int(Path(f"/proc/{pid}/loginuid").read_text())
@@ -60,6 +61,7 @@ class Administrator:
         return cls(uid, pid, login, program, terminal)
 
     def facts(self) -> dict[str, Any]:
+        """The facts, as in a record."""
         return {
             "who": {"uid": self.uid, "user": _user(self.uid), "login": self.login},
             "from": {"pid": self.pid, "program": self.program, "terminal": self.terminal},
@@ -73,13 +75,13 @@ class Audit:
         self._file = RecordFile(records_path(data, "audit", role, index), FILE_OCTETS)
 
     def note(self, who: Administrator | None, command: str, arguments: dict[str, Any], outcome: str) -> None:
-        """Write a record; into the log if the disk does not take it. `who` is None where that is not known."""
+        """Write a record, or log it if it cannot be written. `who` is None if unknown."""
         record = readable(
             {
                 "when": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
                 **(who.facts() if who is not None else {"who": None, "from": None}),
                 "command": command,
-                "arguments": _told(arguments),
+                "arguments": _recordable(arguments),
                 "outcome": outcome,
             }
         )
@@ -88,19 +90,19 @@ class Audit:
 
 
 def outcome_of(answer: dict[str, Any]) -> str:
-    """Of an answer of the control socket."""
+    """The outcome for a record, from an answer of the control socket."""
     return f"refused: {answer['error']}" if "error" in answer else "done"
 
 
-def _told(arguments: dict[str, Any]) -> Any:
+def _recordable(arguments: dict[str, Any]) -> Any:
     try:
-        told = _without_secrets(arguments)
-        octets = len(orjson.dumps(readable(told)))
-    except (TypeError, RecursionError):  # a number that is too large, lists in lists in lists
-        return "cannot be told"
+        safe = _without_secrets(arguments)
+        octets = len(orjson.dumps(readable(safe)))
+    except (TypeError, RecursionError):  # a number that is too large, lists nested too deeply
+        return "cannot be recorded"
     if octets <= ARGUMENTS_OCTETS:
-        return told
-    return {name: f"{len(value)} entries" if isinstance(value, list | dict) else "…" for name, value in told.items()}
+        return safe
+    return {name: f"{len(value)} entries" if isinstance(value, list | dict) else "…" for name, value in safe.items()}
 
 
 def _without_secrets(value: Any) -> Any:
@@ -116,5 +118,5 @@ def _user(uid: int) -> str | None:
 
 
 def own() -> Administrator:
-    """This process."""
+    """The facts of this process."""
     return Administrator.of(os.getuid(), os.getpid())

@@ -1,14 +1,14 @@
-"""The control sockets of a node: how a person's commands reach it.
+"""The control sockets of a node, which people's commands arrive at.
 
-Unix stream sockets in the runtime directory, for the node's user only: the router's, which changes things, and one of
-each acceptor, which tells about its sessions. Each request is one line of JSON, each gets
-one line of JSON back, in order:
+Unix stream sockets in the runtime directory, for the node's user only: the router's, for changes, and one of each
+acceptor and shard, for questions about its own state. Each request is one line of JSON and gets one line of JSON back,
+in order:
 
     {"command": name, "arguments": {…}}      ▶      {"result": …}      or      {"error": text, "kind": kind}
 
-Kinds of errors: `invalid` (what is asked for makes no sense), `not_found`, `exists` (already), `failed` (ours: the log
-says more). A change that was answered is stored and known to every process. Text that is no UTF-8 keeps its octets
-(PEP 383).
+Kinds of errors: `invalid` (the request makes no sense), `not_found`, `exists` (already), `failed` (a bug of ours: see
+the log). A change that was answered is stored and known to every process. Text that is not UTF-8 keeps its bytes (PEP
+383).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 LINE_MAX = 16 * 1024 * 1024
-"""Octets of a request, its newline included; an import is one request."""
+"""Maximum size of a request in bytes, including its newline; an import is one request."""
 CALL_SECONDS = 60.0
 
 Kind = Literal["invalid", "not_found", "exists", "failed"]
 
 
 class Refusal(Exception):
-    """A command that was not carried out; the text is one line for who gave it."""
+    """A command that was not carried out; the text is one line for its sender."""
 
     def __init__(self, kind: Kind, text: str) -> None:
         super().__init__(text)
@@ -34,7 +34,9 @@ class Refusal(Exception):
 
 
 def call(path: Path, command: str, arguments: dict[str, Any]) -> Any:
-    """The result of a command. Refusal as the node says; OSError if it cannot be asked or does not answer."""
+    """Send a command and return its result. Refusal if the node refuses it; OSError if the node is unreachable or does
+    not answer.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(CALL_SECONDS)
         connection.connect(str(path))
@@ -51,6 +53,7 @@ def call(path: Path, command: str, arguments: dict[str, Any]) -> Any:
 
 
 def line(message: dict[str, Any]) -> bytes:
+    """A message as one line of JSON."""
     return json.dumps(message).encode() + b"\n"
 
 

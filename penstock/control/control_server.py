@@ -19,33 +19,35 @@ log = get_logger()
 
 CONNECTIONS_MAX = 32
 IDLE_SECONDS = 60.0
-"""How long a peer may take over a request, or over its next one."""
+"""How long a client may take over a request, or until its next one."""
 
 Perform = Callable[[str, dict[str, Any], Callable[[dict[str, Any]], None]], None]
-"""Takes a command and its arguments; calls back with the answer once that is true of every process."""
+"""Takes a command and its arguments; calls back with the answer once the change holds in every process."""
 
-Noted = Callable[[Administrator, str, dict[str, Any], dict[str, Any]], None]
-"""Is told who gave which command with which arguments, and the answer, before that is sent."""
+Record = Callable[[Administrator, str, dict[str, Any], dict[str, Any]], None]
+"""Receives the sender of a command, its arguments and the answer, before the answer is sent."""
 
 
 class ControlServer:
-    """Serves the socket at a path. Only the node's own user, and root, are listened to."""
+    """Serves the socket at a path, for the node's own user and root only."""
 
-    def __init__(self, path: Path, perform: Perform, noted: Noted = lambda *_: None) -> None:
+    def __init__(self, path: Path, perform: Perform, record: Record = lambda *_: None) -> None:
         self._path = path
         self._perform = perform
-        self._noted = noted
+        self._record = record
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        self._path.unlink(missing_ok=True)  # of a router that died
+        """Listen on the socket."""
+        self._path.unlink(missing_ok=True)  # left by a process that died
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self._path))
         self._path.chmod(0o600)
         self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=LINE_MAX)
 
     async def close(self) -> None:
+        """Stop listening, and end all connections."""
         if self._server is not None:
             self._server.close()
         for task in list(self._connections):
@@ -56,8 +58,8 @@ class ControlServer:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         uid, pid = _peer(writer)
         if uid not in (os.geteuid(), 0):
-            log.warning("control socket: a stranger was turned away", uid=uid)
-            self._noted(Administrator.of(uid, pid), "", {}, {"error": "neither the node's user nor root"})
+            log.warning("control socket: another user was turned away", uid=uid)
+            self._record(Administrator.of(uid, pid), "", {}, {"error": "neither the node's user nor root"})
             writer.close()
             return
         if len(self._connections) >= CONNECTIONS_MAX:
@@ -71,7 +73,7 @@ class ControlServer:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, administrator: Administrator
     ) -> None:
-        """Answer requests until there are no more. A peer that goes away, or takes too long, is let go."""
+        """Answer requests until there are no more, or the client disconnects or takes too long."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
                 while octets := await asyncio.wait_for(_read_line(reader), IDLE_SECONDS):
@@ -90,7 +92,7 @@ class ControlServer:
         answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
         def answer(message: dict[str, Any]) -> None:
-            self._noted(administrator, command, arguments, message)
+            self._record(administrator, command, arguments, message)
             if not answered.done():
                 answered.set_result(message)
 
@@ -107,7 +109,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readline()
     except ValueError:
-        raise Refusal("invalid", f"the request is longer than {LINE_MAX} octets") from None
+        raise Refusal("invalid", f"the request is longer than {LINE_MAX} bytes") from None
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:

@@ -1,11 +1,11 @@
-"""Passwords as they are kept: hashed, never in the clear.
+"""Stored passwords: hashed, never in the clear.
 
     $argon2id$v=19$…      ours (RFC 9106)
-    sha256:BASE64         RabbitMQ's, as its definitions hold them: four octets of salt, then the digest of salt and
-    sha512:BASE64         password
-    (empty)               none: no password opens it
+    sha256:BASE64         RabbitMQ's, as in its definitions: four bytes of salt, then the digest of salt and password
+    sha512:BASE64
+    (empty)               none: no password is accepted
 
-Verifying argon2 takes tens of milliseconds by intent, and memory; the others nothing worth mentioning.
+Verifying argon2 takes tens of milliseconds by intent, and memory; verifying the others takes next to nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ARGON2: Final = "$argon2"
 NONE: Final = ""
 SALT_OCTETS = 4
 
-# The least that OWASP's password storage cheat sheet advises: a node verifies many, several at a time.
+# The minimum that OWASP's password storage cheat sheet advises: a node verifies many passwords, several at a time.
 _HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 _DIGESTS = {"sha256": hashlib.sha256, "sha512": hashlib.sha512}
 _RABBIT_ALGORITHMS = {"rabbit_password_hashing_sha256": "sha256", "rabbit_password_hashing_sha512": "sha512"}
@@ -30,21 +30,21 @@ _RABBIT_ALGORITHMS = {"rabbit_password_hashing_sha256": "sha256", "rabbit_passwo
 _TIME_MAX = 16
 _MEMORY_KIB_MAX = 256 * 1024
 _LANES_MAX = 16
-"""Of a hash that was made elsewhere: what a login may cost."""
+"""Maxima for a hash that was made elsewhere: they bound the cost of a login."""
 
 
 def hashed(password: str) -> str:
-    """The hash of a password, by argon2id with a salt of its own; takes tens of milliseconds."""
+    """Hash a password, by argon2id with a salt of its own; takes tens of milliseconds."""
     return _HASHER.hash(_octets(password))
 
 
 def is_slow(stored: str) -> bool:
-    """Whether verifying it takes long enough to be done in a thread."""
+    """Whether verifying the hash takes long enough to need a thread."""
     return stored.startswith(ARGON2)
 
 
 def verify(stored: str, password: str) -> bool:
-    """Whether it is the password. An empty one never is."""
+    """Whether the password matches the hash. An empty one never does."""
     if not password or stored == NONE:
         return False
     if is_slow(stored):
@@ -59,7 +59,7 @@ def verify(stored: str, password: str) -> bool:
 
 
 def check(stored: str) -> None:
-    """ValueError, in words for a person, unless it is a hash that can be verified in bounded time."""
+    """Check that a hash can be verified in bounded time. ValueError, in words for a person, if not."""
     if stored == NONE:
         return
     if not stored.isascii():
@@ -75,7 +75,7 @@ def check(stored: str) -> None:
     except (binascii.Error, ValueError):
         raise ValueError(f"the {name} password hash is not base64") from None
     if octets != SALT_OCTETS + _DIGESTS[name]().digest_size:
-        raise ValueError(f"the {name} password hash has {octets} octets, that is no salt and digest")
+        raise ValueError(f"the {name} password hash has {octets} bytes, which is no salt and digest")
 
 
 def _check_argon2(stored: str) -> None:
@@ -90,7 +90,7 @@ def _check_argon2(stored: str) -> None:
 
 
 def from_rabbitmq(encoded: str, algorithm: str) -> str:
-    """A `password_hash` of RabbitMQ's definitions as it is kept here. ValueError if it cannot be."""
+    """Convert a `password_hash` of RabbitMQ's definitions to its stored form. ValueError if that is impossible."""
     if encoded == "":
         return NONE
     if algorithm not in _RABBIT_ALGORITHMS:

@@ -1,4 +1,6 @@
-"""Questions that one process answers of itself over its control socket: no change, no other process is asked."""
+"""Questions that a process answers about itself over its control socket, without changes and without
+other processes.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from penstock.node.logs import get_logger
 log = get_logger()
 
 Question = tuple[Callable[..., Any], dict[str, type]]
-"""What answers it, and the arguments that it takes."""
+"""The function that answers, and its arguments with their types."""
 
 
 def answer(questions: Mapping[str, Question], name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The answer as it goes over the socket (`penstock.control.control`), a refusal if there is no such question."""
+    """The answer as sent over the socket (`penstock.control.control`); a refusal if there is no such question."""
     try:
         return {"result": _result(questions, name, arguments)}
     except Refusal as refusal:

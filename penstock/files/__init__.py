@@ -1,1 +1,1 @@
-"""Files that outlive a process: made so that a crash leaves them whole or says so."""
+"""Files that outlive a process, written so that a crash leaves them whole or detectably damaged."""

@@ -1,4 +1,6 @@
-"""Work on files that may be damaged, in a process apart: a map of a damaged file ends who reads it by a signal."""
+"""Runs work on possibly damaged files in a separate process: reading a map of a damaged file may end the reader by a
+signal.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,13 @@ INTERRUPTED = 130
 
 
 class EndedError(Exception):
-    """The work did not come to its end; the text says how it ended."""
+    """The work did not finish; the text says how it ended."""
 
 
 def apart(work: Callable[[], T], errors: tuple[type[Exception], ...] = ()) -> T:
-    """The result of `work`, done in a child. EndedError if the child died; `errors` and OSError as they were raised."""
+    """Run `work` in a child and return its result. EndedError if the child died; `errors` and OSError as they were
+    raised.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -52,7 +56,7 @@ def apart(work: Callable[[], T], errors: tuple[type[Exception], ...] = ()) -> T:
 
 
 def _work(writing: int, work: Callable[[], T], errors: tuple[type[Exception], ...]) -> None:
-    """In the child; does not return."""
+    """Run the work in the child and send its result; does not return."""
     status = 1
     try:
         faulthandler.disable()

@@ -1,4 +1,4 @@
-"""Files that stay where they were put, and that nobody else may read."""
+"""Private files, and renames and directory entries that survive a power cut."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def private(path: str, flags: int) -> int:
-    """The opener (`open`) of a file of mode 0600."""
+    """The opener (for `open`) of a file of mode 0600."""
     return os.open(path, flags, 0o600)
 
 
 def sync_directories(*paths: Path) -> None:
-    """Files and directories that were made in these last. OSError if that cannot be ensured."""
+    """Make the entries of these directories durable. OSError if that fails."""
     for path in paths:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -22,7 +22,7 @@ def sync_directories(*paths: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Give a file or directory another name, next to where it is; that name. OSError if that cannot be."""
+    """Rename a file or directory, next to its old place; return the new path. OSError if that fails."""
     number = 0
     while True:
         aside = path.with_name(f"{path.name}.set-aside" + (f".{number}" if number else ""))

@@ -1,8 +1,10 @@
-"""The node's clock goes on where it was: a file of the data directory says how it stood to others when it was noted.
+"""Makes the node's clock continue after a restart: a file of the data directory records the last readings of all
+clocks.
 
-Within one boot of the machine nothing has to be assumed: the time since it was started says all, whatever the wall
-clock does. After another one only the wall clock can say how long the machine was off: as much as it went on since it
-was noted last, and never less than nothing. Without a file, as for a new node, the clock begins as the wall clock.
+Within one boot of the machine nothing needs to be assumed: the time since boot determines the node's clock, whatever
+the wall clock does. After a reboot only the wall clock can say how long the machine was off: as much as it has advanced
+since the last record, and never less than nothing. Without a file, as for a new node, the node's clock starts as the
+wall clock.
 """
 
 from __future__ import annotations
@@ -19,17 +21,17 @@ from penstock.node.boot import boot_id
 from penstock.node.logs import get_logger
 
 FILE_NAME = "clock.json"
-NOTE_SECONDS = 60.0
-"""So old may be what is noted; a wall clock that is set is noted at once."""
+RECORD_SECONDS = 60.0
+"""Interval of records; a wall clock that was set is recorded at once."""
 SET_US = 1_000_000
-"""A wall clock that has moved so much against the node's clock was set; a daemon that corrects it is slower."""
+"""A wall clock that moves this much against the node's clock was set: a daemon that corrects it is slower."""
 
 log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Of one moment: the boot of the machine, and what the three clocks said (microseconds)."""
+    """Readings of one moment: the machine's boot, and the three clocks (microseconds)."""
 
     boot: str
     boot_us: int
@@ -38,22 +40,23 @@ class Noted:
 
     @classmethod
     def now(cls) -> Self:
+        """The readings of this moment."""
         return cls(boot_id(), clock.boot_us(), clock.now_us(), clock.wall_us())
 
     @classmethod
     def of(cls, facts: Any) -> Self:
-        """What `asdict` made of it. ValueError if those are no such facts."""
+        """The inverse of `asdict`. ValueError if `facts` lack a reading."""
         try:
             return cls(str(facts["boot"]), *(int(facts[name]) for name in ("boot_us", "node_us", "wall_us")))
         except (LookupError, TypeError) as error:
-            raise ValueError(f"it says no times: {error}") from None
+            raise ValueError(f"it has no clock readings: {error}") from None
 
     @property
     def wall_ahead_us(self) -> int:
-        """How far the wall clock was ahead of the node's."""
+        """How far the wall clock was ahead of the node's, in microseconds."""
         return self.wall_us - self.node_us
 
-    def goes_on(self, boot: str, boot_us: int) -> bool:
+    def is_continued_by(self, boot: str, boot_us: int) -> bool:
         """Whether a moment of a boot is a later one of the same boot."""
         return boot == self.boot and boot_us >= self.boot_us
 
@@ -62,13 +65,15 @@ def ahead(noted: Noted | None, boot: str, boot_us: int, wall_us: int) -> int:
     """How far the node's clock is ahead of the time since this boot of the machine, in microseconds."""
     if noted is None:
         return wall_us - boot_us
-    if noted.goes_on(boot, boot_us):
+    if noted.is_continued_by(boot, boot_us):
         return noted.node_us - noted.boot_us
     return noted.node_us + max(wall_us - noted.wall_us, 0) - boot_us
 
 
 def read(data: Path) -> Noted | None:
-    """What was noted last in a data directory; None if nothing ever was. OSError or ValueError if it cannot be read."""
+    """The last readings recorded in a data directory; None if there are none. OSError or ValueError if they cannot be
+    read.
+    """
     try:
         return Noted.of(orjson.loads((data / FILE_NAME).read_bytes()))
     except FileNotFoundError:
@@ -76,7 +81,7 @@ def read(data: Path) -> Noted | None:
 
 
 def write(data: Path, noted: Noted) -> None:
-    """Note it in a data directory, on the disk. OSError if that cannot be."""
+    """Record readings in a data directory, flushed to the disk. OSError if that fails."""
     path = data / FILE_NAME
     new = path.with_suffix(".new")
     with new.open("wb") as file:
@@ -87,28 +92,28 @@ def write(data: Path, noted: Noted) -> None:
 
 
 class KeptClock:
-    """That of the node of a data directory."""
+    """The clock of a data directory's node."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._noted: Noted | None = None
+        self._recorded: Noted | None = None
 
     def begin(self) -> None:
-        """Follow the clock of the node from now on, and say what was assumed."""
+        """Start to follow the node's clock, and log any assumption about it."""
         noted = self._read()
         boot, boot_us, wall_us = boot_id(), clock.boot_us(), clock.wall_us()
         clock.follow(ahead(noted, boot, boot_us, wall_us))
         if noted is not None:
-            _tell(noted, noted.goes_on(boot, boot_us), wall_us)
+            _log_assumption(noted, noted.is_continued_by(boot, boot_us), wall_us)
         self.note()
 
     def keep(self) -> None:
-        """Note how the clocks stand, if it is time to, and say if the wall clock was set."""
-        noted, now = self._noted or self._read(), Noted.now()
+        """Record the readings if it is time, and log it if the wall clock was set."""
+        noted, now = self._recorded or self._read(), Noted.now()
         moved = 0 if noted is None else now.wall_ahead_us - noted.wall_ahead_us
         if abs(moved) >= SET_US:
             log.warning("the machine's clock was set: deadlines stay", by_seconds=_seconds(moved))
-        elif noted is not None and now.boot_us < noted.boot_us + NOTE_SECONDS * 1e6:
+        elif noted is not None and now.boot_us < noted.boot_us + RECORD_SECONDS * 1e6:
             return
         self.note()
 
@@ -116,19 +121,19 @@ class KeptClock:
         try:
             return read(self._data)
         except (OSError, ValueError) as error:
-            log.warning("how the clocks stood is not known", path=str(self._data / FILE_NAME), problem=str(error))
+            log.warning("the last clock readings are unknown", path=str(self._data / FILE_NAME), problem=str(error))
             return None
 
     def note(self) -> None:
-        """Note how the clocks stand."""
-        self._noted = Noted.now()
+        """Record the readings of this moment."""
+        self._recorded = Noted.now()
         try:
-            write(self._data, self._noted)
+            write(self._data, self._recorded)
         except OSError as error:
-            log.warning("the node's clock cannot be noted", path=error.filename, problem=error.strerror)
+            log.warning("the node's clock cannot be recorded", path=error.filename, problem=error.strerror)
 
 
-def _tell(noted: Noted, same_boot: bool, wall_us: int) -> None:
+def _log_assumption(noted: Noted, same_boot: bool, wall_us: int) -> None:
     passed = wall_us - noted.wall_us
     if same_boot:
         moved = clock.wall_ahead_us() - noted.wall_ahead_us
@@ -136,10 +141,10 @@ def _tell(noted: Noted, same_boot: bool, wall_us: int) -> None:
             event = "the machine's clock was set while the node was down: deadlines stay"
             log.warning(event, by_seconds=_seconds(moved))
     elif passed < 0:
-        event = "the machine was started again, and its clock is behind: no time is assumed to have passed"
+        event = "the machine was rebooted, and its clock is behind: no time is assumed to have passed"
         log.warning(event, behind_seconds=_seconds(-passed))
     else:
-        event = "the machine was started again: its clock says how much time has passed"
+        event = "the machine was rebooted: its clock says how much time has passed"
         log.info(event, assumed_seconds=_seconds(passed))
 
 

@@ -1,6 +1,6 @@
-"""Records that a process keeps for its next life, or the next run of the node: a file that is replaced as a whole.
+"""Records kept for a process's next incarnation, or for the node's next run: a file that is replaced as a whole.
 
-It is not flushed to the disk: a power cut may cost the last state.
+It is not flushed to the disk: a power cut may lose the last state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Records = list[dict[str, Any]]
 
 
 class KeptFile:
-    """The file at a path; `what` is in it, for the log."""
+    """The file at a path; `what` names its records in the log."""
 
     def __init__(self, path: Path, what: str) -> None:
         self.path = path
@@ -29,18 +29,18 @@ class KeptFile:
         self._fails = False
 
     def read(self) -> Records:
-        """What was kept last, none if nothing ever was. OSError or ValueError if it cannot be read."""
+        """The records of the last `keep`, none if there was none. OSError or ValueError if they cannot be read."""
         try:
             kept = orjson.loads(self.path.read_bytes())
         except FileNotFoundError:
             kept = []
         if not isinstance(kept, list):
-            raise ValueError("there is no list in it")
+            raise ValueError("it holds no list")
         self._kept = kept
         return kept
 
     def keep(self, records: Records) -> None:
-        """Have the file say these; what a full disk does not take is tried again at the next call."""
+        """Replace the records; after a failure, as on a full disk, the next call retries."""
         records = readable(records)
         if records == self._kept:
             return
@@ -48,12 +48,12 @@ class KeptFile:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             octets = orjson.dumps(records)
-            with new.open("wb", buffering=0) as file:  # a buffer would go on for as long as the disk takes nothing
+            with new.open("wb", buffering=0) as file:  # a buffered write would retry for as long as the disk is full
                 if file.write(octets) < len(octets):
                     raise OSError(errno.ENOSPC, "it was cut short")
             new.replace(self.path)
             self._kept, self._fails = records, False
         except OSError as error:
             if not self._fails:
-                log.warning(f"{self.what} cannot be noted", path=str(self.path), problem=error.strerror)
+                log.warning(f"{self.what} cannot be recorded", path=str(self.path), problem=error.strerror)
             self._fails = True

@@ -1,7 +1,7 @@
-"""Records of one process in a file of lines of JSON, of bounded size: the newest are kept, over restarts too.
+"""Records of one process in a file of JSON lines, of bounded size: the newest are kept, across restarts too.
 
-At `limit` octets the file is renamed to the same name with `.1` and a new one is begun, so between one and two limits
-are there. What a full disk does not take is lost, as log lines are.
+At `limit` bytes the file is renamed to the same name with `.1` and a new one is begun, so between one and two limits of
+records exist. Records that a full disk refuses are lost, like log lines.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ LIMIT = 1024 * 1024
 
 
 class RecordFile:
+    """The file of one process and kind; `limit` in bytes."""
+
     def __init__(self, path: Path, limit: int = LIMIT) -> None:
         self.path = path
         self.limit = limit
 
     def append(self, records: Iterable[dict[str, Any]]) -> bool:
-        """Write records at the end; whether they are there. They are not flushed to the disk: a power cut may cost the
+        """Append records; return whether they were written. They are not flushed to the disk: a power cut may lose the
         last ones.
         """
         lines = b"".join(orjson.dumps(readable(record), option=orjson.OPT_APPEND_NEWLINE) for record in records)
@@ -38,7 +40,7 @@ class RecordFile:
             with self.path.open("ab", buffering=0) as file:
                 end = file.tell()
                 if file.write(lines) < len(lines):
-                    file.truncate(end)  # a part of a line would spoil the next one
+                    file.truncate(end)  # a partial line would corrupt the next one
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 full = file.tell() >= self.limit
             if full:
@@ -50,7 +52,7 @@ class RecordFile:
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """All records of a file, the oldest first; a line that was cut off by a crash is left out."""
+    """Yield all records of a file, the oldest first, except a line that a crash cut off."""
     for each in (_older(path), path):
         try:
             lines = each.read_bytes().splitlines()
@@ -66,7 +68,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 def records_path(
     data: Path, what: Literal["audit", "incidents", "short_stops", "events"], role: str, index: int
 ) -> Path:
-    """Where a process writes them."""
+    """The file of a process's records of one kind."""
     return data / what / f"{role}.{index}.jsonl"
 
 

@@ -1,7 +1,7 @@
-"""Room on the disk that a node keeps for its next start: its topology is written then, and a full disk would refuse.
+"""Disk space that a node reserves for its next start: the topology is written then, and a full disk would refuse it.
 
-`DATA/reserve` is allocated (fallocate(2)) while the node runs, as large as there is room for, and given back before
-the next one opens anything.
+`DATA/reserve` is allocated (fallocate(2)) while the node runs, as large as the disk allows, and released before the
+next start opens any file.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 FILE_NAME = "reserve"
 SIZES = tuple(1 << shift for shift in (20, 18, 16))
-"""Octets, beside those of the topology: what is tried first comes first."""
+"""Bytes to reserve in addition to those for the topology, in the order tried."""
 
 
 def keep(data: Path, beside: int) -> None:
-    """Have it, and as many octets `beside`; as much of it as the disk has, if it has any."""
+    """Allocate the reserve with `beside` more bytes; on a full disk as much of it as fits, if any."""
     path = data / FILE_NAME
     if path.exists():
         return
@@ -32,5 +32,5 @@ def keep(data: Path, beside: int) -> None:
 
 
 def give_back(data: Path) -> None:
-    """Nobody else may have been able to take it until now."""
+    """Release the reserve; called only when its space is needed, as other processes could take it."""
     (data / FILE_NAME).unlink(missing_ok=True)

@@ -1,14 +1,15 @@
-"""What is known of a store outside of it: that there is one, of which node, and how far it had come.
+"""Evidence of a store, kept outside of it: that the store exists, its node, and how many commits it had.
 
-The process that writes the store notes it in DATA/witness/NAME after each commit, without waiting for the disk. So a
-store that is behind its witness is from another time, and one that has a witness and is not there is missing. After a
-start of the system the witness itself may be behind.
+The process that writes the store records this in DATA/witness/NAME after each commit, without waiting for the disk. So
+a store behind its witness comes from another time, and a store with a witness but no files is missing. After a reboot
+the witness itself may be behind.
 
-A file has two places for a record, at 0 and at 64, which are written in turns; one that was written in part, on a full
-disk, is written again before the other one. So one of the two is whole at all times, and the newer whole one counts.
+A file has two places for a record, at 0 and at 64, which are written alternately; a place that was written only in
+part, on a full disk, is rewritten before the other. So one of the two is whole at all times, and the newer whole one
+counts.
 
 A record: identity of the node (8), commits of the store (8), those of them that were on the disk (8), boot id (36), a
-CRC-32 of all that (4); little-endian.
+CRC-32 of all these (4); little-endian.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PLACES = 0, 64
 
 
 class Seen(NamedTuple):
-    """What was noted last."""
+    """The last record of a witness."""
 
     node: int
     commits: int
@@ -53,11 +54,11 @@ class Witness:
         self._lock = threading.Lock()
         self._file = -1
         self._place = 0
-        self._noted = 0, 0
+        self._recorded = 0, 0
         self._fails = False
 
     def seen(self) -> Seen | None:
-        """What was noted last; None if nothing ever was. ValueError if that is damaged."""
+        """The last record; None if there is none. ValueError if the file is damaged."""
         try:
             octets = self.path.read_bytes()
         except FileNotFoundError:
@@ -68,7 +69,7 @@ class Witness:
         return max(whole, key=lambda seen: (seen.commits, seen.flushed))
 
     def complaint(self, node: int | None, commits: int) -> str | None:
-        """What is wrong with a store that has so many commits and says that it is of that node (None: of none yet).
+        """Why a store with this many commits, of that node (None: of none yet), does not match; None if it does.
 
         ValueError if the witness is damaged.
         """
@@ -77,19 +78,19 @@ class Witness:
             return "it is of another node"
         if seen is None:
             return None
-        self._noted = 0, seen.flushed
+        self._recorded = 0, seen.flushed
         least = seen.commits if seen.boot == self._boot else seen.flushed
         if node is None or commits < least:
             return f"it is from another time: it has {commits} commits, {least} were made"
         return None
 
     def note(self, commits: int, flushed: int = 0) -> None:
-        """The store has so many commits; so many of them are on the disk. OSError only at the first note: what is noted
-        less is no reason not to write the store.
+        """Record the store's commits, and how many of them are on the disk. OSError only at the first record: a failure
+        to update the witness is no reason not to write the store.
         """
         with self._lock:
-            self._noted = max(self._noted[0], commits), max(self._noted[1], flushed)
-            record = _RECORD.pack(self.node, *self._noted, self._boot)
+            self._recorded = max(self._recorded[0], commits), max(self._recorded[1], flushed)
+            record = _RECORD.pack(self.node, *self._recorded, self._boot)
             octets = record + _CRC.pack(crc32(record))
             if self._file < 0:
                 self._begin(octets)
@@ -104,7 +105,7 @@ class Witness:
                 self._fails = True
 
     def _begin(self, octets: bytes) -> None:
-        """The first note of this life is on the disk when it is done."""
+        """Write the first record of this incarnation, flushed to the disk."""
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         unfinished = self.path.with_suffix(self.path.suffix + ".new")
         self._file = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -115,13 +116,14 @@ class Witness:
         sync_directories(self.path.parent, self.path.parent.parent)
 
     def forget(self) -> None:
-        """The store is to be gone, or to begin anew."""
+        """Delete the witness of a store that is to be deleted or restarted."""
         self.close()
         self.path.unlink(missing_ok=True)
         if self.path.parent.exists():
             sync_directories(self.path.parent)
 
     def close(self) -> None:
+        """Close the file."""
         with self._lock:
             if self._file >= 0:
                 os.close(self._file)
@@ -129,17 +131,17 @@ class Witness:
 
 
 def _record(octets: bytes) -> Seen | None:
-    """The record that they begin with, if it is whole."""
+    """The record at the beginning of the bytes, if it is whole."""
     record, crc = octets[: _RECORD.size], octets[_RECORD.size : _RECORD.size + _CRC.size]
     return Seen(*_RECORD.unpack(record)) if len(crc) == _CRC.size and _CRC.pack(crc32(record)) == crc else None
 
 
 def _write(file: int, octets: bytes, at: int) -> None:
-    """OSError also where the disk takes a part only."""
+    """Write a record at a position. OSError also if the disk takes only a part."""
     if os.pwrite(file, octets, at) < len(octets):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def shard_name(index: int) -> str:
-    """The witness of a shard's store."""
+    """The name of the witness of a shard's store."""
     return f"shard.{index}"

@@ -1,6 +1,6 @@
 """Events of flow control as messages on the exchange `amq.flow` of a vhost.
 
-The routing key is EVENT.VHOST.NAME; the facts are the headers, and the same as JSON the body.
+The routing key is EVENT.VHOST.NAME; headers and body (as JSON) both carry the facts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from penstock.text.utf8 import readable
 EXCHANGE = "amq.flow"
 SHORT_STRING_MAX = 255
 INCIDENT_SECONDS = 1.0
-"""A stop that was shorter is no incident; such stops are summed up (penstock/flow/short_stops.py)."""
+"""A shorter stop is no incident; short stops are summed up (penstock/flow/short_stops.py)."""
 
 
 def routing_key(facts: dict[str, Any]) -> str:
+    """The routing key of an event: EVENT.VHOST.NAME."""
     return f"{facts['event']}.{facts['vhost']}.{facts['queue']}"
 
 

@@ -1,9 +1,9 @@
-"""Stops that are too short to be incidents, summed up: one record for each thing that stopped, about each minute.
+"""Stops too short to be incidents, summed up: about each minute, one record for each queue or other cause of stops.
 
-A record is that of an incident (`of` says what it is about if that is no queue) with
+A record is that of an incident (`of` names its subject if it is no queue) with
 
-    stops     how many there were            begun, ended   of the first and of the last one
-    seconds   how long they were together    cause, reason  of the longest one
+    stops     number of stops                begun, ended   of the first and of the last one
+    seconds   duration of all together       cause, reason  of the longest one
     longest   seconds                        peaks          the highest
 
 Times are seconds of the caller's clock.
@@ -19,10 +19,10 @@ Key = tuple[str | None, ...]
 
 SUMMED_SECONDS = 60.0
 MOST = 64
-"""Of what stopped in one minute so much has a record of its own."""
+"""Maximum number of separate records in one minute."""
 VICTIMS = 16
 OTHERS: Record = {"kind": "others", "vhost": None, "queue": None, "of": f"more than {MOST} within a minute"}
-"""What all the rest is."""
+"""The subject of the record that sums up all the rest."""
 
 _SUMS = ("stops", "seconds", "sessions", "held_seconds")
 _MOST = ("ended", "peak_count", "peak_bytes", "overshoot_count", "overshoot_bytes", "epoch")
@@ -30,14 +30,14 @@ _OF_LONGEST = ("longest", "cause", "reason")
 
 
 class ShortStops:
-    """Those of one process that are not written down yet."""
+    """The sums of one process that are not written yet."""
 
     def __init__(self) -> None:
         self.sums: dict[Key, Record] = {}
         self.since = 0.0
 
     def add(self, incident: Record, now: float) -> None:
-        """A stop is over that was too short."""
+        """Add an ended stop that was too short for an incident."""
         if not self.sums:
             self.since = now
         seconds = incident["ended"] - incident["begun"]
@@ -49,21 +49,22 @@ class ShortStops:
         self.sums[key] = merged(self.sums[key], stop) if key in self.sums else stop
 
     def take(self, now: float) -> list[Record]:
-        """The sums, once it is time to write them down."""
+        """Remove and return the sums once `SUMMED_SECONDS` have passed."""
         return self.take_all() if self.sums and now >= self.since + SUMMED_SECONDS else []
 
     def take_all(self) -> list[Record]:
+        """Remove and return all sums."""
         found, self.sums = list(self.sums.values()), {}
         return found
 
 
 def key_of(record: Record) -> Key:
-    """What is the same thing that stops."""
+    """The identity of a record's subject."""
     return record["kind"], record["vhost"], record["queue"], record.get("of")
 
 
 def merged(one: Record, other: Record) -> Record:
-    """The sum of two records of the same thing."""
+    """The sum of two records of the same subject."""
     longest = max(one, other, key=lambda each: each["longest"])
     both = {**one, **{name: longest[name] for name in _OF_LONGEST if name in longest}}
     both["begun"] = min(one["begun"], other["begun"])

@@ -1,1 +1,1 @@
-"""What a queue may hold and what it does, as its declaration, policies and settings say."""
+"""Limits and features of a queue, from its declaration, policies and settings."""

@@ -1,7 +1,7 @@
-"""What a queue does beside holding messages, as its declaration (and a policy, merged into it) asks.
+"""Features of a queue other than its limits, as its declaration (with its policy merged in) asks for.
 
-Limits and marks are `penstock.limits.watermarks`' to know; everything else that a shard or an acceptor must know of a
-queue is here. Names and meanings of the arguments are RabbitMQ's, but for those of last-value queues.
+Limits and marks are in `penstock.limits.watermarks`. Names and meanings of the arguments are RabbitMQ's, except those
+of last-value queues.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from penstock.text.durations import seconds_of
 
 ESSENTIAL = "x-essential"
 UNCONSUMED = "never consumed from"
-"""What makes a queue a stranger (router/authority/strangers.py) only until somebody consumes from it."""
+"""The reason why a queue is unprivileged (router/authority/strangers.py) only until its first consumer."""
 LAST_VALUE_KEYS = ("x-last-value-key", "qpid.last_value_queue_key")
 LAST_VALUE_KEY = "qpid.LVQ_key"
-"""The header by which messages of a last-value queue are told apart if its declaration names none."""
+"""The header that identifies a last-value queue's messages if its declaration names no other."""
 
 LANE_RESERVE = 100
-"""Messages, where a priority lane says no reserve."""
+"""Messages; the default reserve of a priority lane."""
 
 PACES = ("x-pace-depth", "x-pace-wait")
 """The arguments that pace a queue."""
 
 DEADLOCK_ACTIONS = REPORT, CREDIT, SPILL, NACK = ("report", "credit", "spill", "nack")
-"""What a queue may do about a deadlock: tell of it; have its shard admit more, or spill; have an acceptor refuse the
-producer that has been held for the shortest time."""
+"""Actions of a queue against a deadlock: report it; have its shard admit more, or spill; have an acceptor refuse the
+producer that has been held for the shortest time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFeatures:
-    """Times are milliseconds; None: not asked for. `from_arguments` takes what `router.authority.queue_arguments` let
-    pass.
+    """The features of one queue. Times are milliseconds; None: not asked for. `from_arguments` expects arguments that
+    `router.authority.queue_arguments` has validated.
 
-    `throttle` and `hold` may be inherited as limits are: `penstock.limits.queue_limits` decides on them.
-    `essential`, `stranger`, `granted` (by policy, whatever its bindings grant) and `chosen` (that it holds producers,
-    by its declaration or a policy of the queue) are `router.authority.strangers`' to say.
+    `throttle` and `hold` are inherited like limits: `penstock.limits.queue_limits` decides them.
+    `router.authority.strangers` decides `essential`, `stranger` (why the queue is unprivileged), `granted` (privileged
+    by policy, whatever its bindings grant) and `chosen` (whether its declaration or its policy asks to hold producers).
     """
 
     type: str = "classic"
@@ -74,8 +75,8 @@ class QueueFeatures:
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
-        """The features that arguments of a declaration ask for. A priority or delivery limit that limits nothing
-        (0, or negative) is none.
+        """Return the features that the arguments of a declaration ask for. A priority or delivery limit that limits
+        nothing (0, or negative) becomes None.
         """
         delivery_limit = arguments.get("x-delivery-limit")
         return cls(
@@ -104,23 +105,23 @@ class QueueFeatures:
 
     @property
     def paced(self) -> bool:
-        """Whether it lets in one message for each that leaves."""
+        """Whether the queue admits one message for each that leaves."""
         return bool(self.pace_depth or self.pace_wait)
 
     @property
     def reserve(self) -> int:
-        """How many messages its priority lane lets in beyond the stop mark; 0 without a lane."""
+        """How many messages the queue's priority lane admits beyond the stop mark; 0 without a lane."""
         if self.lane_priority is None and not self.lane_key:
             return 0
         return self.lane_reserve or LANE_RESERVE
 
     def to_wire(self) -> list[Any]:
-        """For the bus and the store: the fields in their order."""
+        """The fields in their order, for the bus and the store."""
         return list(_values(self))
 
     @classmethod
     def from_wire(cls, values: Sequence[Any]) -> Self:
-        """The features of a `to_wire` list, be it an older one that lacks the last fields."""
+        """The features of a `to_wire` list; an older list may lack the last fields."""
         return cls(*values[: len(fields(cls))])
 
 
@@ -134,7 +135,7 @@ def stranger_on_wire(values: Sequence[Any]) -> str | None:
 
 
 def granted_on_wire(values: Sequence[Any]) -> bool:
-    """`granted` of a `QueueFeatures.to_wire` list, be it an older one that lacks it."""
+    """`granted` of a `QueueFeatures.to_wire` list; False for an older list that lacks the field."""
     return len(values) > _GRANTED and bool(values[_GRANTED])
 
 
@@ -145,12 +146,12 @@ def message_ttl_on_wire(values: Sequence[Any]) -> int | None:
 
 
 def octets(value: int | str | None) -> int | None:
-    """A size that was given as a number or as a text with a unit."""
+    """A size in bytes, given as a number or as a text with a unit."""
     return size(value) if isinstance(value, str) else value
 
 
 def milliseconds(text: str | None) -> int | None:
-    """A length of time that was given as a text with a unit."""
+    """A duration given as a text with a unit, in milliseconds."""
     return None if text is None else round(seconds_of(text) * 1000)
 
 

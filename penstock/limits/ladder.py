@@ -1,17 +1,17 @@
-"""How long a producer is held, and what comes then: `x-hold`, policy key `hold`.
+"""How long a producer is held, and what follows: `x-hold`, policy key `hold`.
 
-`forever`, or rungs in their order with how long each lasts, the last one without:
+`forever`, or rungs in order, each with its duration; the last rung has none:
 
     withhold 5 s, park 30 s, pause 5 min, reject 10 min, close-channel 1 min, close-connection, hold-off 5 s
 
-    withhold          confirms are withheld; what comes is parked up to a multiple of the parking budget
-    park              parked within its budget
-    pause             the socket is read by the drip from the first message that is parked
-    reject            what finds no room is refused, and what was parked is
-    close-channel     311; a channel of the same connection that is held again within this time, and gets so far, goes
-                      on to the next rung
-    close-connection  506; it takes no time
-    hold-off          the user is refused at the next connect from that address for so long, twice as long each time
+    withhold          confirms are withheld; publishes are parked up to a multiple of the parking budget
+    park              publishes are parked within the budget
+    pause             the socket is read by the drip from the first parked message on
+    reject            publishes without room are refused, and so are those parked before
+    close-channel     311; a channel of the same connection that is held again within this time, and reaches this rung,
+                      goes on to the next one
+    close-connection  506; has no duration
+    hold-off          the user's next connect from that address is refused for this long, twice as long each time
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ RUNGS = (WITHHOLD, PARK, PAUSE, REJECT, CLOSE_CHANNEL, CLOSE_CONNECTION, HOLD_OF
 
 
 class Rung(NamedTuple):
-    """`seconds` until the next rung, None for the last one; of a hold-off, how long the first one lasts."""
+    """A step of a ladder. `seconds`: until the next rung, None for the last one; of a hold-off, how long the first one
+    lasts.
+    """
 
     name: str
     seconds: float | None
@@ -39,7 +41,7 @@ class Rung(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The rungs in their order; none at all: for ever."""
+    """The rungs in order; no rungs: a producer is held for ever."""
 
     rungs: tuple[Rung, ...] = ()
 
@@ -49,7 +51,7 @@ class Ladder:
 
 @lru_cache(1024)
 def ladder_of(text: str) -> Ladder:
-    """The ladder that a text describes. ValueError says what is wrong with it."""
+    """The ladder that a text describes. ValueError explains a wrong text."""
     if text.strip() == FOREVER:
         return Ladder()
     rungs = tuple(_rung(part) for part in text.split(","))
@@ -63,14 +65,14 @@ def ladder_of(text: str) -> Ladder:
     if rungs[0].name == HOLD_OFF:
         raise ValueError(f"'{HOLD_OFF}' comes right after '{CLOSE_CONNECTION}'")
     if rungs[-1].seconds is not None and rungs[-1].name != HOLD_OFF:
-        raise ValueError(f"'{rungs[-1].name}' is the last rung, it lasts as long as the queue is full: it has no time")
+        raise ValueError(f"'{rungs[-1].name}' is the last rung and lasts as long as the queue is full: it has no time")
     return Ladder(rungs)
 
 
 def _rung(part: str) -> Rung:
     name, _, time = part.strip().partition(" ")
     if name not in RUNGS:
-        raise ValueError(f"'{name}' is no rung{nearest(name, (FOREVER, *RUNGS))}")
+        raise ValueError(f"'{name}' is not a rung{nearest(name, (FOREVER, *RUNGS))}")
     if name == CLOSE_CONNECTION and time:
-        raise ValueError(f"'{CLOSE_CONNECTION}' has no time: it ends what is held")
+        raise ValueError(f"'{CLOSE_CONNECTION}' has no time: it ends the connection")
     return Rung(name, seconds_of(time) if time.strip() else None)

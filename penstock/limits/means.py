@@ -1,14 +1,14 @@
-"""By what means a producer is held: `x-throttle`, policy key `throttle`.
+"""The means of holding a producer: `x-throttle`, policy key `throttle`.
 
-`auto` takes all of them, Channel.Flow only for clients known to honour it. A chosen set is what is named, and no more:
+`auto` uses all of them, Channel.Flow only for clients known to honour it. A list uses exactly the means it names:
 
-    flow       Channel.Flow, to every client but those that it breaks
+    flow       Channel.Flow, to every client except those that it breaks
     blocked    connection.blocked, to clients that declared it
-    confirms   a publish to a full queue is confirmed when that has room again
-    park       what finds no room is kept; without it the socket is paused from the first of it on
-    pause      the socket is read by the drip once the parking budget is used up; without it at a multiple of that
+    confirms   a publish to a full queue is confirmed when the queue has room again
+    park       publishes without room are kept; without `park` the socket is paused from the first of them on
+    pause      the socket is read by the drip once the parking budget is used up; without `pause`, at a multiple of it
 
-One of the last two has to be there: what was read and finds no room must wait somewhere.
+A list needs `park` or `pause`: publishes that were read and find no room must wait somewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The means that are used. `auto`: Channel.Flow by the table of clients."""
+    """The means to use. `auto`: whether the table of clients decides about Channel.Flow."""
 
     flow: bool = True
     blocked: bool = True
@@ -38,22 +38,22 @@ WORDS = tuple(field.name for field in fields(Means) if field.name != AUTO)
 
 @lru_cache(1024)
 def means_of(text: str) -> Means:
-    """The means that a text such as "blocked, confirms, park" names. ValueError says what is wrong with it."""
+    """The means that a text such as "blocked, confirms, park" names. ValueError explains a wrong text."""
     words = [word.strip() for word in text.split(",")]
     if words == [AUTO]:
         return ALL
     if AUTO in words:
-        raise ValueError(f"'{AUTO}' stands alone")
+        raise ValueError(f"'{AUTO}' must stand alone")
     for word in words:
         if word not in WORDS:
-            raise ValueError(f"'{word}' is no means to hold a producer{nearest(word, (AUTO, *WORDS))}")
+            raise ValueError(f"'{word}' is not a means to hold a producer{nearest(word, (AUTO, *WORDS))}")
     if not {"park", "pause"} & set(words):
-        raise ValueError(f"'{text}' has neither park nor pause: what finds no room must wait somewhere")
+        raise ValueError(f"'{text}' has neither park nor pause: publishes without room must wait somewhere")
     flow, blocked, confirms, park, pause = (word in words for word in WORDS)
     return Means(flow, blocked, confirms, park, pause, auto=False)
 
 
 def nearest(word: str, known: tuple[str, ...]) -> str:
-    """A hint at what may have been meant."""
+    """The end of an error message: the nearest known word, or else all known words."""
     found = get_close_matches(word, known, 1)
     return f"; did you mean '{found[0]}'?" if found else f"; there are {', '.join(known)}"

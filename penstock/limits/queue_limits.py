@@ -1,12 +1,12 @@
-"""What a queue may hold, as its declaration asks, and as exchange, vhost and node say where it does not ask.
+"""Limits and marks of a queue, from its declaration or inherited from exchange, vhost and node.
 
 Each of the two dimensions, messages and bytes, has a limit, a stop mark and a resume mark. An argument names one of the
-six; several may name the same one, being of different brokers: then the smallest number counts. A mark may be a
-percentage of the limit. Every limit and mark that was decided on knows where it came from.
+six. Several arguments may name the same one, as they come from different brokers: then the smallest number counts. A
+mark may be a percentage of the limit. The result records the source of every limit and mark.
 
-What a declaration (with the policy of the queue, merged into it) leaves open is inherited, level by level: limits and
+Settings that a declaration (with the queue's policy merged in) leaves open are inherited, level by level: limits and
 marks in numbers from the first level that names any of them, and only if the declaration names neither limit nor stop
-mark; marks in percent, overflow and flow each from the first that names it.
+mark; marks in percent, overflow and flow each from the first level that names it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.text.amounts import Amount, AmountError, count, percentage, size
 
 
 class Dimension(NamedTuple):
-    """The arguments that speak of one dimension, and how texts are read."""
+    """The arguments of one dimension, and how their texts are parsed."""
 
     limits: tuple[str, ...]
     stops: tuple[str, ...]
@@ -49,7 +49,7 @@ THROTTLE, HOLD = "x-throttle", "x-hold"
 RABBITMQ_LIMITS = (COUNT.limits[0], BYTES.limits[0])
 MARKS = tuple(name for dimension in (COUNT, BYTES) for name in (*dimension.stops, *dimension.resumes))
 NUMBERS = tuple(name for dimension in (COUNT, BYTES) for names in dimension[:3] for name in names)
-"""The arguments that are numbers."""
+"""The arguments whose values are numbers."""
 ARGUMENTS = (*(name for name in NUMBERS if name not in RABBITMQ_LIMITS), FLOW, POLICY_TYPE, THROTTLE, HOLD)
 """The arguments that RabbitMQ does not know."""
 
@@ -59,11 +59,11 @@ POLICY_TYPES: dict[str, tuple[Overflow, bool]] = {
     "ring_strict": ("ring-strict", True),
     "flow_to_disk": ("spill", True),
 }
-"""Qpid's policy types: the overflow each is, and whether there is flow control."""
+"""Qpid's policy types: the overflow that each stands for, and whether it has flow control."""
 
 
 class Given(NamedTuple):
-    """An amount, the argument or setting that said it, and whose that is."""
+    """An amount, the argument or setting that gave it, and the owner of that argument or setting."""
 
     amount: Amount
     name: str
@@ -71,9 +71,11 @@ class Given(NamedTuple):
 
     @property
     def value(self) -> int:
+        """The amount as a number: messages, bytes, or percent."""
         return self.amount.value
 
     def at_most(self, value: int) -> Self:
+        """The same with its value capped."""
         return self._replace(amount=Amount(min(value, self.value)))
 
     def __str__(self) -> str:
@@ -82,20 +84,21 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a policy of an exchange, a vhost or the node says of queues: arguments of a declaration, and its name."""
+    """The arguments that a policy of an exchange, a vhost or the node sets for its queues, and its name."""
 
     source: str
     arguments: Mapping[str, object]
 
     def name_source(self, _name: str) -> str:
+        """The level's name, whichever the argument is; an `origin` for `decided`."""
         return self.source
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided; for each setting of `SETTINGS` that came to something, where from. `flow`: not turned off.
+    """The resulting limits, and the source of each setting of `SETTINGS` that has a value. `flow`: not turned off.
 
-    `throttle` and `hold` are texts as `penstock.limits.means` and `penstock.limits.ladder` read them.
+    `throttle` and `hold` are texts as `penstock.limits.means` and `penstock.limits.ladder` parse them.
     """
 
     limits: QueueLimits
@@ -107,11 +110,11 @@ class Decided:
 
 SETTINGS = ("flow", "overflow", "max-length", "flow-stop-count", "flow-resume-count", "max-length-bytes",
             "flow-stop-size", "flow-resume-size", "throttle", "hold")  # fmt: skip
-"""The settings of a queue, as a policy calls them."""
+"""The settings of a queue, by their names in a policy."""
 
 
 class _Asked(NamedTuple):
-    """What is asked for in one dimension, and the marks in percent that are inherited."""
+    """Limit and marks asked for in one dimension, and the inherited marks in percent."""
 
     limit: Given | None
     stop: Given | None
@@ -121,7 +124,7 @@ class _Asked(NamedTuple):
     inherited_resume: Given
 
     def resolved(self, adapt: bool) -> _Asked:
-        """The same without percentages; of what there is no limit for there is no percentage."""
+        """The same with percentages turned into numbers; a percentage needs a limit."""
         return self._replace(stop=self._number(self.stop, adapt), resume=self._number(self.resume, adapt))
 
     def _number(self, mark: Given | None, adapt: bool) -> Given | None:
@@ -134,7 +137,7 @@ class _Asked(NamedTuple):
         raise ArgumentError(mark.name, f'"{mark.amount} of a limit that is not given"')
 
     def adapted(self) -> _Asked:
-        """The same with no mark above what it may be."""
+        """The same with each mark lowered to its maximum."""
         asked = self
         if self.stop and self.limit:
             asked = asked._replace(stop=self.stop.at_most(max(1, self.limit.value)))
@@ -142,7 +145,7 @@ class _Asked(NamedTuple):
         return asked._replace(resume=self.resume and self.resume.at_most(stop))
 
     def marks(self) -> tuple[int, str, int, str]:
-        """Stop and resume mark under flow, each with where it comes from."""
+        """Stop and resume mark under flow, each with its source."""
         stop, words, source = self._stop()
         if self.stop and self.limit and stop > max(1, self.limit.value):
             limit = f"the limit {self.limit.value} ({self.limit.name})"
@@ -159,7 +162,7 @@ class _Asked(NamedTuple):
         return stop, source, stop * share // max(self.inherited_stop.value, 1), resume_source
 
     def _stop(self) -> tuple[int, str, str]:
-        """The stop mark, 0 for none, words for it, and where it comes from."""
+        """The stop mark (0: none), its description, and its source."""
         if self.stop and self.stop.value:
             return self.stop.value, f"the stop mark {self.stop.value} ({self.stop.name})", str(self.stop)
         if not self.limit:
@@ -170,6 +173,7 @@ class _Asked(NamedTuple):
         return stop, words, str(self.stop or self.inherited_stop)
 
     def refuse_marks(self, why: str) -> None:
+        """Raise ArgumentError if a mark was asked for; `why` names what marks need."""
         mark = self.stop or self.resume
         if mark:
             raise ArgumentError(mark.name, f'"a mark needs {why}"')
@@ -183,23 +187,23 @@ def decided(
     levels: Sequence[Level] = (),
     origin: Callable[[str], str] = lambda name: "",
 ) -> Decided:
-    """The limits that arguments of a declaration ask for. ArgumentError names the argument that cannot be used.
+    """Decide the limits, marks and means of a queue. ArgumentError names an argument that cannot be used.
 
     - `x-max-length`, `x-max-length-bytes` with `x-overflow` absent or "drop-head", "reject-publish",
       "reject-publish-dlx": RabbitMQ's meaning, no marks; with "flow": marks at percentages of the limit.
-    - "reject" is "reject-publish" that gives back what is mandatory.
-    - "spill" stops nobody: what is beyond the limit goes to disk.
-    - "ring" drops the oldest ready messages, "ring-strict" as well but refuses a publish while the oldest is
-      unacked, and counts what is unacked; "last-value" (or `qpid.last_value_queue_key`) conflates by a key and
-      drops the oldest beyond a limit.
-    - `qpid.max_count`, `qpid.max_size` (0: none) and all marks mean flow where no overflow is named. A stop mark of 0
-      stops at the limit itself, or not at all where there is none.
+    - "reject" is "reject-publish" that returns mandatory messages.
+    - "spill" stops no producer: messages beyond the limit go to disk.
+    - "ring" drops the oldest ready messages; "ring-strict" does too, but counts unacked messages and refuses a publish
+      while the oldest message is unacked; "last-value" (or `qpid.last_value_queue_key`) conflates by a key and drops
+      the oldest messages beyond a limit.
+    - `qpid.max_count`, `qpid.max_size` (0: none) and all marks imply flow where no overflow is named. A stop mark of 0
+      stops at the limit itself, or not at all without a limit.
     - `x-flow: off`: there are no marks, and under overflow flow no limits.
     - `x-throttle`: by what means producers are held; `x-hold`: how long.
-    - With neither limit nor stop mark those of `levels`, then of the node's `defaults` apply.
+    - With neither limit nor stop mark, those of `levels` apply, then the node's `defaults`.
 
-    With `adapt` a mark that does not go with the rest, because that comes from a policy or a setting, is lowered
-    to it, or left out under another overflow than flow. `origin` tells whose an argument is.
+    With `adapt`, a mark that conflicts with a limit or overflow from a policy or a setting is lowered to the limit, or
+    left out under another overflow than flow. `origin` names the owner of an argument.
     """
     count_asked, bytes_asked = _asked(arguments, defaults, levels, origin)
     overflow, overflow_source = _overflow(arguments, levels, origin)
@@ -226,14 +230,14 @@ def decided(
 
 
 def asked_limits(arguments: Mapping[str, object], defaults: FlowDefaults, *, adapt: bool = False) -> QueueLimits:
-    """The limits alone of `decided`."""
+    """Only the limits of `decided`."""
     return decided(arguments, defaults, adapt=adapt).limits
 
 
 def _asked(
     arguments: Mapping[str, object], defaults: FlowDefaults, levels: Sequence[Level], origin: Callable[[str], str]
 ) -> tuple[_Asked, _Asked]:
-    """Both dimensions, with what is inherited."""
+    """Both dimensions, with their inherited parts."""
     own = [_read(dimension, arguments, origin) for dimension in (COUNT, BYTES)]
     from_levels = [
         [_read(dimension, level.arguments, level.name_source) for dimension in (COUNT, BYTES)] for level in levels
@@ -257,7 +261,7 @@ def _asked(
 
 
 class _Read(NamedTuple):
-    """What one level says of one dimension. `given`: whether there was a limit, or a stop mark in numbers, be it 0."""
+    """One level's values in one dimension. `given`: whether there was a limit, or a stop mark in numbers, even 0."""
 
     limit: Given | None
     stop: Given | None
@@ -281,12 +285,12 @@ def _read(dimension: Dimension, arguments: Mapping[str, object], origin: Callabl
 
 
 def _least(given: Given) -> tuple[bool, int]:
-    """Numbers before percentages: what a percentage comes to is not known yet."""
+    """Sort key: numbers before percentages, as a percentage has no value before there is a limit."""
     return given.amount.percent, given.value
 
 
 def _percents(reads: Sequence[_Read], defaults: FlowDefaults) -> tuple[Given, Given]:
-    """The marks in percent of the nearest level that has some."""
+    """The marks in percent of the nearest level that has any."""
     stop = Given(Amount(defaults.stop_percent, percent=True), "the node's stop_percent")
     resume = Given(Amount(defaults.resume_percent, percent=True), "the node's resume_percent")
     stop = next((read.stop for read in reads[1:] if read.stop and read.stop.amount.percent), stop)
@@ -319,7 +323,7 @@ def _from_text(name: str, text: str, read: Callable[[str], int | None]) -> int |
 
 
 def _number(name: str, value: object) -> int:
-    """A number >= 0 of 63 bits."""
+    """Check that a value is an integer >= 0 of 63 bits, and return it."""
     kind = type_name(value)
     if kind not in ("signedint", "long"):
         raise ArgumentError(name, f'"expected integer, got {kind}"')
@@ -344,7 +348,7 @@ def _word(name: str, arguments: Mapping[str, object], words: Sequence[str], reas
 def _overflow(
     arguments: Mapping[str, object], levels: Sequence[Level], origin: Callable[[str], str]
 ) -> tuple[Overflow, str]:
-    """What happens at the limit, and who says so."""
+    """The action at the limit, and the source of that decision."""
     if OVERFLOW in arguments:
         return cast(Overflow, _word(OVERFLOW, arguments, OVERFLOWS, "invalid_overflow")), _named(OVERFLOW, origin)
     if LAST_VALUE_KEYS[1] in arguments:
@@ -363,7 +367,7 @@ def _overflow(
 
 
 def _flow(arguments: Mapping[str, object], levels: Sequence[Level], origin: Callable[[str], str]) -> tuple[bool, str]:
-    """Whether there is flow control, and who says so."""
+    """Whether there is flow control, and the source of that decision."""
     if FLOW in arguments:
         return _word(FLOW, arguments, ("on", "off"), "invalid_flow") == "on", _named(FLOW, origin)
     policy_type = arguments.get(POLICY_TYPE)
@@ -379,7 +383,7 @@ def _text(
     name: str, read: Callable[[str], object], default: str, arguments: Mapping[str, object], levels: Sequence[Level],
     origin: Callable[[str], str],
 ) -> tuple[str, str]:  # fmt: skip
-    """A setting that is a text, by the nearest that has it, and who says so."""
+    """A setting that is a text, from the nearest level that has it, and its source."""
     for level_arguments, named in ((arguments, origin), *((level.arguments, level.name_source) for level in levels)):
         if name in level_arguments:
             value = level_arguments[name]

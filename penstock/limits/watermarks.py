@@ -1,10 +1,10 @@
-"""Watermarks: when a queue stops its producers, when it lets them go, and what it may hold.
+"""Watermarks: when a queue stops its producers, when it resumes them, and how much it may hold.
 
-A queue has up to two dimensions, the count of its messages and their bytes. Marks in bytes are of whole messages
-(`Batch.whole`), limits under which messages are dropped or refused of their bodies. In each it may have a
-*limit*, and under flow control a *stop mark*, above which producers are stopped, and a *resume mark*, down to which it
-must drain before they go on. All are value types that cannot be built wrong: 0 <= resume <= stop < 2**63, and a stop
-mark is never above its limit.
+A queue has up to two dimensions, the count of its messages and their bytes. Marks in bytes count whole messages
+(`Batch.whole`); limits under which messages are dropped or refused count bodies only. In each dimension a queue may
+have a *limit*, and under flow control a *stop mark*, above which producers are stopped, and a *resume mark*, to which
+the queue must drain before they resume. All are value types that cannot be built wrong: 0 <= resume <= stop < 2**63,
+and a stop mark is never above its limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Overflow: TypeAlias = Literal[
 ]
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 REJECTING: frozenset[Overflow] = frozenset({"reject", "reject-publish", "reject-publish-dlx", "ring-strict"})
-"""Those under which publishes beyond the limit are refused."""
+"""The overflows that refuse publishes beyond the limit."""
 
 NUMBER_MAX = 2**63 - 1
 
@@ -32,8 +32,8 @@ RESERVE_BYTES_MIN = 64 * 1024
 class ArgumentError(ValueError):
     """An argument of a declaration that cannot be used.
 
-    `argument` is its name; the text is the reason in RabbitMQ's manner, as it follows
-    `invalid arg 'x-max-length' for queue 'q' in vhost 'v': `.
+    `argument` is its name; the text is the reason in RabbitMQ's format, to be appended to `invalid arg 'x-max-length'
+    for queue 'q' in vhost 'v': `.
     """
 
     def __init__(self, argument: str, reason: str) -> None:
@@ -47,18 +47,18 @@ def _check_number(name: str, value: int) -> None:
 
 
 def depth_of_mark(depth: int, mark: int) -> str:
-    """A depth beside its stop mark, for people; without one (0) the depth alone."""
+    """A depth and its stop mark as text; without a mark (0) the depth alone."""
     return f"{depth} of {mark}" if mark else str(depth)
 
 
 def overshoot_of(depth: int) -> int:
-    """How many messages may be above a depth that is to be kept, because they were under way when it was reached."""
+    """How many messages a queue may exceed a target depth by, because they were in flight when it was reached."""
     return min(max(depth // OVERSHOOT_SHARE, 1), OVERSHOOT_COUNT_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Stop and resume marks of a queue, in messages and in bytes. A stop mark of 0: that dimension stops nobody."""
+    """Stop and resume marks of a queue, in messages and in bytes. A stop mark of 0 stops no producer."""
 
     stop_count: int = 0
     resume_count: int = 0
@@ -81,9 +81,10 @@ class Marks:
         return self.stop_count > 0 or self.stop_bytes > 0
 
     def saturated(self, was: bool, count: int, bytes: int) -> bool:
-        """Whether producers are to be stopped at this depth, `was` being the answer before.
+        """Whether to stop producers at this depth; `was` is the previous answer.
 
-        They are from the moment count or bytes rises above its stop mark until both are at or below their resume marks.
+        Producers are stopped from the moment count or bytes rises above its stop mark until both are at or below their
+        resume marks.
         """
         stop_count, stop_bytes = self.stop_count, self.stop_bytes
         if (stop_count and count > stop_count) or (stop_bytes and bytes > stop_bytes):
@@ -91,8 +92,8 @@ class Marks:
         return was and bool((stop_count and count > self.resume_count) or (stop_bytes and bytes > self.resume_bytes))
 
     def missing(self, count: int, bytes: int) -> float | None:
-        """Messages that may come until a stop mark is reached, if they are as large as those that are there; None if
-        they never reach one.
+        """Messages that may still arrive before a stop mark is reached, assuming the average size of those present;
+        None if no stop mark can be reached.
         """
         found = [float(self.stop_count - count)] if self.stop_count else []
         if self.stop_bytes and bytes:
@@ -100,31 +101,31 @@ class Marks:
         return max(min(found), 0.0) if found else None
 
     def excess(self, count: int, bytes: int) -> float:
-        """Messages that have to leave until it is at its resume marks, if they are as large as the others."""
+        """Messages that must leave before the queue is at its resume marks, assuming their average size."""
         by_count = float(count - self.resume_count) if self.stop_count else 0.0
         by_bytes = (bytes - self.resume_bytes) * count / bytes if self.stop_bytes and bytes else 0.0
         return max(by_count, by_bytes, 0.0)
 
     @property
     def overshoot_count(self) -> int:
-        """How many messages the depth may be above the stop mark, because they were under way when it was reached."""
+        """How many messages the depth may exceed the stop mark by, because they were in flight when it was reached."""
         return overshoot_of(self.stop_count) if self.stop_count else 0
 
     @property
     def overshoot_bytes(self) -> int:
-        """How many bytes the depth may be above the stop mark, because they were under way when it was reached."""
+        """How many bytes the depth may exceed the stop mark by, because they were in flight when it was reached."""
         share = self.stop_bytes // OVERSHOOT_SHARE
         return min(max(share, 1), OVERSHOOT_BYTES_MAX) if self.stop_bytes else 0
 
     @property
     def reserve_bytes(self) -> int:
-        """How many bytes a priority lane may let in beyond that."""
+        """How many bytes a priority lane may admit beyond `overshoot_bytes`."""
         return max(self.stop_bytes // RESERVE_SHARE, RESERVE_BYTES_MIN) if self.stop_bytes else 0
 
     def overshoot_bound(self, acceptors: int, reserve: int = 0) -> tuple[int, int]:
-        """Messages and bytes that the depth is never more above the stop mark; in bytes, and one message of each
-        acceptor. Several acceptors do not see what the others have under way (`acceptor.inlet`). Above that is the
-        `reserve` of a priority lane, which all of them see (`acceptor.lanes`): it begins an overshoot above the mark.
+        """Messages and bytes by which the depth never exceeds the stop mark; in bytes, one message of each acceptor may
+        come on top. Acceptors do not see each other's messages in flight (`acceptor.inlet`). A priority lane adds its
+        `reserve`, which all acceptors see (`acceptor.lanes`): it begins an overshoot above the mark.
         """
         times = 1 if acceptors == 1 else 2
         count = max(times * self.overshoot_count, acceptors) if self.stop_count else 0
@@ -138,8 +139,8 @@ class Marks:
         return max(count, over) + (reserve if self.stop_count else 0), max(octets, over_octets) + self.reserve_bytes
 
     def shared_bound(self) -> tuple[int, int]:
-        """The same where the marks are of several queues together (`acceptor.pools`): the first message, or byte, above
-        a stop mark is what stops; in bytes, and one message of each acceptor.
+        """The bound of `overshoot_bound` where several queues share the marks (`acceptor.pools`): the first message, or
+        byte, above a stop mark stops producers; in bytes, one message of each acceptor may come on top.
         """
         return int(self.stop_count > 0), int(self.stop_bytes > 0)
 
@@ -149,7 +150,7 @@ Marks.NONE = Marks()
 
 @dataclass(frozen=True, slots=True)
 class FlowDefaults:
-    """What a node gives queues that say nothing themselves: limits (0: none), and marks in percent of any limit."""
+    """The node's defaults for queues that name none: limits (0: none), and marks in percent of any limit."""
 
     max_count: int = 0
     max_bytes: int = 0
@@ -171,11 +172,10 @@ class FlowDefaults:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """What a queue may hold (None: no limit), what happens when it is full, and under "flow" where producers stop.
+    """The limits of a queue (None: no limit), what happens when it is full, and under "flow" where producers stop.
 
-    Under "spill" the limits are of what it may hold in memory.
-    A limit under "flow" has a stop mark, at or below it (a limit of 0 one of 1: below that nothing ever moves); no
-    other overflow has marks.
+    Under "spill" the limits apply to the queue's messages in memory. A limit under "flow" has a stop mark, at or below
+    it (a limit of 0 has one of 1: below that no message would ever pass); no other overflow has marks.
     """
 
     max_count: int | None

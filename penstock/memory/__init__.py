@@ -1,1 +1,1 @@
-"""What the processes of a node share in memory: gauges, counts, rates."""
+"""Memory shared by a node's processes: gauges, counts, rates."""

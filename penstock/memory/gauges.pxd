@@ -7,10 +7,10 @@ cdef enum:
     SEQUENCE = 0
 
     H_MAGIC = 0, H_VERSION, H_EPOCH, H_PID, H_ACCEPTORS, H_SHARDS, H_QUEUES
-    H_TOPOLOGY = 8, H_USERS, H_PLACES  # a cache line of their own: they change, their neighbours do not
+    H_TOPOLOGY = 8, H_USERS, H_PLACES  # a cache line of their own: they change, the words before them do not
 
     P_PID = 1, P_INCARNATION, P_STATE, P_STARTED, P_RESTARTS, P_WORDS
-    P_BEAT = 8  # a line further: of lives with an even incarnation, then of those with an odd one
+    P_BEAT = 8  # on the next line: one word for even incarnations, then one for odd ones
     P_FINISHING = 10  # likewise
 
     C_CONNECTIONS = 1, C_CHANNELS, C_HELD, C_PARKED, C_PAUSED, C_PUBLISHED, C_DELIVERED, C_CONFIRMED, C_TURNS
@@ -29,7 +29,7 @@ cdef enum:
 cdef enum:
     WORD = 8
     LINE = 64
-    CHUNK = 4096  # the grain in which memory is given to the file and looked for in it
+    CHUNK = 4096  # the granularity of allocating memory for the file, and of finding it
     HEADER_SIZE = 128
     PROCESS_SIZE = 384
     COUNTERS_AT = 128  # within a process: the other writer's half, two lines away for the prefetcher's sake
@@ -39,12 +39,12 @@ cdef enum:
     NAMES_SIZE = 512  # length of vhost, length of name, vhost, name
     NAMES_WORDS = NAMES_SIZE // WORD
     BUCKETS = 1024
-    BUCKET_SIZE = 32  # key, for messages and for octets when it is full again, what waits at acceptors
+    BUCKET_SIZE = 32  # key, when it is full again (messages, then bytes), amounts waiting at acceptors
     PROBES = 16
     USERS = 8192
-    USER_SIZE = 16  # key of a user, id of a queue that its publishes go to
-    PLACES = 4096  # each a key, then messages and octets that each writer claims: two for each acceptor
-    NAME_MAX = 255  # octets: both are AMQP short strings
+    USER_SIZE = 16  # key of a user, id of a queue that the user publishes to
+    PLACES = 4096  # each a key, then messages and bytes that each writer claims: two writers for each acceptor
+    NAME_MAX = 255  # bytes: both are AMQP short strings
 
 @final
 cdef class Gauges:

@@ -1,4 +1,4 @@
-"""Shapes of the compiled `gauges.pyx`; what each means is said there and in `docs/gauges.md`."""
+"""Types of the compiled `gauges.pyx`; its docstrings and `docs/gauges.md` describe them."""
 
 from array import array
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ STATE_NAMES: Final[tuple[str, ...]]
 
 class Process(NamedTuple):
     role: Role
-    index: int  # type: ignore[assignment]  # a tuple's own `index` is of no use here
+    index: int  # type: ignore[assignment]  # hides the tuple's own `index`
     pid: int
     incarnation: int
     state: int

@@ -1,13 +1,13 @@
-"""The gauges: one file in shared memory that every process of a node maps, read by anyone without asking anyone.
+"""The gauges: one file in shared memory that every process of a node maps and reads without messages.
 
-`docs/gauges.md` has the layout, field by field, with the one writer of each and the order of stores and loads.
+`docs/gauges.md` describes the layout, field by field, with the one writer of each and the order of stores and loads.
 Each field has exactly one writing process. Single fields are loaded whole; records are read through a sequence lock,
-so that their fields are of one write. A record whose writer died in the middle of a write is returned as it stands
-with `torn` set; the next write of that writer's successor makes it whole.
+so that all their fields come from one write. A record whose writer died in the middle of a write is returned as it
+stands, with `torn` set; the next write of that writer's successor makes it whole.
 
-Errors, of every method: IndexError for an acceptor, shard, process or slot that is not there; ValueError for a closed
+Errors of every method: IndexError for an acceptor, shard, process or slot that does not exist; ValueError for a closed
 `Gauges`, for a write through one opened for reading, for an unknown role; OverflowError for a number that is negative
-or needs more than 64 bits. Nothing here waits, but the reading of a torn record, for about 20 ms.
+or needs more than 64 bits. Only reading a torn record waits, for about 20 ms.
 """
 
 import fcntl
@@ -36,23 +36,23 @@ cdef extern from "fcntl.h" nogil:
     int SEEK_DATA
     int fallocate(int fd, int mode, off_t offset, off_t length)
 
-cdef enum:  # of Q_ASIDE
+cdef enum:  # flags in Q_ASIDE
     STANDS_ASIDE = 1
     IS_LEFT = 2
 
-# The rest of Q_ASIDE: messages.
+# The upper half of Q_ASIDE: the reserve of a priority lane, in messages.
 cdef int RESERVE_BITS = 32
 cdef uint64_t RESERVE_MOST = 2**32 - 1
 
-# Of Q_LENT: messages in the upper half, KiB in the lower one.
+# Q_LENT: messages in the upper half, KiB in the lower one.
 cdef int LENT_BITS = 32
 cdef uint64_t LENT_MOST = 2**32 - 1
 cdef uint64_t KIBIBYTE = 1024
 
 cdef enum:
-    SPINS = 64  # looks at a block before the reader sleeps: a write takes some ten nanoseconds
+    SPINS = 64  # attempts to read a block before the reader sleeps: a write takes some ten nanoseconds
     NAP_US = 50
-    NAPS = 200  # a writer that lost its core in mid-write has that long to get it back
+    NAPS = 200  # times NAP_US: how long a preempted writer has to finish its write
 
 cdef extern from *:
     """
@@ -62,22 +62,22 @@ cdef extern from *:
 
 MAGIC = b"PENSTOCK"
 LAYOUT_VERSION = 14
-"""Raised by every change of the layout. The first 32 octets (magic, version, epoch, pid) stay for ever, so that any
-penstock recognises, and removes, what a crashed one of another version left behind. There is nothing to convert:
-a node makes its file anew at every start."""
+"""Raised by every change of the layout. The first 32 bytes (magic, version, epoch, pid) never change, so that any
+penstock recognises, and removes, the file of a crashed node of another version. Files need no conversion: a node
+creates its file anew at every start."""
 
-# Below the incarnation of an acceptor, in the word that says what is safe.
+# The turn, below the acceptor's incarnation, in the word of a pair's safe turn.
 cdef int TURN_BITS = 40
-# Of the word that says what a shard is doing: ordinal, turn and incarnation, of each what its bits have room for.
+# The word of a shard's current operation: ordinal, turn and incarnation, each truncated to its bits.
 cdef int ORDINAL_BITS = 24
 cdef int LIFE_AT = 56
 cdef uint64_t FINISHES_BIT = 1 << 23
 
 FINISHES = 1 << 23
 """The ordinal that stands for the end of a shard's turn."""
-# Below the time of a beat, in its word: what the process is at.
+# The kind of work, below the time of a beat, in its word.
 cdef int WORK_BITS = 3
-# In nanoseconds, as buckets count.
+# Nanoseconds, the unit of buckets.
 cdef uint64_t SECOND = 1_000_000_000
 
 UNSTARTED, STARTING, READY, DEAD = range(4)
@@ -105,7 +105,7 @@ class QueueGauge(_QueueFields):
 
     @property
     def drained(self):
-        """Messages that it took in and that are gone: acked, dropped, expired."""
+        """Messages that have left the queue: acked, dropped, expired."""
         return self.published - self.ready - self.unacked
 
 
@@ -140,7 +140,7 @@ LAYOUT = {
         over_bytes=Q_OVER_BYTES, published_bytes=Q_PUBLISHED_BYTES, delivered_bytes=Q_DELIVERED_BYTES,
         peak_count=Q_PEAK_COUNT, peak_bytes=Q_PEAK_BYTES, whole_bytes=Q_WHOLE_BYTES, lent=Q_LENT),
 }
-"""Offset in octets of each field in its block; the blocks are described in `docs/gauges.md`."""
+"""Offset in bytes of each field in its block; `docs/gauges.md` describes the blocks."""
 
 _PREFIX = struct.Struct("=8sQQQ")
 _HEADER = struct.Struct("=8sQQQQQQ")
@@ -149,10 +149,10 @@ _QUEUES_MAX = 2**32
 
 
 cdef class Gauges:
-    """One mapping of a gauges file. `create` makes the file, `open` maps one that is there; `close` unmaps.
+    """One mapping of a gauges file. `create` makes the file, `open` maps an existing one; `close` unmaps.
 
-    Slots 0 to `shards` - 1 are the shards' own gates, open from the start; the vhost of a gate is "", its name why it is
-    saturated. The `queues` slots after them are for queues, `slots` in all.
+    Slots 0 to `shards` - 1 are the shards' own gates, open from the start; the vhost of a gate is "", its name the
+    reason why it is saturated. The `queues` slots after them are for queues, `slots` in all.
     """
 
     def __cinit__(self):
@@ -172,10 +172,11 @@ cdef class Gauges:
 
     @staticmethod
     def create(path, *, epoch, acceptors, shards, queues, pid):
-        """Make the file (mode 0600, sparse) and map it. Only the supervisor does, before it starts anyone.
+        """Make the file (mode 0600, sparse) and map it; called by the supervisor only, before it starts other
+        processes.
 
         `epoch` is the start of the node in microseconds since 1970, `pid` the process whose death makes the file stale.
-        FileExistsError if there is one, OSError if there is no room, ValueError for counts that make no node.
+        FileExistsError if the file exists, OSError if there is no room, ValueError for impossible counts.
         """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -202,20 +203,20 @@ cdef class Gauges:
         return mapped(fd, Path(path), writable, epoch, acceptors, shards, queues, pid)
 
     def close(self):
-        """Unmap. The file stays: who created it unlinks it. Closing again does nothing."""
+        """Unmap. The file stays: its creator unlinks it. Closing repeatedly does nothing."""
         release(self)
 
     cpdef uint64_t topology_version(self) except? 0xFFFFFFFFFFFFFFFF:
-        """The version that acceptors must have reached before they route."""
+        """The topology version that acceptors must have reached before they route."""
         return load_word(to_read(self), H_TOPOLOGY)
 
     cpdef set_topology_version(self, uint64_t version):
-        """The router alone: a change is stored and published."""
+        """Router only: publish the version of a change that is stored and published."""
         store_word(to_write(self), H_TOPOLOGY, version)
 
     def process_write(self, str role, Py_ssize_t index, *, uint64_t pid, uint64_t incarnation, uint64_t state,
                       uint64_t started_us, uint64_t restarts):
-        """The supervisor alone: the life of a process. `state` is STARTING, READY or DEAD."""
+        """Supervisor only: write a process's record. `state` is STARTING, READY or DEAD."""
         cdef unsigned char* block = to_write(self) + process_at(self, role, index)
         begin_block(block)
         store_plain(block, P_PID, pid)
@@ -226,22 +227,22 @@ cdef class Gauges:
         end_block(block)
 
     def process_read(self, str role, Py_ssize_t index):
-        """The life of a process as a `Process`; its state is UNSTARTED before the first write."""
+        """The record of a process as a `Process`; its state is UNSTARTED before the first write."""
         cdef uint64_t[P_WORDS] copy
         cdef bint whole = snapshot(self, to_read(self) + process_at(self, role, index), P_WORDS, copy, NULL, 0, NULL)
         return Process(role, index, copy[P_PID], copy[P_INCARNATION], copy[P_STATE], copy[P_STARTED],
                        copy[P_RESTARTS], not whole)
 
     def beat(self, str role, Py_ssize_t index, uint64_t incarnation, uint64_t moment, int work):
-        """A life of a process itself: it lives, at a moment of the machine's monotonic clock (microseconds), and is at
-        work of that kind (0 to 7).
+        """The process itself: give a sign of life, at a moment of the machine's monotonic clock (microseconds), with
+        its kind of work (0 to 7).
         """
         if not 0 <= work < 1 << WORK_BITS:
             raise ValueError(f"no kind of work: {work}")
         store_word(to_write(self) + process_at(self, role, index), P_BEAT + incarnation % 2, moment << WORK_BITS | work)
 
     def last_beat(self, str role, Py_ssize_t index, uint64_t incarnation):
-        """(moment, work) of the last beat of a life, or of the last one but one before it; (0, 0) if there was none."""
+        """(moment, work) of the last beat of an incarnation, or of the last but one before it; (0, 0) if none."""
         cdef uint64_t word = load_word(to_read(self) + process_at(self, role, index), P_BEAT + incarnation % 2)
         return word >> WORK_BITS, word & ((1 << WORK_BITS) - 1)
 
@@ -252,7 +253,7 @@ cdef class Gauges:
                        uint64_t rung_reject, uint64_t rung_close_channel, uint64_t rung_close_connection,
                        uint64_t rung_hold_off, uint64_t refused, uint64_t lost_wakeups,
                        uint64_t refused_connections):
-        """The process itself: what it holds and has done since it started. Acceptors do."""
+        """Acceptors only: write the process's own counters since its start."""
         cdef unsigned char* block = to_write(self) + process_at(self, role, index) + COUNTERS_AT
         begin_block(block)
         store_plain(block, C_CONNECTIONS, connections)
@@ -278,7 +279,7 @@ cdef class Gauges:
         end_block(block)
 
     def counters_read(self, str role, Py_ssize_t index):
-        """The counters of a process as `Counters`; those of a dead one until its successor writes."""
+        """The counters of a process as `Counters`; a dead process's remain until its successor writes."""
         cdef uint64_t[C_WORDS] copy
         cdef const unsigned char* block = to_read(self) + process_at(self, role, index) + COUNTERS_AT
         cdef bint whole = snapshot(self, block, C_WORDS, copy, NULL, 0, NULL)
@@ -290,7 +291,7 @@ cdef class Gauges:
 
     def measures_write(self, str role, Py_ssize_t index, uint64_t loop_lag_p50_us, uint64_t loop_lag_p99_us,
                        uint64_t commit_p99_us, uint64_t stored_bytes):
-        """The process itself: what it measures of itself. Shards do."""
+        """Shards only: write the process's measurements of itself."""
         cdef unsigned char* block = to_write(self) + process_at(self, role, index) + MEASURES_AT
         begin_block(block)
         store_plain(block, M_LAG_MEDIAN, loop_lag_p50_us)
@@ -300,49 +301,49 @@ cdef class Gauges:
         end_block(block)
 
     def measures_read(self, str role, Py_ssize_t index):
-        """What a process measures of itself as `Measures`; of a dead one until its successor writes."""
+        """The measurements of a process as `Measures`; a dead process's remain until its successor writes."""
         cdef uint64_t[M_WORDS] copy
         cdef const unsigned char* block = to_read(self) + process_at(self, role, index) + MEASURES_AT
         cdef bint whole = snapshot(self, block, M_WORDS, copy, NULL, 0, NULL)
         return Measures(copy[M_LAG_MEDIAN], copy[M_LAG_MOST], copy[M_COMMIT], copy[M_STORED], not whole)
 
     cpdef pair_add_sent(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count):
-        """The acceptor alone, before it sends a turn of `count` octets to the shard."""
+        """Acceptor only: count a turn of `count` bytes that it is about to send to the shard."""
         cdef unsigned char* word = to_write(self) + sent_at(self, acceptor, shard)
         store_word(word, 0, load_plain(word, 0) + count)
 
     cpdef pair_add_taken(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t count):
-        """The shard alone, once it has taken in a turn of `count` octets of the acceptor."""
+        """Shard only: count a turn of `count` bytes that it has received from the acceptor."""
         cdef unsigned char* word = to_write(self) + taken_at(self, acceptor, shard)
         store_word(word, 0, load_plain(word, 0) + count)
 
     cpdef int64_t pair_in_flight(self, Py_ssize_t acceptor, Py_ssize_t shard) except -1:
-        """Octets sent and not yet taken, never below 0."""
+        """Bytes sent and not yet received, never below 0."""
         cdef const unsigned char* base = to_read(self)
-        # Taken first: what was taken had been sent, so the later load of sent covers it.
+        # Load `taken` first: bytes received were sent before, so the later load of `sent` includes them.
         cdef uint64_t taken = load_word(base + taken_at(self, acceptor, shard), 0)
         cdef int64_t bytes = <int64_t> (load_word(base + sent_at(self, acceptor, shard), 0) - taken)
         return bytes if bytes > 0 else 0
 
     cpdef pair_reset_sent(self, Py_ssize_t acceptor, Py_ssize_t shard):
-        """The acceptor alone, when it begins with an incarnation of the shard: nothing is in flight."""
+        """Acceptor only, when it meets a new incarnation of the shard: nothing is in flight."""
         cdef unsigned char* base = to_write(self)
         store_word(base + sent_at(self, acceptor, shard), 0, load_word(base + taken_at(self, acceptor, shard), 0))
 
     cpdef pair_write_safe(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn):
-        """The shard alone: all turns of a life of the acceptor up to that one are safe, and nothing of it was refused."""
+        """Shard only: all turns of an incarnation of the acceptor up to `turn` are safe, none of it was refused."""
         store_word(to_write(self) + safe_at(self, acceptor, shard), 0, (incarnation << TURN_BITS) | turn)
 
     def pair_read_safe(self, Py_ssize_t acceptor, Py_ssize_t shard):
-        """(incarnation of the acceptor, turn) as an earlier life of the shard wrote it; incarnation 0 if none did."""
+        """(incarnation of the acceptor, turn) written by an earlier incarnation of the shard; (0, 0) if by none."""
         cdef uint64_t word = load_word(to_read(self) + safe_at(self, acceptor, shard), 0)
         return word >> TURN_BITS, word & ((<uint64_t> 1 << TURN_BITS) - 1)
 
     cpdef pair_write_doing(
         self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t ordinal
     ):
-        """The shard alone: it takes in the operation with that ordinal, from 1, of a turn of a life of the acceptor; 0
-        is none, and so is `FINISHES` or more.
+        """Shard only: write the ordinal, from 1, of the operation it is processing, in a turn of an incarnation of the
+        acceptor; 0 is none, and so is `FINISHES` or more.
         """
         if ordinal >= FINISHES_BIT:
             ordinal = 0
@@ -351,43 +352,43 @@ cdef class Gauges:
     cpdef pair_write_finishing(
         self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn, uint64_t life
     ):
-        """The shard alone: its life has taken in all of a turn of a life of the acceptor, and finishes its own."""
+        """Shard only: incarnation `life` has processed a whole turn of the acceptor, and finishes its own turn."""
         store_word(to_write(self) + doing_at(self, acceptor, shard), 0,
                    doing(incarnation, turn) | FINISHES_BIT | life % 2)
 
     def pair_read_doing(self, Py_ssize_t acceptor, Py_ssize_t shard, uint64_t incarnation, uint64_t turn):
-        """The ordinal of the operation of that turn of a life of the acceptor that the shard was last at; 0 if it was
-        at none, or at one of another turn. `FINISHES`, or one more if its life has an odd incarnation, where it was
-        finishing its own.
+        """The ordinal of the last operation the shard processed in that turn of an incarnation of the acceptor; 0 if
+        none, or if in another turn. `FINISHES`, plus 1 if the shard's incarnation was odd, if it was finishing its own
+        turn.
         """
         cdef uint64_t word = load_word(to_read(self) + doing_at(self, acceptor, shard), 0)
         cdef uint64_t none = doing(incarnation, turn)
         return word - none if word >> ORDINAL_BITS == none >> ORDINAL_BITS else 0
 
     cpdef finishing_write(self, Py_ssize_t shard, uint64_t life, uint64_t queue):
-        """The shard alone: its life finishes its turn for the queue of that id; 0 for none."""
+        """Shard only: incarnation `life` finishes its turn for the queue of that id; 0 for none."""
         store_word(to_write(self) + process_at(self, "shard", shard), P_FINISHING + life % 2, queue)
 
     def finishing_read(self, Py_ssize_t shard, uint64_t life):
-        """The id of the queue that a life of a shard, or the last one but one before it, was finishing its turn for."""
+        """The queue id of the last `finishing_write` of a shard's incarnation, or of the last but one before it."""
         return load_word(to_read(self) + process_at(self, "shard", shard), P_FINISHING + life % 2)
 
     def bucket_full_at(self, uint64_t key, uint64_t now):
-        """When a bucket is full again (nanoseconds of the monotonic clock), of messages and of octets; at most `now`
-        where it is full.
+        """When a bucket is full again (nanoseconds of the monotonic clock), for messages and for bytes; at most `now`
+        if it is full.
         """
         cdef unsigned char* bucket = bucket_of(self, key, now)
         return load_word(bucket, 1), load_word(bucket, 2)
 
     def bucket_is_full_in(self, uint64_t key, uint64_t now, uint64_t ahead, uint64_t octets_ahead):
-        """Whether a bucket is full again within so many nanoseconds, of messages and of octets."""
+        """Whether a bucket is full again within `ahead` nanoseconds for messages, `octets_ahead` for bytes."""
         cdef unsigned char* bucket = bucket_of(self, key, now)
         return load_word(bucket, 1) <= now + ahead and load_word(bucket, 2) <= now + octets_ahead
 
     def bucket_spend(self, uint64_t key, uint64_t now, uint64_t count, uint64_t rate, uint64_t octets,
                      uint64_t octets_rate):
-        """Any acceptor: so many messages and octets (below 2**34) have gone, of which a bucket gets so many a second; a
-        rate of 0 is no limit.
+        """Any acceptor: spend messages and bytes (below 2**34) from a bucket with these rates per second; a rate of 0
+        is no limit.
         """
         cdef unsigned char* bucket = bucket_of(self, key, now)
         if rate:
@@ -396,7 +397,9 @@ cdef class Gauges:
             spend(bucket, 2, now, octets // octets_rate * SECOND + octets % octets_rate * SECOND // octets_rate)
 
     def bucket_waiting(self, uint64_t key, uint64_t now, int acceptor, int code):
-        """An acceptor, of the first eight: how much waits there for a bucket, as an octet; the octets of all of them."""
+        """One of the first eight acceptors: write the code (a byte) of the amount waiting there for a bucket; return
+        the codes of all eight, a byte each.
+        """
         cdef unsigned char* bucket = bucket_of(self, key, now)
         cdef uint64_t seen = load_word(bucket, 3)
         cdef uint64_t mask = <uint64_t> 255 << 8 * acceptor
@@ -409,7 +412,7 @@ cdef class Gauges:
                 return wanted
 
     def user_queue_add(self, uint64_t key, uint64_t queue_id):
-        """Any acceptor: publishes of a user (a key above 0) go to a queue. False if there is no place for more."""
+        """Any acceptor: add a queue that a user (a key above 0) publishes to. False if there is no place for more."""
         cdef unsigned char* users = to_write(self) + self.users_at
         cdef unsigned char* place
         cdef uint64_t seen
@@ -433,7 +436,7 @@ cdef class Gauges:
         return False
 
     def user_queue_remove(self, uint64_t key, uint64_t queue_id):
-        """Any acceptor: a queue that publishes of a user went to is gone. It had been found there."""
+        """Any acceptor: remove a deleted queue of a user. The acceptor found the queue there before."""
         cdef unsigned char* users = to_write(self) + self.users_at
         cdef unsigned char* place
         cdef uint64_t seen
@@ -446,14 +449,14 @@ cdef class Gauges:
         users_change(self)
 
     def user_queues(self, uint64_t key):
-        """The ids of the queues that publishes of a user go to, as all acceptors know them."""
+        """The ids of the queues that a user publishes to, on all acceptors together."""
         cdef const unsigned char* users = to_read(self) + self.users_at
         cdef const unsigned char* place
         cdef uint64_t id
         cdef int i
         found = set()
         if not load_word(self.base, H_USERS):
-            return []  # there is no memory behind it
+            return []  # the area has no memory yet
         for i in range(USERS):
             place = users + i * USER_SIZE
             if load_word(place, 0) == key:
@@ -463,11 +466,11 @@ cdef class Gauges:
         return sorted(found)
 
     def users_changed(self):
-        """Another number whenever some acceptor has added or removed a queue of a user."""
+        """A number that changes whenever an acceptor adds or removes a queue of a user."""
         return load_word(to_read(self), H_USERS)
 
     def claim_place(self, uint64_t key):
-        """Any acceptor: the place of what acceptors count together under a key above 0; -1 if there is none left."""
+        """Any acceptor: the place of the claims under a key above 0, shared by acceptors; -1 if none is free."""
         cdef unsigned char* base = to_write(self)
         cdef unsigned char* place
         cdef uint64_t seen, given = load_word(base, H_PLACES)
@@ -492,8 +495,8 @@ cdef class Gauges:
         return -1
 
     def claim(self, Py_ssize_t place, Py_ssize_t acceptor, uint64_t incarnation, uint64_t count, uint64_t octets):
-        """A life of an acceptor alone: it has, or is about to have, so many messages and octets under way. Those of all
-        others: of two that claim at the same time at least one is told of the other's.
+        """Incarnation of an acceptor only: claim the messages and bytes that it has, or is about to have, in flight.
+        Return the claims of all others: of two concurrent claimants at least one sees the other's claim.
         """
         cdef unsigned char* words = to_write(self) + claims_at(self, place)
         cdef Py_ssize_t writer = claimant(self, acceptor, incarnation)
@@ -509,7 +512,7 @@ cdef class Gauges:
         return other_count, other_octets
 
     def claims_clear(self, Py_ssize_t acceptor, uint64_t incarnation):
-        """Nothing of what a life of an acceptor claimed is under way any more: it is dead, or begins."""
+        """Clear all claims of an incarnation of an acceptor, which is dead or starting."""
         cdef unsigned char* base = to_write(self)
         cdef Py_ssize_t writer = claimant(self, acceptor, incarnation)
         cdef uint64_t place
@@ -518,11 +521,12 @@ cdef class Gauges:
             store_word(base + claims_at(self, place), 2 + 2 * writer, 0)
 
     def queue_open(self, Py_ssize_t slot, uint64_t queue_id, str vhost, str name, uint64_t since_us):
-        """The owning shard: begin a queue's record, all numbers 0, also over one that is open.
+        """Owning shard: begin a queue's record, all numbers 0, even over an open one.
 
-        The flow epoch stays what the slot's last writer left: the shard reads it and goes on counting from there. Over
-        a record of the same queue so does what acceptors look at all the time, until it is written: `flow`.
-        ValueError for a vhost or name of more than 255 octets, OSError (ENOSPC) if there is no memory for the slot.
+        The flow epoch keeps the value of the slot's last writer: the shard reads it and continues counting from there.
+        Over a record of the same queue, the fields of `flow`, which acceptors read all the time, also keep their values
+        until the next write.
+        ValueError for a vhost or name of more than 255 bytes, OSError (ENOSPC) if there is no memory for the slot.
         """
         cdef unsigned char* block = to_write(self) + slot_at(self, slot)
         cdef unsigned char* names = self.base + self.names_at + slot * NAMES_SIZE
@@ -538,11 +542,11 @@ cdef class Gauges:
             store_plain(names, i, packed[i])
         store_word(block, Q_ID, queue_id)
         store_plain(block, Q_SINCE, since_us)
-        store_word(block, Q_OPEN, 1)  # last: where it is seen, the names have memory
+        store_word(block, Q_OPEN, 1)  # last: a reader that sees it finds memory behind the names
         end_block(block)
 
     def gate_explain(self, Py_ssize_t shard, str reason):
-        """The shard: why its gate is saturated, "" if it is not. Octets beyond the 255th are left out."""
+        """The shard: write why its gate is saturated, "" if it is not; truncated to 255 bytes."""
         cdef unsigned char* block = to_write(self) + slot_at(self, shard)
         cdef unsigned char* names = self.base + self.names_at + shard * NAMES_SIZE
         cdef uint64_t[NAMES_WORDS] packed
@@ -554,7 +558,7 @@ cdef class Gauges:
         end_block(block)
 
     def queue_close(self, Py_ssize_t slot):
-        """The owning shard: the queue is gone, its slot reads as empty. A slot that is not open is left alone."""
+        """Owning shard: empty the slot of a deleted queue. A slot that is not open is left alone."""
         cdef unsigned char* block = to_write(self) + slot_at(self, slot)
         if has_memory(self, slot) and load_plain(block, Q_OPEN):
             begin_block(block)
@@ -571,10 +575,10 @@ cdef class Gauges:
         uint64_t stop_count, uint64_t resume_count, uint64_t stop_bytes, uint64_t resume_bytes, uint64_t aside=0,
         uint64_t unburied=0, uint64_t unburied_bytes=0, uint64_t published_bytes=0, uint64_t delivered_bytes=0,
         int64_t whole_bytes=-1, uint64_t left=0, uint64_t reserve=0):
-        """The owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open.
+        """Owning shard, at most once a queue and turn of its loop. ValueError if the slot is not open.
 
-        What is unburied counts in the depth, whose bytes are of whole messages: without `whole_bytes` of bodies alone.
-        `reserve` is that of its priority lane, messages.
+        Unburied messages count in the depth, whose bytes are of whole messages, or of bodies alone without
+        `whole_bytes`. `reserve` is that of the queue's priority lane, in messages.
         """
         cdef uint64_t whole = ready_bytes + unacked_bytes if whole_bytes < 0 else whole_bytes
         cdef unsigned char* block = open_slot(self, slot)
@@ -599,7 +603,8 @@ cdef class Gauges:
         store_plain(block, Q_WHOLE_BYTES, whole)
         store_word(block, Q_ASIDE, (STANDS_ASIDE if aside else 0) | (IS_LEFT if left else 0)
                    | min(reserve, RESERVE_MOST) << RESERVE_BITS)
-        # Read one by one on the publish path: who sees the flag must find an epoch and depths at least as new.
+        # Read one by one on the publish path: a reader that sees the flag must find an epoch and depths at least as
+        # new.
         store_word(block, Q_DEPTH_COUNT, ready + unacked + unburied)
         store_word(block, Q_DEPTH_BYTES, whole + unburied_bytes)
         store_word(block, Q_EPOCH, flow_epoch)
@@ -607,15 +612,17 @@ cdef class Gauges:
         end_block(block)
 
     def queue_note_over(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
-        """The owning shard: the furthest that the depth has been above its stop marks."""
+        """Owning shard: record the largest overshoot of the depth above its stop marks."""
         note_depth(self, slot, Q_OVER_COUNT, count, Q_OVER_BYTES, octets)
 
     def queue_note_peak(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
-        """The owning shard: the deepest since the queue was last at its resume marks, having been above a stop mark."""
+        """Owning shard: record the largest depth since the queue, once above a stop mark, was last at its
+        resume marks.
+        """
         note_depth(self, slot, Q_PEAK_COUNT, count, Q_PEAK_BYTES, octets)
 
     def queue_note_lent(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
-        """The owning shard: what the queue is lent beyond its stop marks; 0 when it is over."""
+        """Owning shard: record the amount lent to the queue beyond its stop marks; 0 ends the loan."""
         cdef unsigned char* block = open_slot(self, slot)
         begin_block(block)
         store_plain(block, Q_LENT, min(count, LENT_MOST) << LENT_BITS | min((octets + KIBIBYTE - 1) // KIBIBYTE, LENT_MOST))
@@ -627,7 +634,7 @@ cdef class Gauges:
         cdef uint64_t[Q_WORDS] copy
         cdef uint64_t[NAMES_WORDS] packed
         if not load_word(block, Q_OPEN):
-            return None  # perhaps never opened, and then without memory for names
+            return None  # it may never have been opened, and then its names have no memory
         cdef bint whole = snapshot(self, block, Q_WORDS, copy, self.base + self.names_at + slot * NAMES_SIZE,
                                    NAMES_WORDS, packed)
         if not copy[Q_OPEN]:
@@ -644,11 +651,11 @@ cdef class Gauges:
                           copy[Q_ASIDE] >> RESERVE_BITS, copy[Q_SINCE], not whole)
 
     def queue_slots(self):
-        """The open slots in ascending order, the shards' own among them; costs what is open, not what is possible."""
+        """Yield the open slots in ascending order, the shards' own included; the cost depends on open slots only."""
         cdef Py_ssize_t slot = 0
         while slot < self.slots:
             if slot % SLOTS_A_CHUNK == 0:
-                to_read(self)  # they may be closed between two steps
+                to_read(self)  # the gauges may be closed between two steps
                 slot = next_with_memory(self, slot)
                 if slot == self.slots:
                     return
@@ -657,9 +664,10 @@ cdef class Gauges:
             slot += 1
 
     def queues_written(self, uint64_t[::1] seen):
-        """The slots of the queues that were opened, closed or written since `seen`.
+        """The slots of queues that were opened, closed or written since `seen`.
 
-        `seen` has a word for each slot, 0 at first, and follows. It costs what is open, as `queue_slots` does.
+        `seen` has a word for each slot, 0 at first, and is updated. The cost depends on open slots only, as with
+        `queue_slots`.
         """
         cdef Py_ssize_t slot = self.shards
         cdef uint64_t sequence
@@ -680,7 +688,7 @@ cdef class Gauges:
         return found
 
     cpdef bint saturated(self, Py_ssize_t slot) except -1:
-        """Whether the queue wants its producers held."""
+        """Whether the queue is saturated: it wants its producers held."""
         return load_word(readable_slot(self, slot), Q_SATURATED) != 0
 
     cpdef bint aside(self, Py_ssize_t slot) except -1:
@@ -688,19 +696,19 @@ cdef class Gauges:
         return load_word(readable_slot(self, slot), Q_ASIDE) & STANDS_ASIDE != 0
 
     cpdef uint64_t flow_epoch(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
-        """How often the flag has changed; read after the flag, it is at least the flag's own."""
+        """The number of changes of the saturated flag; read after the flag, it is at least as new."""
         return load_word(readable_slot(self, slot), Q_EPOCH)
 
     cpdef uint64_t depth_count(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
-        """Messages ready and unacked."""
+        """Messages ready, unacked and unburied."""
         return load_word(readable_slot(self, slot), Q_DEPTH_COUNT)
 
     cpdef uint64_t depth_bytes(self, Py_ssize_t slot) except? 0xFFFFFFFFFFFFFFFF:
-        """Bytes of messages ready and unacked, whole."""
+        """Bytes of whole messages ready, unacked and unburied."""
         return load_word(readable_slot(self, slot), Q_DEPTH_BYTES)
 
     def backlog(self, tuple slots, uint64_t count, uint64_t octets):
-        """0 if none of several queues is deeper than that, 2 if one that is has consumers, else 1."""
+        """0 if none of several queues is deeper than `count` and `octets`, 2 if one that is has consumers, else 1."""
         cdef int most = 0
         cdef const unsigned char* block
         for slot in slots:
@@ -718,13 +726,15 @@ cdef class Gauges:
         return aside, saturated, count, load_word(block, Q_DEPTH_BYTES)
 
     def is_calm(self, Py_ssize_t slot, uint64_t count, uint64_t octets):
-        """Whether the queue is not saturated, does not stand aside, and is no deeper than that."""
+        """Whether the queue is not saturated, does not stand aside, and is no deeper than `count` and `octets`."""
         cdef const unsigned char* block = readable_slot(self, slot)
         return (load_word(block, Q_SATURATED) == 0 and load_word(block, Q_ASIDE) & STANDS_ASIDE == 0
                 and load_word(block, Q_DEPTH_COUNT) <= count and load_word(block, Q_DEPTH_BYTES) <= octets)
 
     def depths(self, const int64_t[::1] slots):
-        """Of several slots: messages and bytes ready and unacked of all together, then the most of one of them."""
+        """Messages and bytes (`depth_count`, `depth_bytes`) of all the slots together, then the maxima of a
+        single slot.
+        """
         cdef uint64_t count, octets, all_count = 0, all_octets = 0, most_count = 0, most_octets = 0
         cdef const unsigned char* block
         cdef Py_ssize_t i
@@ -742,8 +752,8 @@ cdef class Gauges:
 def remove_stale(directory=Path("/dev/shm")):
     """Unlink the gauges that crashed nodes of this user left in `directory` and return their paths.
 
-    Only regular files named penstock-*.gauges that belong to this user, begin with the magic and whose process is no
-    more; one that its creator still holds open (in another PID namespace) stays.
+    Only regular files named penstock-*.gauges that belong to this user, begin with the magic, and whose process has
+    ended; a file that its creator still holds open (in another PID namespace) stays.
     """
     removed = []
     for path in sorted(Path(directory).glob("penstock-*.gauges")):
@@ -751,7 +761,7 @@ def remove_stale(directory=Path("/dev/shm")):
             if is_stale(path):
                 path.unlink()
                 removed.append(path)
-        except OSError:  # another start was quicker, or it is not ours to read
+        except OSError:  # another start was quicker, or the file is not readable
             continue
     return removed
 
@@ -774,14 +784,14 @@ cdef bint is_stale(path) except -1:
 cdef bint is_running(pid) except -1:
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except (psutil.NoSuchProcess, ValueError, OverflowError):  # or a number that no process can have
+    except (psutil.NoSuchProcess, ValueError, OverflowError):  # the latter two: no valid pid
         return False
     except psutil.AccessDenied:
         return True
 
 
 cdef Gauges build(int fd, path, epoch, acceptors, shards, queues, pid):
-    """A new file's contents; owns `fd` from here on. The magic comes last: until then nobody can open it."""
+    """Write a new file's contents; owns `fd` from here on. The magic comes last: until then `open` refuses the file."""
     cdef Gauges gauges
     cdef Py_ssize_t slot
     try:
@@ -821,8 +831,8 @@ def aligned(size, to):
 
 
 def areas(acceptors, shards, queues):
-    """Where processes, sent, taken, safe, doing, buckets, users, claims, queue slots and names begin, and the end. Rows of pairs
-    are whole lines.
+    """The offsets of processes, sent, taken, safe, doing, buckets, users, claims, queue slots and names, and the end.
+    Rows of pairs are whole cache lines.
     """
     processes = HEADER_SIZE
     sent = processes + (3 + shards + acceptors) * PROCESS_SIZE
@@ -839,7 +849,7 @@ def areas(acceptors, shards, queues):
 
 
 cdef Gauges mapped(int fd, path, bint writable, epoch, acceptors, shards, queues, pid):
-    """The mapping of a file whose header said so; owns `fd` from here on."""
+    """Map a file with the facts of its header; owns `fd` from here on."""
     cdef Gauges gauges = Gauges.__new__(Gauges)
     gauges.fd = fd
     gauges.path = path
@@ -937,7 +947,7 @@ cdef inline Py_ssize_t claims_size(Gauges gauges) noexcept:
 
 
 cdef inline Py_ssize_t claimant(Gauges gauges, Py_ssize_t acceptor, uint64_t incarnation) except -1:
-    """Which writer of claims that is: one and its successor may live at the same time."""
+    """The index of a writer of claims: an acceptor and its successor may live at the same time."""
     check_pair(gauges, acceptor, 0)
     return 2 * acceptor + incarnation % 2
 
@@ -949,7 +959,7 @@ cdef inline Py_ssize_t claims_at(Gauges gauges, Py_ssize_t place) except -1:
 
 
 cdef unsigned char* bucket_of(Gauges gauges, uint64_t key, uint64_t now) except NULL:
-    """The bucket of a key; one that is full says nothing, and is taken over. Where there is none of them it is shared."""
+    """The bucket of a key; else a full bucket, which holds no information, is taken over; else one is shared."""
     cdef unsigned char* buckets = to_write(gauges) + gauges.buckets_at
     cdef unsigned char* bucket
     cdef uint64_t seen
@@ -993,7 +1003,7 @@ cdef inline Py_ssize_t slot_at(Gauges gauges, Py_ssize_t slot) except -1:
 
 
 cdef inline unsigned char* open_slot(Gauges gauges, Py_ssize_t slot) except NULL:
-    """A slot to be written. ValueError if it is not open."""
+    """A slot for writing. ValueError if it is not open."""
     cdef unsigned char* block = to_write(gauges) + slot_at(gauges, slot)
     if not has_memory(gauges, slot) or not load_plain(block, Q_OPEN):
         raise ValueError(f"queue slot {slot} is not open")
@@ -1012,7 +1022,9 @@ cdef int note_depth(
 
 
 cdef inline const unsigned char* readable_slot(Gauges gauges, Py_ssize_t slot) except NULL:
-    """The slot, or an empty one where none was ever opened: reading a hole would fill it, and fail where memory ends."""
+    """The slot, or an empty one if it was never opened: reading a hole would allocate memory, or fail for
+    lack of it.
+    """
     cdef const unsigned char* block = to_read(gauges) + slot_at(gauges, slot)
     return block if has_memory(gauges, slot) else empty_slot
 
@@ -1022,7 +1034,7 @@ cdef inline bint has_memory(Gauges gauges, Py_ssize_t slot) noexcept:
 
 
 cdef Py_ssize_t next_with_memory(Gauges gauges, Py_ssize_t slot) noexcept:
-    """`slot` if its chunk has memory, else the first slot of the next chunk that has, or the number of slots."""
+    """`slot` if its chunk has memory, else the first slot of the next chunk that does, or the number of slots."""
     cdef Py_ssize_t chunk = slot // SLOTS_A_CHUNK
     cdef off_t found
     if not gauges.present[chunk]:
@@ -1031,12 +1043,12 @@ cdef Py_ssize_t next_with_memory(Gauges gauges, Py_ssize_t slot) noexcept:
             return gauges.slots
         if found >= gauges.queues_at + (chunk + 1) * CHUNK:
             return min((found - gauges.queues_at) // CHUNK * SLOTS_A_CHUNK, gauges.slots)
-        gauges.present[chunk] = 1  # also where the file system does not tell holes
+        gauges.present[chunk] = 1  # also if the file system does not report holes
     return slot
 
 
 cdef int reserve(Gauges gauges, Py_ssize_t at, Py_ssize_t size) except -1:
-    """Have memory behind a range of the file, so that full shared memory is an OSError here and not a SIGBUS later."""
+    """Allocate memory for a range of the file, so that full shared memory is an OSError here and not a SIGBUS later."""
     while fallocate(gauges.fd, 0, at, size) < 0:
         if errno == EOPNOTSUPP:
             return 0
@@ -1046,9 +1058,9 @@ cdef int reserve(Gauges gauges, Py_ssize_t at, Py_ssize_t size) except -1:
 
 
 cdef void clear_numbers(unsigned char* block, bint same) noexcept:
-    """What `queue_write` writes to 0, but for the flow epoch, which must not run backwards.
+    """Set the fields of `queue_write` to 0, except the flow epoch, which must not run backwards.
 
-    Of the same queue as before stays what acceptors look at: the flag, the depths, whether it stands aside.
+    If the slot keeps its queue, the fields that acceptors read stay: the flag, the depths, whether it stands aside.
     """
     cdef int i
     for i in range(Q_SATURATED, Q_WORDS):
@@ -1057,7 +1069,7 @@ cdef void clear_numbers(unsigned char* block, bint same) noexcept:
 
 
 cdef size_t pack_names(uint64_t* packed, bytes vhost, bytes name) except 0:
-    """Names as they lie in the file; returns the words used."""
+    """Pack names as they lie in the file; return the number of words used."""
     cdef unsigned char* octets = <unsigned char*> packed
     cdef Py_ssize_t first = len(vhost), second = len(name)
     if first > NAME_MAX or second > NAME_MAX:
@@ -1079,7 +1091,7 @@ cdef tuple unpack_names(const uint64_t* packed):
 
 cdef bint snapshot(Gauges gauges, const unsigned char* block, size_t count, uint64_t* copy,
                    const unsigned char* tail, size_t more, uint64_t* tail_copy) except -1:
-    """Copy a block, and a tail written under its sequence; False if its writer was not done when patience ended."""
+    """Copy a block, and a tail written under its sequence; False if its writer did not finish in time."""
     cdef int naps, spins
     for naps in range(NAPS):
         for spins in range(SPINS):
@@ -1088,5 +1100,5 @@ cdef bint snapshot(Gauges gauges, const unsigned char* block, size_t count, uint
             spin_pause()
         with nogil:
             usleep(NAP_US)
-        to_read(gauges)  # another thread may have closed them meanwhile
+        to_read(gauges)  # another thread may have closed the gauges meanwhile
     return False

@@ -1,10 +1,9 @@
-"""How many there are of something at all processes of a node, in memory that they share
-(`penstock.memory.shared_rows`).
+"""Counts of limited objects over all processes of a node, in memory that they share (`penstock.memory.shared_rows`).
 
-Each row is for one thing of which there may be so many, and has its limit, and a number for each process that counts.
-Of connections, channels and what is declared these are the acceptors and, last, the router; of what users have in hand
-the shards, in memory of their own. What is taken is taken under a lock: a limit holds exactly, whoever asks at the same
-time. A row whose numbers are all 0 is free. A thing that finds its set full is not counted.
+Each row is for one limit: it has the limit, and a number for each process that counts. Connections, channels and
+declared objects are counted by the acceptors and, last, the router; unacked messages of users by the shards, in a file
+of their own. Counts are raised under a lock: a limit holds exactly, even with concurrent requests. A row whose numbers
+are all 0 is free. An object whose set of rows is full is not counted.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ NUMBER_OCTETS = 8
 
 
 class SharedCounts:
-    """The numbers, for one process of so many that count."""
+    """The counts, as the process with `index` of `counting` processes writes them."""
 
     def __init__(self, rows: SharedRows, counting: int, index: int) -> None:
         self._rows = rows
@@ -31,13 +30,13 @@ class SharedCounts:
 
     @classmethod
     def of_process(cls) -> SharedCounts:
-        """Those of one acceptor that is alone."""
+        """The counts of a single acceptor."""
         return cls(SharedRows.of_process(content(1)), 1, 0)
 
     @classmethod
     def open(cls, path: Path, counting: int, index: int) -> SharedCounts:
-        """Those of a node; what an earlier life of this process has counted is forgotten. OSError or ValueError if
-        there are none.
+        """The counts of a node, without those of an earlier incarnation of this process. OSError or ValueError if there
+        are none.
         """
         found = cls(SharedRows.open(path, content(counting)), counting, index)
         found._forget()
@@ -45,12 +44,12 @@ class SharedCounts:
 
     @classmethod
     def look(cls, path: Path, counting: int) -> SharedCounts:
-        """Those of a node, for who only looks. OSError or ValueError if there are none."""
+        """The counts of a node, for reading only. OSError or ValueError if there are none."""
         return cls(SharedRows.look(path, content(counting)), counting, 0)
 
     def take(self, name: str, own: int, limit: int, beyond: int = 0) -> bool:
-        """One more, beside so many that this process has, unless there are as many as there may be: so many beyond the
-        limit.
+        """Count one more, given that this process has `own`, unless the total has reached the limit plus `beyond`;
+        return whether it was counted.
         """
         with self._rows.locked():
             at = self._rows.make(name, self._free)
@@ -61,20 +60,20 @@ class SharedCounts:
             return taken
 
     def put(self, name: str, own: int, limit: int | None) -> None:
-        """This process has so many, of so many that there may be; None: there is no limit."""
+        """Set this process's number; `limit` None: there is no limit."""
         with self._rows.locked():
             at = self._rows.make(name, self._free) if own else self._rows.find(name)
             if at is not None:
                 self._set(at, own, NO_LIMIT if limit is None else limit)
 
     def total(self, name: str) -> int:
-        """How many all processes have."""
+        """The number over all processes."""
         with self._rows.locked():
             at = self._rows.find(name)
             return 0 if at is None else sum(self._all(at))
 
     def near(self) -> Iterator[Use]:
-        """The limits of which most is used (`Use.is_near`); takes no lock."""
+        """The limits that are nearly used up (`Use.is_near`); takes no lock."""
         for at in self._rows.all():
             used = sum(self._all(at))
             limit = self._limit(at) if used else NO_LIMIT
@@ -83,7 +82,7 @@ class SharedCounts:
                 yield use
 
     def _free(self, ways: list[int]) -> int | None:
-        """The first row of a set that counts nothing."""
+        """The first row of a set whose numbers are all 0."""
         return next((at for at in ways if not any(self._all(at))), None)
 
     def _all(self, at: int) -> tuple[int, ...]:
@@ -108,10 +107,10 @@ class SharedCounts:
 
 
 def content(counting: int) -> int:
-    """Octets of a row for so many processes that count."""
+    """Bytes of a row for `counting` processes."""
     return LIMIT_OCTETS + NUMBER_OCTETS * counting
 
 
 def create(path: Path, counting: int) -> None:
-    """Make the memory of a node, mode 0600. OSError if it is there, or cannot be made."""
+    """Make the file of a node, mode 0600. OSError if it exists, or cannot be made."""
     shared_rows.create(path, content(counting))

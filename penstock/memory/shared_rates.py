@@ -1,12 +1,12 @@
-"""How often something may happen, over all processes of a node: buckets in memory that they share.
+"""Rate limits over all processes of a node: token buckets in memory that they share.
 
-A bucket of a rate holds what comes of it in a second, and is kept as the moment at which it is full again (the virtual
-scheduling of ITU-T I.371's generic cell rate algorithm): a row of `penstock.memory.shared_rows`. One that is full says
-nothing and is free for another thing, so what has not happened for a second is forgotten. In a set in which none is
-free the one that is full soonest makes way: memory is bounded, and the limit is less exact where thousands come at
-once.
+A bucket holds as many tokens as its rate admits in a second. It is stored as the moment at which it is full again (the
+virtual scheduling of ITU-T I.371's generic cell rate algorithm), in a row of `penstock.memory.shared_rows`. A full
+bucket carries no information and is free for another rate, so a rate unused for a second is forgotten. In a set without
+a free bucket, the one that is full soonest is replaced: memory is bounded, and limits are less exact when thousands of
+rates are in use at once.
 
-Moments are seconds of the machine's monotonic clock, which all processes have in common; the caller says which it is.
+Moments are seconds of the machine's monotonic clock, which all processes share; the caller passes the current one.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ CONTENT = 8
 
 
 class Rate(NamedTuple):
-    """So many a second of something (`penstock.memory.shared_rows.row_name`); 0 is never."""
+    """A rate limit, named by `penstock.memory.shared_rows.row_name`: `number` per second; 0 is never."""
 
     name: str
     number: int
 
 
 class SharedRates:
-    """The buckets of a node, as one process has them."""
+    """The buckets of a node, as one process maps them."""
 
     def __init__(self, rows: SharedRows) -> None:
         self._rows = rows
 
     @classmethod
     def of_process(cls) -> SharedRates:
-        """Those of one process that is alone."""
+        """The buckets of a single process."""
         return cls(SharedRows.of_process(CONTENT))
 
     @classmethod
     def open(cls, path: Path) -> SharedRates:
-        """Those of a node. OSError or ValueError if there are none."""
+        """The buckets of a node. OSError or ValueError if there are none."""
         return cls(SharedRows.open(path, CONTENT))
 
     @classmethod
     def look(cls, path: Path) -> SharedRates:
-        """Those of a node, for who only looks. OSError or ValueError if there are none."""
+        """The buckets of a node, for reading only. OSError or ValueError if there are none."""
         return cls(SharedRows.look(path, CONTENT))
 
     def take(self, rates: Sequence[Rate], now: float) -> Rate | None:
-        """One of each, if all buckets have one; else nothing is taken, and the first that has none is the result."""
+        """Take a token of each rate, if all have one; else take none and return the first rate that lacks one."""
         moment = int(now * SECOND)
         with self._rows.locked():
             for rate in rates:
@@ -63,8 +63,8 @@ class SharedRates:
         return None
 
     def near(self, numbers: Mapping[str, int], now: float) -> Iterator[Use]:
-        """The limits of which most is used (`Use.is_near`), by whose they are; takes no lock. `numbers` says how many
-        each may have a second.
+        """The rates near their limits (`Use.is_near`); takes no lock. `numbers`: the limit per second, by kind of
+        owner.
         """
         moment = int(now * SECOND)
         for at in self._rows.all():
@@ -98,5 +98,5 @@ class SharedRates:
 
 
 def create(path: Path) -> None:
-    """Make the memory of a node, mode 0600. OSError if it is there, or cannot be made."""
+    """Make the file of a node, mode 0600. OSError if it exists, or cannot be made."""
     shared_rows.create(path, CONTENT)

@@ -1,8 +1,8 @@
 """Rows by name, in memory that processes share.
 
-A row is found by the digest of its name (16 octets), in a set of `WAYS` rows. Names lie behind all rows, so looking
-through the rows touches none of them. What changes rows has a lock on the file meanwhile (flock(2)), which goes with a
-process that dies. Who only looks takes none: a process that is stopped while it looks stops nobody.
+A row is found by the digest of its name (16 bytes), in a set of `WAYS` rows. Names lie behind all rows, so scanning the
+rows touches none of them. Writers hold a lock on the file (flock(2)), which ends with a process that dies. Readers take
+none: a process that is stopped while it reads blocks no other.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ DIGEST_OCTETS = 16
 SETS = 2048
 WAYS = 8
 NAME = struct.Struct("H286s")
-"""A name, and how many octets it has: a kind, whose it is, and a name of AMQP fit in. A longer one is not kept."""
+"""A name, preceded by its length in bytes; a kind, an owner and an AMQP name fit. A longer name is not kept."""
 
 NEAR_PERCENT = 90
-"""Of a limit: so much used is near."""
+"""Percentage of a limit whose use counts as near."""
 
 
 class Use(NamedTuple):
-    """How much of a limit is used: its name, whose it is (a node's, which has no name, a vhost's, …), and numbers."""
+    """How much of a limit is used: the limit's name, its kind of owner (a node, which has no name, a vhost, …), the
+    owner's name, and the numbers.
+    """
 
     limit: str
     whose: str
@@ -40,16 +42,17 @@ class Use(NamedTuple):
 
     @property
     def is_near(self) -> bool:
+        """Whether the use is near the limit, or at it."""
         return self.used > 0 and 100 * self.used >= NEAR_PERCENT * self.number
 
 
 def row_name(limit: str, whose: str, name: str) -> str:
-    """That of the row of a limit."""
+    """The name of a limit's row."""
     return f"{limit} {whose} {name}"
 
 
 class SharedRows:
-    """Rows of so many octets of content each, all 0 at first. Without a lock no other process changes them."""
+    """Rows with `content` bytes of content each, all 0 at first. Without a lock no other process changes them."""
 
     def __init__(self, memory: mmap.mmap, content: int, lock: int | None = None) -> None:
         self.memory = memory
@@ -59,18 +62,18 @@ class SharedRows:
 
     @classmethod
     def of_process(cls, content: int) -> Self:
-        """Those of one process."""
+        """Rows private to this process."""
         return cls(mmap.mmap(-1, octets(content)), content)
 
     @classmethod
     def open(cls, path: Path, content: int) -> Self:
-        """Those that `create` has made. OSError or ValueError if there are none."""
+        """The rows of a file that `create` made. OSError or ValueError if there is none."""
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         return cls(mmap.mmap(descriptor, octets(content)), content, descriptor)
 
     @classmethod
     def look(cls, path: Path, content: int) -> Self:
-        """The same for who only looks."""
+        """The rows of a file, for reading only."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return cls(mmap.mmap(descriptor, octets(content), access=mmap.ACCESS_READ), content)
@@ -79,6 +82,7 @@ class SharedRows:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
+        """Hold the lock on the file until the end of the block."""
         if self._lock is None:
             yield
             return
@@ -89,7 +93,7 @@ class SharedRows:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def find(self, name: str) -> int | None:
-        """Where the content of a row is; None if there is no such row."""
+        """The offset of a row's content; None if there is no such row."""
         digest = _digest(_octets(name))
         for at in self._set(digest):
             if self.memory[at - DIGEST_OCTETS : at] == digest:
@@ -97,8 +101,8 @@ class SharedRows:
         return None
 
     def make(self, name: str, choose: Callable[[list[int]], int | None]) -> int | None:
-        """The same of a row that is made if it is not there, in the place of one that `choose` names of its set; None
-        if that names none. What is in its content stays.
+        """The offset of a row's content. A missing row is made in place of the one that `choose` picks from its set,
+        and the content of that place stays; None if `choose` picks none.
         """
         found = self.find(name)
         if found is not None:
@@ -113,12 +117,12 @@ class SharedRows:
         return at
 
     def all(self) -> Iterator[int]:
-        """Where the content of each row is, in use or not."""
+        """The offsets of the contents of all rows, used or not."""
         return iter(range(DIGEST_OCTETS, self._names, self._row))
 
     def name(self, at: int) -> tuple[str, str, str] | None:
-        """What the name of the row whose content is there was made of (`row_name`); None if it has none, or is about
-        to get another one.
+        """The parts of the name (`row_name`) of the row with its content at `at`; None if the row has no name, or is
+        being renamed.
         """
         length, key = NAME.unpack_from(self.memory, self._name_at(at))
         key = key[:length]
@@ -144,11 +148,11 @@ def _digest(key: bytes) -> bytes:
 
 
 def octets(content: int) -> int:
-    """What rows of so many octets of content take in all; memory is behind those in use alone."""
+    """The size in bytes of rows with `content` bytes each; only rows in use take up memory."""
     return SETS * WAYS * (DIGEST_OCTETS + content + NAME.size)
 
 
 def create(path: Path, content: int) -> None:
-    """Make the memory, mode 0600. OSError if it is there, or cannot be made."""
+    """Make the file, mode 0600. OSError if it exists, or cannot be made."""
     with open(path, "xb", opener=private) as file:
         file.truncate(octets(content))

@@ -1,1 +1,1 @@
-"""Who a process is, what its clock says, and how it logs."""
+"""A process's identity, its clocks, and its logs."""

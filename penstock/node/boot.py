@@ -1,4 +1,4 @@
-"""Which boot of the machine this is."""
+"""Identifies the current boot of the machine."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """36 characters, others after each start of the machine."""
+    """The kernel's boot id: 36 characters that differ after each boot."""
     return BOOT_ID.read_text().strip()

@@ -1,16 +1,16 @@
-"""Which clock is for what.
+"""The three clocks, and the purpose of each.
 
-**The node's clock** (`now_us`, `now`) is for everything that lasts: deadlines and ages, in a process's life and in what
-is stored. It is the time since the machine was started (CLOCK_BOOTTIME, which goes on while it is suspended) and a
-distance that all processes of a node have from its supervisor (`follow`). It reads as microseconds since 1970 and began
-as the wall clock did; whoever sets that later does not set this one. `penstock.files.kept_clock` has it go on where it
-was: exactly after a restart of the node, and as far as can be known after one of the machine.
+**The node's clock** (`now_us`, `now`) is for everything that lasts: deadlines and ages, in memory and in files. It is
+the time since the machine booted (CLOCK_BOOTTIME, which runs on during suspend) plus an offset that all processes of a
+node have from its supervisor (`follow`). It counts microseconds since 1970 and started equal to the wall clock; setting
+the wall clock later does not change it. `penstock.files.kept_clock` makes it continue where it stopped: exactly after a
+restart of the node, and approximately after a reboot of the machine.
 
-**The wall clock** (`wall_us`, `as_wall`) is for people, and for who reads our files beside others: log, telemetry,
-incidents and events, timestamps in messages, what commands print. Moments of the node's clock become those of the wall
-clock where they leave the node, as far ahead as that is then.
+**The wall clock** (`wall_us`, `as_wall`) is for people, and for programs that read our files beside others: log,
+telemetry, incidents and events, timestamps in messages, output of commands. Moments of the node's clock are converted
+to the wall clock where they leave the node, by the offset at that time.
 
-**The loop's clock** (CLOCK_MONOTONIC) is for timers, and for all of an acceptor's own.
+**The loop's clock** (CLOCK_MONOTONIC) is for timers, and for everything within an acceptor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 
 def boot_us() -> int:
-    """Microseconds since the machine was started, whether it ran or was suspended."""
+    """Microseconds since the machine booted, including time suspended."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
@@ -34,40 +34,40 @@ _ahead_us = wall_us() - boot_us()
 
 
 def follow(ahead_us: int) -> None:
-    """Have the clock of a node, which is so far ahead of the time since the machine was started."""
+    """Adopt the clock of a node, which is `ahead_us` microseconds ahead of the time since boot."""
     global _ahead_us
     _ahead_us = ahead_us
 
 
 def ahead_us() -> int:
-    """How far the node's clock is ahead of the time since the machine was started."""
+    """How many microseconds the node's clock is ahead of the time since boot."""
     return _ahead_us
 
 
 def now_us() -> int:
-    """The node's clock, in microseconds; of a process that follows no node, the wall clock's as it was at its start."""
+    """The node's clock, in microseconds; in a process that follows no node, the wall clock as it was at its start."""
     return boot_us() + _ahead_us
 
 
 def now() -> float:
-    """The same in seconds."""
+    """The node's clock, in seconds."""
     return now_us() / 1e6
 
 
 def loop_began() -> float:
-    """What the node's clock says when that of loops is at 0, in seconds: more once the machine was suspended."""
+    """The node's clock, in seconds, when the loop's clock was 0; grows with each suspend of the machine."""
     return round(now() - time.monotonic(), 2)
 
 
 def wall_ahead_us() -> int:
-    """How far the wall clock is ahead of the node's clock at present; below 0 if it is behind.
+    """How many microseconds the wall clock is ahead of the node's clock at present; negative if it is behind.
 
-    In hundredths of a second, so that a moment that is told again is the same one.
+    Rounded to hundredths of a second, so that a moment converted twice gives the same result.
     """
     return round(wall_us() - now_us(), -4)
 
 
 def as_wall(facts: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """A record in which the moments of those names, in seconds of the node's clock or None, are the wall clock's."""
+    """Convert the named moments of a record from the node's clock to the wall clock; seconds, or None."""
     ahead = wall_ahead_us() / 1e6
     return {**facts, **{name: facts[name] + ahead for name in names if facts[name] is not None}}

@@ -1,4 +1,4 @@
-"""Keeps Python's collector of cycles away from objects that are made in bulk and stay.
+"""Keeps Python's cycle collector away from long-lived objects made in bulk.
 
 The collector examines all objects again whenever their number has grown by a quarter: while 100,000 queues are read
 that is ten times the work of reading them, and finds no garbage.
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Collect nothing until the end of the block."""
+    """Disable the collector until the end of the block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -24,11 +24,15 @@ def paused() -> Iterator[None]:
 
 
 def keep() -> None:
-    """All objects that there are stay: they are looked through no more, and none in a cycle is ever collected."""
+    """Exempt all existing objects from collection: the collector examines them no more, and frees none of them in a
+    cycle.
+    """
     gc.freeze()
 
 
 def collect_and_keep() -> None:
-    """Once a process is set up: looking through all its modules would stop its loop for milliseconds."""
+    """Collect, then `keep`; for the end of a process's setup, as examining all its modules later would stop its loop
+    for milliseconds.
+    """
     gc.collect()
     keep()

@@ -1,9 +1,9 @@
-"""What becomes of an exception that nobody expected: a bug of ours, or something that the machine has run out of.
+"""Containment of unexpected exceptions: a bug of ours, or an exhausted resource of the machine.
 
-It must not end anything but what it is about. So work that belongs to somebody is begun where an exception ends only
-that (`acceptor.contained`); work that comes again is done again whatever became of it the last time (`Chores`); and a
-process whose state is shared by all its users ends, if that may have been changed by half (`end_on_failure`): its next
-life begins with what is safe.
+An exception must end no more than the work that raised it. So work for one connection or client runs where an exception
+ends only that (`acceptor.contained`); periodic work is repeated whatever happened last time (`Chores`); and a process
+whose state is shared by all its users ends if a change may be half done (`end_on_failure`): its next incarnation starts
+from safe state.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from penstock.node.logs import get_logger, tell_left_out
+from penstock.node.logs import get_logger, report_suppressed
 
 log = get_logger()
 
 FAILURE_STATUS = 70
-"""Exit status of a process that may have changed something by half (EX_SOFTWARE of sysexits.h)."""
+"""Exit status of a process that may have left a change half done (EX_SOFTWARE of sysexits.h)."""
 
 
 class Chores:
-    """Things to be done every so many seconds of the loop's clock, in this order, each whatever becomes of the others.
+    """Periodic work, every `seconds` of the loop's clock, in the order given; a failing chore does not keep the others
+    from running.
 
-    The first failure of a row is in the log with its traceback; when the chore is done again, so is their number.
+    The first of several failures in a row is logged with its traceback; the next success logs their number.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, *chores: Callable[[], None]) -> None:
@@ -33,7 +34,7 @@ class Chores:
         self._seconds = seconds
         self._chores = chores
         self.failures = [0] * len(chores)
-        """In a row, by chore."""
+        """Failures in a row, by chore."""
         self._timer = loop.call_later(seconds, self._do)
 
     def _do(self) -> None:
@@ -47,20 +48,23 @@ class Chores:
                     log.exception("chore failed", chore=chore.__qualname__)
             else:
                 if self.failures[index]:
-                    log.info("chore done again", chore=chore.__qualname__, failures=self.failures[index])
+                    log.info("chore recovered", chore=chore.__qualname__, failures=self.failures[index])
                     self.failures[index] = 0
 
     def stop(self) -> None:
+        """Cancel the timer."""
         self._timer.cancel()
 
 
 def report(loop: asyncio.AbstractEventLoop, what: str, error: Exception) -> None:
-    """Tell the loop's handler of an exception, instead of raising it through those who wait for the rest."""
+    """Pass an exception to the loop's handler, instead of raising it through the callers of unrelated work."""
     loop.call_exception_handler({"message": what, "exception": error, "handle": None})
 
 
 def end_on_failure(loop: asyncio.AbstractEventLoop) -> None:
-    """End the process at an exception in a callback of its loop. Those of tasks, which change nothing, are logged."""
+    """End the process at an exception in a callback of its loop. Exceptions of tasks, which change nothing, are only
+    logged.
+    """
 
     def failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -68,7 +72,7 @@ def end_on_failure(loop: asyncio.AbstractEventLoop) -> None:
             loop.default_exception_handler(context)
             return
         log.critical("process ends in the middle of a change", what=context["message"], exc_info=error)
-        tell_left_out()
+        report_suppressed()
         sys.stderr.flush()
         os._exit(FAILURE_STATUS)
 

@@ -1,7 +1,7 @@
-"""How many log lines a second are written: a client's mistakes, repeated, must neither fill the disk nor hide others.
+"""Limits log lines per second: a client's repeated mistakes must neither fill the disk nor hide other lines.
 
-Lines are counted by kind and by who caused them, and by kind alone. The first ones of each second are written; how
-many more there were is said when the second is over. Times are seconds of the caller's clock.
+Lines are counted by kind and peer, and by kind alone. The first ones of each second are written; the number of the
+others is reported when the second is over. Times are seconds of the caller's clock.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ SECOND = 1.0
 PEER_LINES = 20
 """Lines a second of one kind and peer."""
 KIND_LINES = 200
-"""Lines a second of one kind, whoever caused them."""
+"""Lines a second of one kind, of all peers together."""
 COUNTERS_MOST = 4096
-"""Kinds and peers that are told apart in a second."""
+"""Distinct kinds and peers counted in a second."""
 OTHERS = ""
 """The peer of lines that are counted by their kind alone."""
 
 
 @dataclass(slots=True)
 class LeftOut:
-    """How many lines of a kind and peer a second had beyond what was written; `level` is that of the last one."""
+    """The number of suppressed lines of a kind and peer in a second; `level` is that of the last one."""
 
     kind: str
     peer: str
@@ -30,6 +30,8 @@ class LeftOut:
 
 
 class LogLimit:
+    """The line counters of the current second."""
+
     def __init__(self) -> None:
         self._since = 0.0
         self._written: dict[tuple[str, str], int] = {}
@@ -38,10 +40,11 @@ class LogLimit:
 
     @property
     def has_left_out(self) -> bool:
+        """Whether lines were suppressed that have not been reported."""
         return bool(self._left_out)
 
     def is_written(self, kind: str, peer: str, level: str) -> bool:
-        """Whether a line is to be written; one that is not is counted."""
+        """Whether to write a line; a suppressed line is counted."""
         if kind not in self._written_of_kind and len(self._written_of_kind) >= COUNTERS_MOST:
             kind = OTHERS
         of_kind = self._written_of_kind.get(kind, 0)
@@ -56,11 +59,11 @@ class LogLimit:
         return True
 
     def over(self, now: float) -> list[LeftOut]:
-        """What was left out of a second that is over; then a new one begins."""
+        """The suppressed lines of a second that is over, which begins a new one; empty during a second."""
         return self.rest(now) if now >= self._since + SECOND else []
 
     def rest(self, now: float) -> list[LeftOut]:
-        """What was left out so far; a new second begins."""
+        """The lines suppressed so far; begins a new second."""
         left_out = list(self._left_out.values())
         self._since = now
         for counters in (self._written, self._written_of_kind, self._left_out):

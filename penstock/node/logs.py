@@ -1,8 +1,8 @@
 """Structured logs on standard error: readable lines on a terminal, one JSON object a line otherwise.
 
-Every line carries `role` and `index` of its process; what the standard library's loggers say (asyncio's above all)
-takes the same form. A peer's mistake is one line without a traceback; a bug of ours brings its whole traceback. How
-many lines of a kind are written in a second is limited (`penstock.node.log_limit`).
+Every line carries the `role` and `index` of its process; lines of the standard library's loggers (above all asyncio's)
+take the same form. A peer's mistake is one line without a traceback; a bug of ours brings its whole traceback. The
+number of lines of a kind per second is limited (`penstock.node.log_limit`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _limiter: Limiter | None = None
 
 
 def configure(settings: Settings, role: Role, index: int) -> None:
-    """Set up logging of this process; once, before its first line."""
+    """Set up logging of this process; call once, before its first line."""
     global _limiter
     terminal = sys.stderr.isatty()
     lines = cast(TextIO, Lines(sys.stderr))
@@ -40,29 +40,29 @@ def configure(settings: Settings, role: Role, index: int) -> None:
     structlog.configure(
         processors=[_limiter.process, *chain, renderer],
         logger_factory=structlog.WriteLoggerFactory(lines),
-        cache_logger_on_first_use=False,  # a cached one would keep its level
+        cache_logger_on_first_use=False,  # a cached logger would keep its level
     )
     _adopt_standard_library(chain, renderer, _limiter)
     set_level(settings.log_level)
-    atexit.register(tell_left_out)
+    atexit.register(report_suppressed)
 
 
 def set_level(name: LogLevel) -> None:
-    """From now on the least severe line that is written is of that level."""
+    """Write lines of this level and above only."""
     level = logging.getLevelNamesMapping()[name.upper()]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
     logging.getLogger().setLevel(level)
 
 
 def read_level(runtime: Path) -> None:
-    """Take the level from the node file."""
+    """Set the level that the node file has."""
     set_level(Node.load(runtime).settings.log_level)
 
 
-def tell_left_out() -> None:
-    """Say how many lines were left out, now: the process ends."""
+def report_suppressed() -> None:
+    """Report the suppressed lines of the current second; for a process that is about to end."""
     if _limiter is not None:
-        _limiter.tell_rest()
+        _limiter.report_rest()
 
 
 class Limiter:
@@ -74,51 +74,55 @@ class Limiter:
         self._write = write
         self._clock = clock
         self._limit = LogLimit()
-        self._lock = threading.RLock()  # a finalizer may log in the midst of it
+        self._lock = threading.RLock()  # a finalizer may log while it is locked
         self._timer: threading.Timer | None = None
 
     def process(self, _logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        """A processor of structlog."""
+        """Drop a line beyond the limit; a processor of structlog."""
         if not self._is_written(str(event.get("event")), _peer(event), method):
             raise structlog.DropEvent
         return event
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """A filter of the standard library. What its loggers say differs each time, so their kind is their name."""
+        """Drop a record beyond the limit; a filter of the standard library. The kind is the logger's name, as its texts
+        differ each time.
+        """
         return self._is_written(record.name, OTHERS, record.levelname.lower())
 
-    def tell_over(self) -> None:
+    def report_over(self) -> None:
+        """Report the suppressed lines if their second is over."""
         with self._lock:
             self._timer = None
-            self._tell(self._limit.over(self._clock()))
-            if self._limit.has_left_out:  # in a second that has begun since
-                self._tell_later()
+            self._report(self._limit.over(self._clock()))
+            if self._limit.has_left_out:  # of a second that has begun since
+                self._report_later()
 
-    def tell_rest(self) -> None:
+    def report_rest(self) -> None:
+        """Report the lines suppressed so far."""
         with self._lock:
-            self._tell(self._limit.rest(self._clock()))
+            self._report(self._limit.rest(self._clock()))
 
     def _is_written(self, kind: str, peer: str, level: str) -> bool:
         with self._lock:
-            self._tell(self._limit.over(self._clock()))
+            self._report(self._limit.over(self._clock()))
             written = self._limit.is_written(kind, peer, level)
             if not written and self._timer is None:
-                self._tell_later()
+                self._report_later()
         return written
 
-    def _tell_later(self) -> None:
-        self._timer = threading.Timer(SECOND, self.tell_over)
+    def _report_later(self) -> None:
+        self._timer = threading.Timer(SECOND, self.report_over)
         self._timer.daemon = True
         self._timer.start()
 
-    def _tell(self, left_out: Iterable[LeftOut]) -> None:
+    def _report(self, left_out: Iterable[LeftOut]) -> None:
         for each in left_out:
             of: dict[str, Any] = {"of": each.kind} | ({"peer": each.peer} if each.peer else {})
             self._write(each.level, {"event": f"and {each.lines} more", **of, "lines": each.lines})
 
 
 class Lines:
-    """A stream for log lines. What it does not take is lost: a full disk below the log must not stop a process."""
+    """A stream for log lines. Lines that cannot be written are lost: a full disk must not stop a process."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -133,7 +137,7 @@ class Lines:
 
 
 def get_logger(**context: object) -> FilteringBoundLogger:
-    """A logger whose lines all carry `context`; may be made before `configure`, used only after it."""
+    """Return a logger whose lines all carry `context`; it may be made before `configure`, but used only after it."""
     return cast(FilteringBoundLogger, structlog.get_logger(**context))
 
 
@@ -155,14 +159,16 @@ def _renderer(terminal: bool) -> Processor:
 
 
 def _json(event: EventDict, **_ignored: object) -> str:
-    """A line is never refused: values that JSON cannot say, as octets that are not UTF-8, are said as they can be."""
+    """Render a line as JSON. A line is never refused: values that JSON cannot represent, such as bytes that are not
+    UTF-8, are written as text.
+    """
     try:
         return _dumped(event)
     except TypeError:
-        return _dumped({readable(name): _sayable(value) for name, value in event.items()})
+        return _dumped({readable(name): _representable(value) for name, value in event.items()})
 
 
-def _sayable(value: object) -> object:
+def _representable(value: object) -> object:
     try:
         _dumped(value)
     except TypeError:
@@ -171,14 +177,14 @@ def _sayable(value: object) -> object:
 
 
 def _dumped(value: object) -> str:
-    """As JSON. TypeError for what it cannot say."""
+    """Dump as JSON. TypeError for a value that JSON cannot represent."""
     return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def _peer(event: Mapping[str, Any]) -> str:
-    """Who caused a line: a host and the user who has logged in from there, or else whose vhost or user it is about.
+    """The peer of a line: a host and the user logged in from there, or else the vhost or user it is about.
 
-    Not its port, nor a user who has not logged in: these are others each time.
+    Ports, and users who have not logged in, are left out, as they differ each time.
     """
     peer = event.get("peer")
     if isinstance(peer, str):

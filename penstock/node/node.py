@@ -1,7 +1,7 @@
-"""A running node as its processes see it: who they are and where they meet.
+"""A running node as its processes see it: settings, identity, and the paths of its sockets and shared files.
 
 The supervisor writes `node.json` into the runtime directory (mode 0700) before it starts a child; each child loads it
-from there, and again when it is told that settings have changed.
+from there, and reloads it when the supervisor reports changed settings.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Node:
 
     `epoch` is the boot time of the node in microseconds since 1970; `host` and `port` are where AMQP is served (the
     port is the real one, never 0); `settings` has every default filled in, so `acceptors` and `shards` are numbers.
-    `clock_ahead_us` is how far its clock is ahead of the time since the machine was started (`penstock.node.clock`).
-    `known_shards` are the shards that the node begins with where commands have changed them, else there is none.
-    `identity` is the node's for as long as its data directory is; all its stores say that they are of it.
+    `clock_ahead_us` is how far the node's clock is ahead of the time since the machine booted (`penstock.node.clock`).
+    `known_shards` are the shards at the node's start if commands have changed them, else empty. `identity` lasts as
+    long as the node's data directory; all its stores carry it.
     """
 
     epoch: int
@@ -41,16 +41,17 @@ class Node:
 
     @property
     def acceptors(self) -> int:
+        """The number of acceptors."""
         return self.settings.acceptors
 
     @property
     def shards(self) -> tuple[int, ...]:
-        """The shards that the node begins with."""
+        """The shards at the node's start."""
         return self.known_shards or tuple(range(self.settings.shards))
 
     @property
     def shard_places(self) -> int:
-        """How many shards there may be while it runs: they are numbered below that."""
+        """The maximum number of shards while the node runs: their indexes are below it."""
         return max(self.shards) + 1 + self.settings.spare_shards
 
     @property
@@ -69,32 +70,34 @@ class Node:
         return self.runtime / "control"
 
     def control_of(self, role: Role, index: int, incarnation: int) -> Path:
-        """Unix socket of one life of an acceptor or a shard: questions of the node's user (`penstock.control`)."""
+        """Unix socket of an incarnation of an acceptor or a shard: questions of the node's
+        user (`penstock.control`).
+        """
         return self.runtime / f"{role}-{index}.{incarnation}.c"
 
     @property
     def known_passwords(self) -> Path:
-        """Memory of the acceptors: what passwords were right."""
+        """File shared by the acceptors: passwords verified before."""
         return self.runtime / "passwords"
 
     @property
     def shared_counts(self) -> Path:
-        """Memory of acceptors and router: how many there are of what has limits."""
+        """File shared by acceptors and router: numbers of objects that have limits."""
         return self.runtime / "counts"
 
     @property
     def counting(self) -> int:
-        """How many processes count there: each acceptor, by its index, and last the router."""
+        """How many processes count in `shared_counts`: each acceptor, by its index, and last the router."""
         return self.acceptors + 1
 
     @property
     def shared_hands(self) -> Path:
-        """Memory of the shards: of whom they know that most of what may be in hand is."""
+        """File shared by the shards: users who have used up most of their limit of unacked messages."""
         return self.runtime / "hands"
 
     @property
     def shared_rates(self) -> Path:
-        """Memory of the acceptors: what has come of late of what may come so often."""
+        """File shared by the acceptors: recent use of each limited rate."""
         return self.runtime / "rates"
 
     @property
@@ -108,7 +111,7 @@ class Node:
         return f"ipc://{self.runtime}/supervisor.reports"
 
     def shard(self, index: int, incarnation: int) -> Path:
-        """Turns for one life of a shard: what was meant for the dead one never reaches the next."""
+        """Socket for turns of one incarnation of a shard: turns for a dead one never reach the next."""
         return self.runtime / f"shard-{index}.{incarnation}"
 
     def store(self) -> None:

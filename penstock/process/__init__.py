@@ -1,1 +1,1 @@
-"""A process of the node to the kernel and to its supervisor: its life, its memory, its signs of life."""
+"""A process of the node in relation to the kernel and its supervisor: start and end, memory, signs of life."""

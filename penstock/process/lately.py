@@ -1,4 +1,4 @@
-"""The last measurements of something: how long it takes, how late it comes."""
+"""Recent measurements: durations, and lag of an event loop."""
 
 from __future__ import annotations
 
@@ -7,39 +7,40 @@ import time
 from collections import deque
 
 MOST = 128
-LOOK_SECONDS = 0.1
+MEASURE_SECONDS = 0.1
 
 
 class Lately:
-    """The last `MOST` numbers. One thread may add while another looks."""
+    """The last `MOST` numbers. One thread may add while another reads."""
 
     def __init__(self) -> None:
         self.numbers: deque[int] = deque(maxlen=MOST)
 
     def add(self, number: int) -> None:
+        """Add a number; the oldest of too many is dropped."""
         self.numbers.append(number)
 
     def percentile(self, percent: int) -> int:
-        """The smallest of them that so many percent are not above; 0 if there is none."""
+        """Nearest-rank percentile; 0 if there are no numbers."""
         ordered = sorted(self.numbers.copy())
         return ordered[max(-(-percent * len(ordered) // 100), 1) - 1] if ordered else 0
 
 
 class LoopLag:
-    """How late a loop comes to what is due, in microseconds, looked at each `LOOK_SECONDS`; a millisecond is nothing:
-    loops have no finer timers.
-    """
+    """Event-loop lag in µs, measured each `MEASURE_SECONDS`; below 1 ms is timer resolution."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.lately = Lately()
         self.due = 0
-        self.look_later()
+        self.measure_later()
 
-    def look_later(self) -> None:
-        self.due = time.monotonic_ns() + int(LOOK_SECONDS * 1e9)
-        self.loop.call_later(LOOK_SECONDS, self.look)
+    def measure_later(self) -> None:
+        """Schedule the next measurement."""
+        self.due = time.monotonic_ns() + int(MEASURE_SECONDS * 1e9)
+        self.loop.call_later(MEASURE_SECONDS, self.measure)
 
-    def look(self) -> None:
+    def measure(self) -> None:
+        """Record the lag of a scheduled measurement."""
         self.lately.add(max(time.monotonic_ns() - self.due, 0) // 1000)
-        self.look_later()
+        self.measure_later()

@@ -1,7 +1,7 @@
-"""What a process of the node asks of the kernel: its name, the end that follows its parent's, its signals (Linux).
+"""Requests of a node's process to the kernel: its name, its end with its parent, its signals (Linux).
 
-A child calls `enter` first of all. It needs the supervisor's pid from outside: that may have died before the call, and
-then its death signal never comes.
+A child calls `enter` first of all. It reads the supervisor's pid from a file: the supervisor may have died before the
+call, and then the death signal never arrives.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from penstock.node.node import Node, Role
 
 PARENT_FILE = "supervisor.pid"
 NAME_MAX = 15
-"""Bytes of a process name the kernel keeps (prctl(2), PR_SET_NAME)."""
+"""Bytes of a process name that the kernel keeps (prctl(2), PR_SET_NAME)."""
 
 OWN_FILES = 128
-"""Files that a process may have open for itself, and those of connections that are about to be refused."""
+"""Open files that a process needs for itself, and for connections about to be refused."""
 
 REFUSED_STATUS = 78
-"""Exit status of a process that cannot start with what it finds (EX_CONFIG of sysexits.h)."""
+"""Exit status of a process that cannot start under the conditions it finds (EX_CONFIG of sysexits.h)."""
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -42,14 +42,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def record_parent(runtime: Path) -> None:
-    """Written by the supervisor into the runtime directory before it starts a child."""
+    """Write the supervisor's pid into the runtime directory, before it starts a child."""
     (runtime / PARENT_FILE).write_text(str(os.getpid()))
 
 
 def enter(runtime: Path, role: Role, index: int) -> None:
-    """First call of a child: take a name for `ps`, and end when the supervisor does. SystemExit if that is gone.
+    """Set this child's name for `ps`, and make it end with its supervisor; its first call. SystemExit if the supervisor
+    is gone.
 
-    At SIGUSR1 it writes down where its threads are (`stack_file`), whatever it is at.
+    At SIGUSR1 the child writes the stacks of its threads to `stack_file`, even while it is busy.
     """
     set_name(process_name(role, index))
     end_with_parent(runtime)
@@ -57,12 +58,12 @@ def enter(runtime: Path, role: Role, index: int) -> None:
 
 
 def stack_file(runtime: Path, role: Role, index: int) -> Path:
-    """Where a child says where its threads are, once it is asked."""
+    """The file for a child's stacks of threads."""
     return runtime / f"{role}-{index}.stack"
 
 
 def end_with_parent(runtime: Path) -> None:
-    """End when the supervisor ends. SystemExit if it is gone already."""
+    """End when the supervisor ends. SystemExit if it is already gone."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = int((runtime / PARENT_FILE).read_text())
     if os.getppid() != parent:
@@ -70,35 +71,37 @@ def end_with_parent(runtime: Path) -> None:
 
 
 def adopt_orphans() -> None:
-    """Be the parent of those below whose parents end (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    """Become the parent of descendants whose parents end (prctl(2), PR_SET_CHILD_SUBREAPER)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def process_name(role: Role, index: int) -> str:
-    """`pstk-acceptor-0`; where that is too long for the kernel the role is cut, never the index."""
+    """`pstk-acceptor-0`; if it is too long for the kernel, the role is cut, never the index."""
     tail = f"-{index}"
     return f"pstk-{role}"[: NAME_MAX - len(tail)] + tail
 
 
 def set_name(name: str) -> None:
-    """Name this process, as `ps` shows it with its arguments and without; there it is cut to `NAME_MAX` octets."""
+    """Name this process, in `ps` with and without arguments; without them the name is cut to `NAME_MAX` bytes."""
     setproctitle.setproctitle(name)
 
 
 def refuse(runtime: Path, role: Role, index: int, reason: str) -> NoReturn:
-    """End a process that cannot start with what it finds. The supervisor tells why."""
+    """End a process that cannot start under the conditions it finds. The supervisor logs the reason."""
     leave_reason(runtime, role, index, reason)
     sys.exit(REFUSED_STATUS)
 
 
 def leave_reason(runtime: Path, role: str, index: int, reason: str) -> None:
-    """Have the supervisor know, in one line, why a process ends. Where that cannot be written, its log knows more."""
+    """Leave the supervisor the reason, in one line, why a process ends. If that cannot be written, only its own log has
+    it.
+    """
     with suppress(OSError):
         _reason(runtime, role, index).write_text(" ".join(reason.split()), errors="replace")
 
 
 def take_reason(runtime: Path, role: str, index: int) -> str:
-    """Why the last process of a place ended, once; "" if it has not said."""
+    """Read and remove the reason why the last process of a place ended; "" if it left none."""
     path = _reason(runtime, role, index)
     try:
         reason = path.read_text()
@@ -113,42 +116,42 @@ def _reason(runtime: Path, role: str, index: int) -> Path:
 
 
 def on_terminate(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
-    """Call `stop` in the loop when the supervisor asks this child to end, or when someone does by hand."""
+    """Call `stop` in the loop when the supervisor, or a person, asks this child to end."""
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
 
 
 def on_reload(loop: asyncio.AbstractEventLoop, reread: Callable[[], object]) -> None:
-    """Call `reread` in the loop when the supervisor has written another node file. To be called before that is read."""
+    """Call `reread` in the loop when the supervisor has replaced the node file. Call this before reading the file."""
     loop.add_signal_handler(signal.SIGHUP, reread)
 
 
 def keep_buffers() -> None:
-    """Before any thread: freed buffers of up to 32 MiB stay with the process (mallopt(3)).
+    """Keep freed buffers of up to 32 MiB in the process (mallopt(3)); call before any thread starts.
 
-    Given back to the kernel they cost a page fault every 4 KiB when they come again.
+    Returned to the kernel, they would cost a page fault every 4 KiB when they are allocated again.
     """
     _libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
     _libc.mallopt(_M_TRIM_THRESHOLD, 64 << 20)
 
 
 def give_back_buffers() -> None:
-    """What was freed and kept goes back to the kernel (malloc_trim(3)): some 50 ms a GiB, in which nothing is freed."""
+    """Return freed buffers to the kernel (malloc_trim(3)): takes some 50 ms a GiB, during which nothing is freed."""
     _libc.malloc_trim(0)
 
 
 def report_ready(context: zmq.Context[Any], node: Node, role: Role, index: int, incarnation: int) -> None:
-    """Tell the supervisor that this child serves."""
+    """Report to the supervisor that this child serves."""
     _report(context, node, "ready", role, index, incarnation)
 
 
 def ask_for_restart(context: zmq.Context[Any], node: Node, role: Role) -> None:
-    """Have the supervisor replace the processes of a role, one after the other."""
+    """Ask the supervisor to replace the processes of a role, one after the other."""
     _report(context, node, "restart", role, 0, 0)
 
 
 def ask_for_shard(context: zmq.Context[Any], node: Node, index: int, *, there: bool) -> None:
-    """Have the supervisor start a shard that is not there, or end one for good. Again it does nothing."""
+    """Ask the supervisor to start a missing shard, or to end one for good. A repeat does nothing."""
     _report(context, node, "begin" if there else "end", "shard", index, 0)
 
 
@@ -167,7 +170,7 @@ def _report(
 
 
 def raise_open_files() -> int:
-    """Lift the limit of open files as far as it may be lifted, for this process and its children; the new limit."""
+    """Raise the limit of open files to its maximum, for this process and its children; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -175,7 +178,7 @@ def raise_open_files() -> int:
 
 
 def connections_most() -> int:
-    """How many connections of clients the limit of open files leaves this process beside what it opens itself."""
+    """How many connections of clients the limit of open files allows, besides the process's own files."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(limit - OWN_FILES, limit // 2)
 

@@ -1,4 +1,4 @@
-"""What the processes of a node use of the machine's memory."""
+"""The memory that a node's processes use."""
 
 from __future__ import annotations
 
@@ -10,35 +10,34 @@ from penstock.memory.gauges import Gauges
 from penstock.node.node import Role
 from penstock.process.process import give_back_buffers
 
-# What is less need not go back, octets; in small nodes a 32nd part of the node's limit.
+# Less idle memory than this need not be returned, bytes; in small nodes a 32nd of the node's limit.
 LEAST = 128 << 20
 SHARE = 32
-# After so many looks what was idle all the time goes back: sooner, and the next burst would fault every page in again.
-LOOKS = 10
-# Between two looks at what processes share since they were forked, and the octets from which on that is not looked at.
-SHARED_LOOKS = 60
+# Checks after which memory that was idle all the time is returned: earlier, the next burst would fault every page in.
+CHECKS = 10
+# Checks between two measurements of the pages shared since a fork, and the size in bytes beyond which they are skipped.
+SHARED_CHECKS = 60
 LARGE = 256 << 20
 
 
 class NodeMemory:
-    """Octets that all processes of the node have for themselves, as the kernel says.
+    """Private memory of all processes of the node, in bytes, as the kernel reports it.
 
-    What they share, with each other or with files, is not counted: gauges, arenas, and what the kernel keeps of stores
-    and can do without. Pages that processes share since they were forked count once, in equal parts. To find these the
-    kernel goes through all pages of a process, so that is seldom done, and not once a process is large: then it is as
-    it was.
+    Memory shared between processes or with files is not counted: gauges, arenas, and pages of stores that the kernel
+    caches and can drop. Pages shared since a fork count once, in equal parts. To find them the kernel walks all pages
+    of a process, so they are measured rarely, and not once a process is large: then the last measurement stays.
     """
 
     def __init__(self, gauges: Gauges) -> None:
         self._gauges = gauges
         self._shared: dict[int, int] = {}
-        self._looks = 0
+        self._checks = 0
 
     def look(self) -> int:
-        """The octets now. It may be called every second."""
-        if self._looks % SHARED_LOOKS == 0:
+        """The current bytes; may be called every second."""
+        if self._checks % SHARED_CHECKS == 0:
             self._shared = {pid: octets for pid, octets in self._shared.items() if octets_of(pid) >= LARGE}
-        self._looks += 1
+        self._checks += 1
         return sum(self._private(pid) for pid in self._pids())
 
     def _private(self, pid: int) -> int:
@@ -56,41 +55,42 @@ class NodeMemory:
 
 
 class IdleMemory:
-    """What this process has beyond what it holds: freed, and kept for what may come (`process.keep_buffers`).
+    """Memory of this process beyond its contents: freed, and kept for later allocations (`process.keep_buffers`).
 
-    `negligible` is how much need not go back, `least` how much was idle of late; `stays` is how much of it could not be
-    given back, or never was idle. Octets; `limit` is the memory of all processes of the node.
+    `negligible` is how much need not be returned, `least_idle` the least idle memory of late; `not_returnable` is how
+    much of it could not be returned, or never was idle. All in bytes; `limit` is the memory of all processes of the
+    node.
     """
 
     def __init__(self, limit: int) -> None:
         self.negligible = min(LEAST, limit // SHARE)
-        self.stays = 0
-        self.least = 0
-        self.looks = 0
+        self.not_returnable = 0
+        self.least_idle = 0
+        self.checks = 0
 
     def look(self, held: int, scarce: bool = False) -> None:
-        """Once a second: give it back if it has been more than what is held (octets) for some time, or at once if it
-        is much and memory is scarce.
+        """Return idle memory to the kernel if it has exceeded the contents (`held` bytes) for some time, or at once if
+        it is large and memory is scarce; called once a second.
         """
         idle = max(private_memory(os.getpid()) - held, 0)
-        self.stays = min(self.stays, idle)
-        self.least = min(self.least, idle) if self.looks else idle
-        self.looks += 1
+        self.not_returnable = min(self.not_returnable, idle)
+        self.least_idle = min(self.least_idle, idle) if self.checks else idle
+        self.checks += 1
         if scarce:
-            self._give_back(held, idle > self.stays + self.negligible)
-        elif self.looks == LOOKS:
-            self._give_back(held, self.least > self.stays + max(self.negligible, held))
+            self._give_back(held, idle > self.not_returnable + self.negligible)
+        elif self.checks == CHECKS:
+            self._give_back(held, self.least_idle > self.not_returnable + max(self.negligible, held))
 
     def _give_back(self, held: int, much: bool) -> None:
-        self.looks = 0
+        self.checks = 0
         if much:
             give_back_buffers()
-            self.stays = max(private_memory(os.getpid()) - held, 0)
+            self.not_returnable = max(private_memory(os.getpid()) - held, 0)
 
 
 def private_memory(pid: int) -> int:
-    """Octets of a process that no file is behind, those too that it shares since it was forked. psutil.Error if there
-    is no such process.
+    """Anonymous memory of a process, in bytes, including pages shared since a fork. psutil.Error if there is no such
+    process.
     """
     memory = psutil.Process(pid).memory_info()
     octets: int = memory.rss - memory.shared
@@ -98,7 +98,7 @@ def private_memory(pid: int) -> int:
 
 
 def octets_of(pid: int) -> int:
-    """The same; 0 if it has just died, or no more files can be opened."""
+    """The same as `private_memory`; 0 if the process has just died, or no more files can be opened."""
     try:
         return private_memory(pid)
     except (psutil.Error, OSError):
@@ -106,8 +106,8 @@ def octets_of(pid: int) -> int:
 
 
 def shared_memory(pid: int) -> int:
-    """Octets of that which count for other processes, as their parts of what they share since they were forked
-    (proc(5), smaps_rollup); 0 where the kernel does not say.
+    """The bytes of `private_memory` that belong to other processes, as their parts of pages shared since a fork
+    (proc(5), smaps_rollup); 0 if the kernel does not report them.
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:

@@ -1,6 +1,6 @@
-"""The sign of life of a process: its loop stores the time in the gauges, and what it is at, whenever it comes round.
+"""The sign of life of a process: its loop stores the time and its kind of work in the gauges, on each beat.
 
-Nobody sends anything for it. The supervisor looks whether it changes (`ops.hangs`), `penstock status` how old it is.
+It needs no messages. The supervisor checks whether it changes (`ops.hangs`); `penstock status` shows its age.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from penstock.node.node import Role
 
 BEAT_SECONDS = 0.5
 SILENT_SECONDS = 3.0
-"""A process without a sign of life for so long does not answer; a busy one may be late by a second or two."""
+"""A process without a sign of life for this long does not answer; a busy one may be late by a second or two."""
 
 
 class Work(IntEnum):
-    """What the loop of a process is at, as it says itself."""
+    """The kind of work that a process's loop does, as the process itself reports it."""
 
     STARTING = 0
-    """It has not said anything yet."""
+    """No beat yet."""
     LOADING = 1
-    """What is stored, or the topology."""
+    """Loading the store, or the topology."""
     DISK = 2
-    """It waits for a call to the disk to return."""
+    """Waiting for a call to the disk to return."""
     SERVING = 3
 
     @property
     def is_patient(self) -> bool:
-        """Whether that may take long and nothing is wrong."""
+        """Whether it may take long without anything being wrong."""
         return self is not Work.SERVING
 
 
 class Pulse:
-    """That of one life of a process. It is loading until it is said to serve."""
+    """The pulse of one incarnation of a process. Its work is loading until `serve` or `start`."""
 
     def __init__(self, gauges: Gauges, role: Role, index: int, incarnation: int) -> None:
         self._gauges = gauges
@@ -48,25 +48,27 @@ class Pulse:
         self.beat()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The process serves: from now on its loop beats."""
+        """Mark the process as serving, and beat from its loop from here on."""
         self.serve()
         self._chores = Chores(loop, BEAT_SECONDS, self.beat)
 
     def serve(self) -> None:
-        """The process serves: whoever drives it beats."""
+        """Mark the process as serving; the caller beats."""
         self._work = Work.SERVING
         self.beat()
 
     def stop(self) -> None:
+        """Stop beating."""
         if self._chores is not None:
             self._chores.stop()
 
     def beat(self) -> None:
+        """Store the time and the kind of work."""
         self._gauges.beat(*self._life, time.monotonic_ns() // 1000, self._work)
 
     @contextmanager
     def during(self, work: Work) -> Iterator[None]:
-        """Say that the loop is at that, and cannot come round meanwhile."""
+        """Mark the loop as doing `work`, in which it cannot beat."""
         before, self._work = self._work, work
         self.beat()
         try:
@@ -77,7 +79,7 @@ class Pulse:
 
 
 def silence(gauges: Gauges, role: Role, index: int, incarnation: int, started: float, now: float) -> tuple[float, Work]:
-    """For how long (seconds) a life that began at `started` has given no sign of life, and what it was at last.
+    """How long (seconds) an incarnation started at `started` has given no sign of life, and its last kind of work.
 
     Both times are of the machine's monotonic clock, in seconds.
     """

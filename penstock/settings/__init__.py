@@ -1,5 +1,5 @@
-"""Every setting of a node: one typed model, read at start (`penstock.settings.sources`); what may change while the node
-runs is in `penstock.settings.changes`.
+"""All settings of a node: one typed model, read at start (`penstock.settings.sources`). `penstock.settings.changes`
+says which of them can change while the node runs.
 
 `docs/configuration.md` and the help of the command line are made from the descriptions below. Constructing `Settings`
 reads neither files nor the environment.
@@ -33,7 +33,7 @@ __all__ = ["Settings"]
 
 
 USER_QUEUES_PERCENT = 90
-"""Of max_queues, for a user that has no limit of its own."""
+"""Percentage of max_queues that a user without a limit of its own may declare."""
 
 
 class Settings(BaseModel):
@@ -51,14 +51,14 @@ class Settings(BaseModel):
         ge=0,
         le=255,
         description="processes that hold queues; 0 is half the cores, at least 1; where it is not given, as many as "
-        "the data directory has already",
+        "the data directory already has",
     )
     spare_shards: int = Field(
         default=4, ge=0, le=255, description="shards that can be added while the node runs (`penstock shard add`)"
     )
     data: Directory = Field(
         default_factory=default_data,
-        description="directory of what survives a restart; one node at a time",
+        description="directory of all data that survives a restart; used by one node at a time",
         json_schema_extra={"default_text": "`$XDG_DATA_HOME/penstock`, or `~/.local/share/penstock`"},
     )
     log_level: LogLevel = Field(
@@ -70,25 +70,25 @@ class Settings(BaseModel):
     max_topology_bytes: Bytes = Field(
         default=0,
         ge=0,
-        description="what queues, exchanges and bindings may take in each process that has a copy of them, in bytes; "
-        "more are refused; 0 is a quarter of memory.process_limit for all copies together",
+        description="memory for queues, exchanges and bindings in each process that has a copy of them, in bytes; "
+        "further ones are refused; 0 is a quarter of memory.process_limit for all copies together",
     )
     user_topology_percent: int = Field(
         default=50,
         ge=1,
         le=100,
-        description="what one user may have declared of that, and bound, in percent; more is refused",
+        description="share of max_topology_bytes that one user may declare and bind, in percent; more is refused",
     )
     memory_limit: MemoryLimit = Field(
         default=0,
         ge=0,
-        description=f"memory the node's contents may use, in bytes; 0 is {MEMORY_SHARE:.0%} of the memory there is",
+        description=f"memory the node's contents may use, in bytes; 0 is {MEMORY_SHARE:.0%} of the available memory",
     )
     arena_bytes: Bytes = Field(
         default=32 * MIB,
         ge=0,
         le=4096 * MIB,
-        description="shared memory of an acceptor for large contents on their way, in bytes; at 0 they are copied",
+        description="shared memory of an acceptor for large contents in transit, in bytes; 0 copies them instead",
     )
     amqp: AmqpSettings = AmqpSettings()
     limits: LimitSettings = LimitSettings()
@@ -108,21 +108,22 @@ class Settings(BaseModel):
 
     @property
     def resolved_limits(self) -> LimitSettings:
-        """The limits with what is left for others where a user has none of its own."""
+        """The limits, with the default of `limits.user_queues` filled in."""
         if self.limits.user_queues >= 0:
             return self.limits
         return self.limits.model_copy(update={"user_queues": self.max_queues * USER_QUEUES_PERCENT // 100})
 
     @property
     def telemetry_directory(self) -> Path:
+        """The directory of telemetry files."""
         return self.telemetry.directory or self.data / "telemetry"
 
     @property
     def telemetry_node(self) -> str:
-        """The name of the node; of the machine's what may stand in the name of a file."""
+        """The name of the node in telemetry; by default the machine's, without characters unfit for a file name."""
         return self.telemetry.node or re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname())[:64]
 
     @classmethod
     def from_resolved(cls, facts: Mapping[str, Any]) -> Self:
-        """The settings another process resolved (`model_dump(mode="json")`); reads no file and no environment."""
+        """The settings that another process resolved (`model_dump(mode="json")`); reads no file and no environment."""
         return cls(**facts)

@@ -1,4 +1,6 @@
-"""What a configuration that was read again says otherwise than the node runs with, and which of that can change now."""
+"""Compares a configuration that was read again with the one the node runs with, and says which changes can apply at
+once.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from penstock.settings import Settings
 from penstock.settings.sources import Configuration
 
 LIVE = frozenset({"log_level"})
-"""Settings that change while the node runs; the others count from its next start on."""
+"""Settings that change while the node runs; the others take effect at its next start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting that has another value; `origin` is where the new one comes from, "by default" if nowhere."""
+    """A setting with a changed value; `origin` is the source of the new one, "by default" if none gives it."""
 
     key: str
     running: Any
@@ -23,11 +25,14 @@ class Change:
 
     @property
     def is_live(self) -> bool:
+        """Whether the change applies while the node runs."""
         return self.key in LIVE
 
 
 def changes(running: Configuration, configured: Configuration) -> list[Change]:
-    """Settings that either of them gives and that differ. What is given by neither comes from the machine."""
+    """The settings given in either configuration whose values differ. Settings given in neither come from
+    the machine.
+    """
     before = running.settings.model_dump(mode="json")
     after = configured.settings.model_dump(mode="json")
     keys = sorted({*running.origins, *configured.origins})
@@ -38,7 +43,7 @@ def changes(running: Configuration, configured: Configuration) -> list[Change]:
 
 
 def with_live(running: Settings, configured: Settings) -> Settings:
-    """The settings that run, with those of the configuration that can change now."""
+    """The running settings, with those of the new configuration that can change live."""
     return running.model_copy(update={key: getattr(configured, key) for key in LIVE})
 
 

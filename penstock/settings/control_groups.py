@@ -1,8 +1,9 @@
-"""What the control groups of this process leave it of the machine: those of systemd, containers and nested ones.
+"""Limits of memory and CPU set by this process's control groups: those of systemd, of containers, and nested ones.
 
 Version 2 has one tree for everything (cgroups(7), "0::/path" in /proc/self/cgroup); version 1 one for each controller
-("4:memory:/path"). A limit counts for all groups below it, so the smallest one on the way up is meant. Where a tree is
-mounted, and from which group on, is in /proc/self/mountinfo (proc(5)): in a container that is often the group itself.
+("4:memory:/path"). A limit applies to all groups below it, so the smallest one on the way up counts.
+/proc/self/mountinfo (proc(5)) says where a tree is mounted, and from which group on: in a container that is often the
+process's own group.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import NamedTuple
 
 MEMORY, CPU = "memory", "cpu"
 NO_LIMIT = 1 << 62
-"""Where there is none, version 1 has a number of this size."""
+"""Version 1 reports a number of this size where there is no limit."""
 
 
 class Mount(NamedTuple):
-    """A mounted tree: the group at its top, its place in the file system, and its controllers, none of version 2."""
+    """A mounted tree: the group at its top, its mount point, and its controllers (empty for version 2)."""
 
     top: PurePosixPath
     point: Path
@@ -25,7 +26,7 @@ class Mount(NamedTuple):
 
 
 def memory_limit(process: Path = Path("/proc/self")) -> int | None:
-    """Bytes of memory that the groups leave this process, None where they set no limit."""
+    """Bytes of memory that the groups allow this process; None where they set no limit."""
     found = [
         *_numbers(process, MEMORY, True, lambda group: int((group / "memory.max").read_text())),
         *_numbers(process, MEMORY, False, lambda group: int((group / "memory.limit_in_bytes").read_text())),
@@ -34,7 +35,7 @@ def memory_limit(process: Path = Path("/proc/self")) -> int | None:
 
 
 def cores_limit(process: Path = Path("/proc/self")) -> float | None:
-    """Cores' worth of time that the groups leave this process, None where they set no limit."""
+    """CPU time that the groups allow this process, in cores; None where they set no limit."""
 
     def quota(group: Path) -> float:
         share, period = (group / "cpu.max").read_text().split()
@@ -51,8 +52,8 @@ def cores_limit(process: Path = Path("/proc/self")) -> float | None:
 
 
 def _numbers(process: Path, controller: str, version_2: bool, read: Callable[[Path], float]) -> Iterator[float]:
-    """What is read of the process's group of a controller and of all above it. Those without a limit give nothing:
-    they have no such file, or the word "max" in it.
+    """Yield the limits of the process's group of a controller and of all groups above it. Groups without a limit yield
+    nothing: they have no such file, or it holds the word "max".
     """
     for group in _groups(process, controller, version_2):
         try:
@@ -62,7 +63,7 @@ def _numbers(process: Path, controller: str, version_2: bool, read: Callable[[Pa
 
 
 def _groups(process: Path, controller: str, version_2: bool) -> Iterator[Path]:
-    """The directories of the process's group and of those above it, as far as they can be seen from here."""
+    """Yield the directories of the process's group and of the groups above it, as far as they are mounted here."""
     path = _path(process, controller, version_2)
     if path is None:
         return

@@ -1,4 +1,4 @@
-"""What the machine has, where a setting asks for a share of it or leaves the place to us."""
+"""Resources of the machine, for settings that default to a share of them, and the default data directory."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ def default_data() -> Path:
 
 
 def half_the_cores() -> int:
-    """Half of the cores this process may run on, at least 1; parts of one, as control groups may leave, count whole."""
+    """Half of the cores this process may run on, at least 1; a fraction of a core, as control groups may allow, counts
+    whole.
+    """
     cores = len(os.sched_getaffinity(0))
     limit = cores_limit()
     return max(1, (cores if limit is None else min(cores, ceil(limit))) // 2)
 
 
 def usable_memory() -> int:
-    """Bytes of memory this node may count on: the machine's, or its control groups' limit where that is lower."""
+    """Bytes of memory this node may use: the machine's, or its control groups' limit where that is lower."""
     machine: int = psutil.virtual_memory().total
     limit = memory_limit()
     return machine if limit is None else min(limit, machine)
 
 
 def free_disk(path: Path) -> int:
-    """Bytes that are free on the disk where a directory is, or will be."""
+    """Free bytes on the disk of a directory, which need not exist yet."""
     there = next(parent for parent in (path, *path.parents) if parent.exists())
     return shutil.disk_usage(there).free
 
 
 def stored_bytes(data: Path) -> int:
-    """Bytes of the stores of a data directory."""
+    """Bytes of the stores in a data directory."""
     total = 0
     for path in data.glob("shards/*/**/*.mdb"):
-        with suppress(OSError):  # gone since, or not ours to look at: then the node will say so
+        with suppress(OSError):  # deleted meanwhile, or not readable: then opening it fails later
             total += path.stat().st_size
     return total

@@ -11,9 +11,9 @@ from penstock.settings.values import KIB, MIB, Bytes, Directory, Durability, Nam
 
 STORE_SHARE = 0.8
 UNHURRIED_MS = 5000
-"""With `store.durability = "none"` the disk follows after so many milliseconds."""
+"""Interval of flushes with `store.durability = "none"`, in milliseconds."""
 WATCHDOG_LEAST = 2.0
-"""Some times as long as a process that is well is silent."""
+"""Seconds; several times as long as a healthy process is silent."""
 
 
 class _WithMarks(Protocol):
@@ -31,13 +31,13 @@ def _resume_not_above_stop(section: M) -> M:
 
 
 class AmqpSettings(BaseModel):
-    """What is offered to clients, and the limits on what they may send."""
+    """Features offered to clients, and limits on what they may send."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     product: Literal["rabbitmq", "penstock"] = Field(
         default="rabbitmq",
-        description="what a node says that it is, in connection.start: clients look there for what a broker can do, "
+        description="product named in connection.start: clients derive the broker's capabilities from it, "
         "and know RabbitMQ",
     )
     frame_max: Bytes = Field(
@@ -65,24 +65,24 @@ class AmqpSettings(BaseModel):
         default=1800.0,
         ge=0,
         description="time a client has to acknowledge a delivery before its channel is closed, in seconds; queues may "
-        "have their own (x-consumer-timeout); 0 is no limit",
+        "set their own (x-consumer-timeout); 0 is no limit",
     )
     consumers_per_channel: int = Field(
-        default=0, ge=0, description="most consumers that a channel may have at a time; 0 is no limit"
+        default=0, ge=0, description="maximum number of consumers of a channel; 0 is no limit"
     )
     prefetch_max: int = Field(
         default=0,
         ge=0,
         le=65535,
-        description="most deliveries that a consumer may have without acknowledging them: a larger prefetch, or none, "
+        description="maximum number of unacked deliveries of a consumer: a larger prefetch, or none, "
         "counts as that; 0 is no limit",
     )
     unacked_bytes: Bytes = Field(
         default=0,
         ge=0,
-        description="deliveries that a channel may have without acknowledging them before its consumers wait, in bytes "
+        description="unacked deliveries that a channel may have before its consumers wait, in bytes "
         "of whole messages; the last one may exceed it, whatever its size; each shard that the channel has consumed "
-        "from keeps an equal part; 0 is no limit",
+        "from enforces an equal part; 0 is no limit",
     )
     transaction_timeout: float = Field(
         default=3600.0,
@@ -93,18 +93,18 @@ class AmqpSettings(BaseModel):
     transaction_bytes: Bytes = Field(
         default=64 * MIB,
         ge=0,
-        description="contents of publishes of a connection that wait for tx.commit, in bytes; more close the channel",
+        description="contents of a connection's publishes that wait for tx.commit, in bytes; more close the channel",
     )
     output_bytes: Bytes = Field(
         default=16 * MIB,
         ge=64 * KIB,
-        description="answers (returns, gets, replies, confirms) kept for a client that does not take them, in bytes; "
-        "beyond that it is not read",
+        description="answers (returns, gets, replies, confirms) kept for a client that does not read them, in bytes; "
+        "beyond that its connection is not read",
     )
     unfinished_bytes: Bytes = Field(
         default=64 * MIB,
         ge=0,
-        description="bodies that a connection has begun on several channels and not finished, in bytes beyond the "
+        description="unfinished bodies of a connection on several channels, in bytes beyond the "
         "largest of them; more close it",
     )
     max_arguments_bytes: Bytes = Field(
@@ -116,21 +116,21 @@ class AmqpSettings(BaseModel):
     bindings_per_exchange: int = Field(
         default=100_000,
         ge=0,
-        description="most bindings that an exchange may be the source of; more are refused; 0 is no limit",
+        description="maximum number of bindings from an exchange; more are refused; 0 is no limit",
     )
     bindings_per_queue: int = Field(
-        default=100_000, ge=0, description="most bindings that may lead to a queue; more are refused; 0 is no limit"
+        default=100_000, ge=0, description="maximum number of bindings to a queue; more are refused; 0 is no limit"
     )
     pattern_words: int = Field(
         default=32,
         ge=0,
-        description="words that the pattern of a binding to a topic exchange may have; one with more is refused; 0 is "
+        description="maximum number of words in the pattern of a binding to a topic exchange; more are refused; 0 is "
         "no limit",
     )
     binding_headers: int = Field(
         default=64,
         ge=0,
-        description="headers that a binding to a headers exchange may ask for; one with more is refused; 0 is no limit",
+        description="maximum number of headers in a binding to a headers exchange; more are refused; 0 is no limit",
     )
     receive_buffer: Bytes = Field(
         default=256 * KIB,
@@ -140,11 +140,11 @@ class AmqpSettings(BaseModel):
     )
     loopback_users: Names = Field(
         default=("guest",),
-        description="users who may log in from this machine only, separated by commas; empty restricts nobody",
+        description="users who may log in from this machine only, separated by commas; empty restricts no user",
         json_schema_extra={"default_text": "`guest`"},
     )
     handshake_timeout: float = Field(
-        default=10.0, gt=0, le=3600, description="time a client has from connecting to connection.open, in seconds"
+        default=10.0, gt=0, le=3600, description="time a client has between connecting and connection.open, in seconds"
     )
 
 
@@ -154,75 +154,75 @@ class FlowSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_count: int = Field(
-        default=0, ge=0, description="limit of a queue that names none itself, in messages; 0 is no limit"
+        default=0, ge=0, description="limit of a queue that has none of its own, in messages; 0 is no limit"
     )
     max_bytes: Bytes = Field(
-        default=0, ge=0, description="limit of a queue that names none itself, in bytes of contents; 0 is no limit"
+        default=0, ge=0, description="limit of a queue that has none of its own, in bytes of contents; 0 is no limit"
     )
     stop_percent: int = Field(
-        default=80, ge=1, le=100, description="stop mark of a queue that names none itself, in percent of its limit"
+        default=80, ge=1, le=100, description="stop mark of a queue that has none of its own, in percent of its limit"
     )
     resume_percent: int = Field(
         default=70,
         ge=0,
         le=100,
-        description="resume mark of a queue that names none itself, in percent; at most stop_percent",
+        description="resume mark of a queue that has none of its own, in percent; at most stop_percent",
     )
     stranger_limit: Bytes = Field(
         default=1024 * MIB,
         ge=0,
-        description="what a queue may hold that may stop nobody, being exclusive, temporary or never consumed, or that "
-        "may not stop all who publish to it, before its oldest messages are dropped, in bytes and 64 for each message; "
+        description="contents of an unprivileged queue (exclusive, temporary or never consumed from), or of one that "
+        "may not stop all its producers, before its oldest messages are dropped, in bytes plus 64 for each message; "
         "0 is no limit",
     )
     near_percent: int = Field(
-        default=90, ge=1, le=100, description="how much of a stop mark makes a near event of a queue, in percent"
+        default=90, ge=1, le=100, description="share of the stop mark at which a queue emits its near event, in percent"
     )
     early_rate: float = Field(
         default=0.2,
         ge=0,
-        description="who has published to a queue lately (about 10 s) at least at this rate is told at once that it "
-        "has stopped, not only at the next publish, in messages per second; 0 tells nobody early",
+        description="producers that lately (about 10 s) published to a queue at least at this rate are told at once "
+        "that it has stopped, not only at their next publish, in messages per second; 0 tells no producer early",
     )
     parking_bytes: Bytes = Field(
         default=128 * KIB,
         ge=0,
-        description="contents of held publishes kept for a connection before it is read slowly, in bytes",
+        description="contents of held publishes kept for a connection before it is read by the drip, in bytes",
     )
     held_bytes: Bytes = Field(
         default=64 * MIB,
         ge=64 * KIB,
-        description="held publishes kept for a connection, in memory and on disk, in bytes; then last_resort",
+        description="held publishes kept for a connection, in memory and on disk, in bytes; then last_resort applies",
     )
     user_percent: int = Field(
         default=50,
         ge=1,
         le=100,
-        description="held publishes kept for a user, those of connections that are gone included, in percent of "
-        "parked_memory and spool_limit together; then last_resort",
+        description="held publishes kept for a user, including those of closed connections, in percent of "
+        "parked_memory and spool_limit together; then last_resort applies",
     )
     vhost_percent: int = Field(
         default=75,
         ge=1,
         le=100,
-        description="held publishes kept for all connections to a vhost, those that are gone included, in percent of "
-        "parked_memory and spool_limit together; then last_resort",
+        description="held publishes kept for all connections to a vhost, including closed ones, in percent of "
+        "parked_memory and spool_limit together; then last_resort applies",
     )
     last_resort: Literal["close", "pause", "nack"] = Field(
         default="close",
-        description="what becomes of a connection of whose publishes no more can be kept: close, with 506; pause, it "
-        "is not read until there is room, which many clients do not survive; nack, what it publishes with confirms is "
-        "nacked until there is room, without confirms it is closed",
+        description="what happens to a connection when no more of its publishes can be kept: close, with 506; pause, "
+        "it is not read until there is room, which many clients do not survive; nack, its publishes with confirms are "
+        "nacked until there is room; without confirms it is closed",
     )
     flow_ignored: Literal["pause", "close"] = Field(
         default="pause",
-        description="what becomes of a connection that publishes on though it was told to stop by channel.flow: pause, "
-        "it is told no more, and paused from the first publish that waits; close, with 506",
+        description="what happens to a connection that goes on publishing after a channel.flow that stops it: pause, "
+        "it gets no further channel.flow and is paused from its first waiting publish on; close, with 506",
     )
     parked_memory: Bytes = Field(
         default=64 * MIB,
         ge=0,
-        description="contents of held publishes an acceptor keeps in memory, in bytes; what is beyond goes to disk",
+        description="contents of held publishes an acceptor keeps in memory, in bytes; the rest goes to disk",
     )
     spool_limit: Bytes = Field(
         default=1024 * MIB,
@@ -233,20 +233,20 @@ class FlowSettings(BaseModel):
         default=1 * MIB,
         ge=64 * KIB,
         le=256 * MIB,
-        description="contents in flight from an acceptor to a shard, in bytes; of large ones that only pass a quarter "
-        "counts, of those for a queue whose consumers lag four times as much",
+        description="contents in flight from an acceptor to a shard, in bytes; large ones that only pass "
+        "count a quarter, those for a queue whose consumers lag count four times",
     )
     pair_count: int = Field(
         default=2048,
         ge=64,
         le=1_000_000,
-        description="publishes in flight from an acceptor to a shard, in messages; of those that only pass a quarter "
-        "counts, of those for a queue whose consumers lag four times as many",
+        description="publishes in flight from an acceptor to a shard, in messages; those that only pass "
+        "count a quarter, those for a queue whose consumers lag count four times",
     )
     consumer_window_bytes: Bytes = Field(
         default=4 * MIB,
         ge=64 * KIB,
-        description="deliveries a shard may have under way to a consumer, in bytes of whole messages; one large one "
+        description="deliveries in flight from a shard to a consumer, in bytes of whole messages; one large message "
         "may exceed it",
     )
     connection_window_bytes: Bytes = Field(
@@ -258,54 +258,54 @@ class FlowSettings(BaseModel):
         default=1.0,
         gt=0,
         description="how long a user is refused from an address after the last rung of a ladder, the first time and "
-        "where the rung names no time, in seconds; each further time twice as long",
+        "if the rung names no time, in seconds; twice as long each further time",
     )
-    hold_off_max_seconds: float = Field(default=300.0, gt=0, description="how long at most, in seconds")
+    hold_off_max_seconds: float = Field(default=300.0, gt=0, description="the longest hold-off, in seconds")
     hold_off_forget_seconds: float = Field(
-        default=600.0, ge=0, description="how long after a hold-off its user begins anew, in seconds"
+        default=600.0, ge=0, description="how long after a hold-off the next one is a first one again, in seconds"
     )
     tx_when_full: Literal["wait", "reject"] = Field(
         default="wait",
-        description="what a tx.commit does for want of room in a queue: wait for it, or reject: the channel is closed "
-        "and all of it rolled back",
+        description="what a tx.commit does when a queue lacks room: wait for it, or reject: the channel is closed "
+        "and the transaction rolled back",
     )
     recheck_seconds: float = Field(
         default=0.1,
         gt=0,
         le=60,
-        description="how often held sessions re-read the gauges in case a broadcast was lost, in seconds",
+        description="how often held channels re-read the gauges in case a broadcast was lost, in seconds",
     )
 
     deadlock_seconds: float = Field(
         default=10,
         ge=0,
         le=3600,
-        description="how long everybody has waited in a circle of full queues that is called a deadlock, in seconds; "
-        "a tenth of it where all usually settle what they have much more quickly, a fiftieth for a first loan where "
-        "each program also consumes and publishes on one connection; 0 looks for none",
+        description="how long all programs in a circle of full queues wait before it counts as a deadlock, in seconds; "
+        "a tenth of it where all usually settle deliveries much more quickly, a fiftieth for a first loan where "
+        "each program also consumes and publishes on one connection; 0 disables the search",
     )
 
     deadlock: Literal["report", "credit", "spill", "nack"] = Field(
-        default="credit", description="what a queue does about a deadlock that says nothing else"
+        default="credit", description="what a queue without x-deadlock does about a deadlock"
     )
     lend_percent: int = Field(
         default=1000,
         ge=0,
         le=1_000_000,
-        description="the most that a queue is lent in deadlocks, in percent of its stop marks; 1,000 messages and "
-        "1 MiB may always be",
+        description="maximum lent to a queue in deadlocks, in percent of its stop marks; at least 1,000 messages and "
+        "1 MiB",
     )
 
     _marks = model_validator(mode="after")(_resume_not_above_stop)
 
     @property
     def defaults(self) -> FlowDefaults:
-        """What a queue has that says nothing itself."""
+        """Limits and marks of a queue that names none itself."""
         return FlowDefaults(self.max_count, self.max_bytes, self.stop_percent, self.resume_percent)
 
 
 class MemorySettings(BaseModel):
-    """Where the memory of the node stops producers, and lets them go."""
+    """Where the node's memory stops producers, and where it resumes them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -318,41 +318,41 @@ class MemorySettings(BaseModel):
     process_limit: ProcessMemory = Field(
         default=0,
         ge=0,
-        description="memory that all processes of the node may have for themselves, whatever for, in bytes; 0 is all "
-        "the memory there is",
+        description="private memory of all processes of the node, whatever its use, in bytes; 0 is all "
+        "available memory",
     )
     user_percent: int = Field(
         default=25,
         ge=1,
         le=100,
-        description="bodies that the connections of a user have begun, answers that they do not take and transactions, "
-        "in percent of process_limit, an equal part of it for each acceptor; then they are not read, or get 406",
+        description="unfinished bodies, unread answers and transactions of all connections of a user, "
+        "in percent of process_limit, an equal part of it for each acceptor; beyond that they are not read, or get 406",
     )
 
     _marks = model_validator(mode="after")(_resume_not_above_stop)
 
 
 class StoreSettings(BaseModel):
-    """Where persistent messages are kept, and what a confirm of one promises."""
+    """Where persistent messages are kept, and what their confirms promise."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     durability: Durability = Field(
         default="commit",
         description="when persistent messages are confirmed: commit, once they are on the disk; interval=N ms, once "
-        "they are written, the disk following every N milliseconds, which a power cut may cost; none, the same with "
-        f"{UNHURRIED_MS} ms. A crash of penstock costs nothing with any of them",
+        "they are written, with a flush to disk every N milliseconds, which a power cut may lose; none, the same with "
+        f"{UNHURRIED_MS} ms. A crash of penstock loses nothing with any of them",
     )
     limit: Bytes = Field(
         default=0,
         ge=0,
-        description=f"contents the node's stores may hold, in bytes; 0 is {STORE_SHARE:.0%} of what is free on the "
-        "disk, or theirs already, when the node starts",
+        description=f"contents the node's stores may hold, in bytes; 0 is {STORE_SHARE:.0%} of the space free on the "
+        "disk, or already theirs, when the node starts",
     )
     spill_limit: Bytes = Field(
         default=0,
         ge=0,
-        description="contents of that which may be there for want of memory only, in bytes; 0 is no further limit",
+        description="part of limit for contents stored only for lack of memory, in bytes; 0 is no further limit",
     )
     stop_percent: int = Field(default=100, ge=1, le=100, description="stop mark, in percent of limit and spill_limit")
     resume_percent: int = Field(
@@ -382,7 +382,7 @@ class WatchdogSettings(BaseModel):
     busy_seconds: float = Field(
         default=600.0,
         ge=0,
-        description="the same while it loads what is stored, or waits for the disk, in seconds; never less",
+        description="the same while it loads its store or waits for the disk, in seconds; at least watchdog.seconds",
     )
 
     @model_validator(mode="after")
@@ -393,80 +393,78 @@ class WatchdogSettings(BaseModel):
 
 
 class TelemetrySettings(BaseModel):
-    """What the node writes down of its queues, producers and shards, for whoever looks at it later."""
+    """Recording of the node's queues, producers and shards, for later analysis."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = Field(default=True, description="whether it writes anything down")
+    enabled: bool = Field(default=True, description="whether the node records telemetry")
     directory: Directory | None = Field(
         default=None,
-        description="where it does; its files may be read, and deleted, while the node runs",
+        description="directory of the recorded files, which may be read, and deleted, while the node runs",
         json_schema_extra={"default_text": "`telemetry` in the data directory"},
     )
     node: str = Field(
         default="",
         pattern=r"^[A-Za-z0-9._-]{0,64}$",
-        description="name of the node in all that is written; of several that write into one directory each needs its "
-        "own",
+        description="name of the node in all rows; nodes that share a directory each need their own",
         json_schema_extra={"default_text": "the machine's name"},
     )
     frame_seconds: float = Field(
-        default=2.0, ge=0.05, le=60, description="what a crash may cost: rows are written so often, in seconds"
+        default=2.0, ge=0.05, le=60, description="interval of writing rows, in seconds; a crash may lose as much"
     )
     file_seconds: float = Field(
-        default=60.0, ge=0.1, le=3600, description="age at which a file is finished and others may see it, in seconds"
+        default=60.0, ge=0.1, le=3600, description="age at which a file is finished and visible to others, in seconds"
     )
-    file_bytes: Bytes = Field(default=4 * MIB, ge=64 * KIB, description="size at which it is, in bytes")
+    file_bytes: Bytes = Field(default=4 * MIB, ge=64 * KIB, description="size at which a file is finished, in bytes")
     buffer_bytes: Bytes = Field(
         default=4 * MIB,
         ge=64 * KIB,
-        description="rows of a process that wait to be written, in bytes; what is beyond is dropped, and counted",
+        description="rows of a process that wait to be written, in bytes; rows beyond that are dropped, and counted",
     )
     limit: Bytes = Field(
         default=1024 * MIB,
         ge=1 * MIB,
-        description="finished files of the node, in bytes; beyond, the oldest are deleted",
+        description="finished files of the node, in bytes; beyond that, the oldest are deleted",
     )
 
 
 class RebalanceSettings(BaseModel):
-    """What plans of moves keep to, and applying them, unless their commands say otherwise."""
+    """Limits of plans of moves, and of applying them, unless their commands say otherwise."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     low_rate: float = Field(
         default=1000.0,
         ge=0,
-        description="messages in and out that a shard may have before a move is of use, per second",
+        description="messages in and out of a shard below which it needs no move, per second",
     )
-    cpu_percent: int = Field(default=80, ge=1, le=100, description="use of a core that a move may bring a shard to")
+    cpu_percent: int = Field(default=80, ge=1, le=100, description="use of a core that a move may raise a shard to")
     memory_percent: int = Field(
-        default=80, ge=1, le=100, description="contents in memory that a move may bring a shard to, in percent"
+        default=80, ge=1, le=100, description="contents in memory that a move may raise a shard to, in percent"
     )
     store_percent: int = Field(
-        default=80, ge=1, le=100, description="contents in its store that a move may bring a shard to, in percent"
+        default=80, ge=1, le=100, description="contents in its store that a move may raise a shard to, in percent"
     )
     coverage_percent: int = Field(
-        default=80, ge=0, le=100, description="samples of all queues that have to be there for a plan, in percent"
+        default=80, ge=0, le=100, description="share of the samples of all queues that a plan needs, in percent"
     )
-    moves_max: int = Field(default=100, ge=1, le=10_000, description="moves of a plan at most")
+    moves_max: int = Field(default=100, ge=1, le=10_000, description="maximum number of moves of a plan")
     pins: Names = Field(
         default=(),
-        description="queues that are not moved, as shell patterns of VHOST/QUEUE, separated by commas",
+        description="queues that are never moved, as shell patterns of VHOST/QUEUE, separated by commas",
         json_schema_extra={"default_text": "none"},
     )
-    plan_seconds: float = Field(default=3600.0, gt=0, description="how long a plan may be applied, in seconds")
+    plan_seconds: float = Field(default=3600.0, gt=0, description="how long a plan stays applicable, in seconds")
     messages_per_second: int = Field(
-        default=0, ge=0, description="messages that moves copy on the average, per second; 0 is no limit"
+        default=0, ge=0, description="average rate at which moves copy messages, per second; 0 is no limit"
     )
     bytes_per_second: Bytes = Field(
-        default=0, ge=0, description="contents that moves copy on the average, in bytes per second; 0 is no limit"
+        default=0, ge=0, description="average rate at which moves copy contents, in bytes per second; 0 is no limit"
     )
     loop_lag_ms: float = Field(
         default=250.0,
         ge=0,
-        description="lateness of a process (99th percentile) beyond which no move is begun, in milliseconds; 0 is no "
-        "limit",
+        description="event-loop lag (99th percentile) beyond which no move is begun, in milliseconds; 0 is no limit",
     )
     stopped_percent: float = Field(
         default=50.0, ge=0, le=100, description="held channels beyond which no move is begun, in percent; 0 is no limit"

@@ -1,8 +1,9 @@
-"""Where settings come from: a file, the environment, the command line; each as a tree of keys, checked and merged.
+"""Sources of settings: a file, the environment, the command line; each as a tree of keys, checked and merged.
 
-Precedence is written here and nowhere else (`read_configuration`): defaults, then the TOML file, then the environment
-(`PENSTOCK_PORT`, `PENSTOCK_FLOW__MAX_COUNT`), then flags and `--set KEY=VALUE`; the later wins. The supervisor and the
-command line load settings; the other processes get theirs resolved, and do without what reads them.
+Precedence is defined here and nowhere else (`read_configuration`): defaults, then the TOML file, then the environment
+(`PENSTOCK_PORT`, `PENSTOCK_FLOW__MAX_COUNT`), then flags and `--set KEY=VALUE`; the later wins. Only the supervisor and
+the command line load settings; the other processes receive them resolved, and need not import this module's
+dependencies.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ FOREIGN = {
     "systemUsage.storeUsage": "store.limit",
     "systemUsage.tempUsage": "store.spill_limit",
 }
-"""Settings of Qpid C++ and ActiveMQ, and what they are called here."""
+"""Settings of Qpid C++ and ActiveMQ, with their names here."""
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the text is one line for who wrote it, naming the key and its origin."""
+    """A setting that cannot be used; the text is one line for its author, naming the key and its origin."""
 
 
 class Sourced(Settings, BaseSettings):
-    """What the sources of pydantic-settings are asked for; each text is taken apart by the type of its setting."""
+    """The model that the sources of pydantic-settings read; each setting's own type parses its text."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=ENV_NESTED, enable_decoding=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the sources say: all settings, and where each that was given comes from, by dotted key."""
+    """All settings, and the origin of each that was given, by dotted key."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -69,7 +70,7 @@ def read_configuration(
     """Read every source.
 
     `config` is a TOML file; `flags` maps top-level names to values, None being a flag that was not given;
-    `assignments` are "dotted.key=value" texts. SettingsError says what is wrong with which of them.
+    `assignments` are "dotted.key=value" texts. SettingsError names the wrong one and the reason.
     """
     layers = [("in the environment", environment())]
     if config is not None:
@@ -87,7 +88,7 @@ def read_configuration(
     try:
         return Configuration(Settings(**merged), origins)
     except ValidationError as error:
-        raise SettingsError(first_complaint(error, origins)) from None
+        raise SettingsError(first_error(error, origins)) from None
 
 
 def model_of(field: FieldInfo) -> type[BaseModel] | None:
@@ -111,7 +112,9 @@ def _sections(model: type[BaseModel]) -> set[str]:
 
 
 def leaves(model: type[BaseModel], tree: Tree, prefix: str = "") -> Iterator[str]:
-    """Dotted keys of a tree; only a section of the model is looked into, so that its name is no key itself."""
+    """Yield the dotted keys of a tree; only a section of the model is descended into, so that its name is no key
+    itself.
+    """
     for name, value in tree.items():
         key = prefix + name
         if key in _sections(model) and isinstance(value, dict):
@@ -121,7 +124,7 @@ def leaves(model: type[BaseModel], tree: Tree, prefix: str = "") -> Iterator[str
 
 
 def check_known(model: type[BaseModel], key: str, origin: str) -> None:
-    """SettingsError if there is no such setting, naming the nearest one."""
+    """Raise SettingsError, naming the nearest setting, if there is no such setting."""
     known = list(known_keys(model))
     if key in known:
         return
@@ -131,7 +134,7 @@ def check_known(model: type[BaseModel], key: str, origin: str) -> None:
 
 
 def _suggestion(key: str, known: list[str]) -> str:
-    """The nearest known key; a last part that is right in another section counts before likeness of letters."""
+    """The nearest known key; an exact last part in another section counts before similar spelling."""
     last = key.rpartition(".")[2].replace("-", "_")
     nearest = [name for name in known if name.rpartition(".")[2] == last]
     nearest = nearest or difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
@@ -142,14 +145,14 @@ def _suggestion(key: str, known: list[str]) -> str:
 
 
 def in_own_names(tree: Tree, foreign: Mapping[str, str], origin: str) -> Tree:
-    """The tree with settings of other brokers, by dotted key, called as they are here.
+    """Rename other brokers' settings in a tree, by dotted key, to the names used here.
 
-    SettingsError if it has one under both names.
+    SettingsError if the tree has a setting under both names.
     """
     own: Tree = {}
     merge(own, _copied(tree))
     for name, key in foreign.items():
-        value = _taken(own, name.split("."))
+        value = _pop_path(own, name.split("."))
         if value is None:
             continue
         if key in _dotted(own):
@@ -162,14 +165,14 @@ def _copied(tree: Tree) -> Tree:
     return {name: _copied(value) if isinstance(value, dict) else value for name, value in tree.items()}
 
 
-def _taken(tree: Tree, path: list[str]) -> Any:
-    """What was at a path of the tree, None if nothing was; sections that it leaves empty go as well."""
+def _pop_path(tree: Tree, path: list[str]) -> Any:
+    """Remove and return the value at a path of the tree, None if there is none; sections left empty are removed too."""
     first, *rest = path
     if first not in tree or (rest and not isinstance(tree[first], dict)):
         return None
     if not rest:
         return tree.pop(first)
-    value = _taken(tree[first], rest)
+    value = _pop_path(tree[first], rest)
     if value is not None and not tree[first]:
         del tree[first]
     return value
@@ -192,7 +195,7 @@ def _nested(key: str, value: Any) -> Tree:
 
 
 def environment() -> Tree:
-    """What variables say. SettingsError if one of ours names no setting."""
+    """The settings in environment variables. SettingsError if a variable with our prefix names no setting."""
     for name in os.environ:
         if name.upper().startswith(ENV_PREFIX):
             key = name[len(ENV_PREFIX) :].lower().replace(ENV_NESTED, ".")
@@ -205,8 +208,8 @@ def environment() -> Tree:
 
 
 def toml(config: Path) -> Tree:
-    """What a file says. SettingsError if it cannot be read."""
-    if not config.is_file():  # the source below takes a missing file for an empty one
+    """The settings in a TOML file. SettingsError if it cannot be read."""
+    if not config.is_file():  # the source below treats a missing file as an empty one
         raise SettingsError(f"cannot read {config}: {'not a file' if config.exists() else 'no such file'}")
     try:
         return TomlConfigSettingsSource(Sourced, toml_file=config)()
@@ -225,7 +228,7 @@ def assignment(text: str) -> Tree:
 
 
 def merge(into: Tree, layer: Tree) -> None:
-    """Lay one tree over another, section by section."""
+    """Merge one tree into another, section by section."""
     for key, value in layer.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
             merge(into[key], value)
@@ -233,8 +236,8 @@ def merge(into: Tree, layer: Tree) -> None:
             into[key] = value
 
 
-def first_complaint(error: ValidationError, origins: Mapping[str, str]) -> str:
-    """One line on the first thing that is wrong: the key, why, and where that value comes from."""
+def first_error(error: ValidationError, origins: Mapping[str, str]) -> str:
+    """One line on the first invalid setting: its key, the reason, and the origin of the value."""
     complaint = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in complaint["loc"])
     text = complaint["msg"].removeprefix("Value error, ")

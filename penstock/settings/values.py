@@ -1,4 +1,4 @@
-"""The types that settings have, with how a user may write them."""
+"""The types of settings, with the notations a user may write them in."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ NO_LIMIT = -1
 
 
 def _parse_bytes(value: object) -> object:
-    """Sizes may be written "64 MiB"; numbers are bytes, and -1 is no limit where there need be none."""
+    """Parse a size such as "64 MiB"; a number is bytes, and -1 no limit where a limit is optional."""
     if not isinstance(value, str):
         return value
     return NO_LIMIT if value.strip() == str(NO_LIMIT) else amounts.size(value)
 
 
 def _parse_names(value: object) -> object:
-    """Names may be written "one,two"."""
+    """Parse names such as "one,two"."""
     if isinstance(value, str):
         return [name.strip() for name in value.split(",") if name.strip()]
     return value
 
 
 def _parse_durability(value: object) -> object:
-    """An interval may be written "interval=50 ms"."""
+    """Parse a durability, with an interval such as "interval=50 ms"."""
     if not isinstance(value, str):
         return value
     text = value.lower().replace(" ", "").removesuffix("ms")

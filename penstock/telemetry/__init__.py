@@ -1,1 +1,1 @@
-"""What a node writes down of itself over time: its tables, its files, and who writes them."""
+"""Telemetry, the node's record of itself over time: its tables, its files, and their writer."""

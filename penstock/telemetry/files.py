@@ -1,7 +1,8 @@
-"""The files that one process writes: frames onto a file with a hidden name, which becomes visible when it is finished.
+"""The files that one process writes: frames are appended to a file with a hidden name, which becomes visible when the
+file is finished.
 
-A writer holds a lock (flock) on each file that it has not finished. It is gone when the writer is, so whoever gets it
-knows that nobody writes there any more (`penstock.telemetry.sweep`).
+A writer holds a lock (flock) on each unfinished file. The lock ends with the writer, so a process that gets the lock
+knows that the writer is dead (`penstock.telemetry.sweep`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ HourOf = tuple[str, int]
 
 
 class LiveFile:
-    """One file that is being written. OSError where that cannot be done."""
+    """One unfinished file. OSError where it cannot be created or written."""
 
     def __init__(self, directory: Path, name: FileName) -> None:
         self.finished = directory / str(name)
@@ -37,7 +38,7 @@ class LiveFile:
             raise
 
     def append(self, octets: bytes) -> None:
-        """Write a frame at the end, whole or not at all."""
+        """Append a frame, whole or not at all."""
         if not os.fstat(self.fd).st_nlink:
             raise FileNotFoundError(2, "it was removed while it was written", str(self.path))
         try:
@@ -52,7 +53,7 @@ class LiveFile:
         self.size += len(octets)
 
     def finish(self) -> None:
-        """Have readers see it. Where that fails, or part of a frame is at its end, whoever sweeps does it."""
+        """Make the file visible to readers. If that fails, or a partial frame is at its end, the next sweep does it."""
         try:
             if not self.size:
                 self.path.unlink()
@@ -75,7 +76,7 @@ class LiveFiles:
         self.open: dict[HourOf, LiveFile] = {}
 
     def append(self, table: str, hour: int, octets: bytes) -> None:
-        """Write a frame of rows of a table and an hour. OSError if it is not written; then nothing of it is."""
+        """Append a frame of rows of a table and an hour. OSError if it cannot be written; then none of it is."""
         file = self.open.get((table, hour))
         if file is None:
             name = FileName(self.node, self.process, wall_us(), finished=True)
@@ -84,22 +85,23 @@ class LiveFiles:
             file.append(octets)
         except OSError:
             del self.open[table, hour]
-            with suppress(OSError):  # then it is swept
+            with suppress(OSError):  # a sweep will finish it
                 file.finish()
             raise
 
     def due(self) -> float | None:
-        """Seconds until the next file is to be finished; None if there is none."""
+        """Seconds until the next file is due to be finished; None if there is none."""
         if not self.open:
             return None
         return max(min(file.begun for file in self.open.values()) + self.file_seconds - time.monotonic(), 0.0)
 
     def finish_due(self) -> None:
-        """Finish the files that are old or large enough. OSError if one cannot be; the others are."""
+        """Finish the files that are old or large enough. OSError if one cannot be; the others are finished."""
         old = time.monotonic() - self.file_seconds
         self._finish([key for key, file in self.open.items() if file.begun <= old or file.size >= self.file_bytes])
 
     def finish_all(self) -> None:
+        """Finish all files. OSError if one cannot be; the others are finished."""
         self._finish(list(self.open))
 
     def _finish(self, keys: list[HourOf]) -> None:

@@ -1,4 +1,4 @@
-"""Frames of Zstandard (RFC 8878) as files of telemetry have them: one after the other, each with whole rows in it."""
+"""Frames of Zstandard (RFC 8878) in files of telemetry: one after the other, each holding whole rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CHUNK = 64 * 1024
 
 
 def frame(lines: Iterable[bytes]) -> bytes:
-    """One frame of lines. It has a checksum, so that a frame that is damaged is known to be."""
+    """Compress lines into one frame, with a checksum that reveals damage."""
     return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(b"".join(lines))
 
 
 def whole(file: BinaryIO) -> int:
-    """Octets of a file, read from its start, that are whole frames; what follows is part of one, or damaged."""
+    """The bytes of a file, read from its start, that are whole frames; the rest is a partial frame, or damaged."""
     end = at = 0
     rest = file.read(CHUNK)
     while rest:

@@ -1,10 +1,10 @@
-"""Where telemetry lies: a directory an hour for each table, and what the names of the files in it say.
+"""Places and names of telemetry files: a directory for each table and hour.
 
     ROOT/TABLE/v=1/dt=YYYY-MM-DD/hour=H/NODE-PROCESS-BEGUN.jsonl.zst
 
 dt and hour are UTC and those of the rows' `ts`. PROCESS is the writer of the rows, BEGUN when the file was begun, in
-microseconds since 1970: no name comes twice, and those of a node sort by age. A name with a point before it is a file
-that is still written, or was when its writer died; readers leave such names alone.
+microseconds since 1970: names are unique, and those of a node sort by age. A name with a leading dot is that of a file
+still being written, or abandoned by a dead writer; readers skip it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HOUR_US = 3_600_000_000
 
 
 class FileName(NamedTuple):
-    """What the name of a file says; `finished` is whether readers may look at it."""
+    """The parts of a file's name; `finished`: whether readers may open it."""
 
     node: str
     process: str
@@ -33,7 +33,7 @@ class FileName(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """None if it is no name of a file of telemetry."""
+        """The parts of a name; None if it is not that of a telemetry file."""
         stem = name.removesuffix(SUFFIX)
         node, _, begun = stem.rpartition("-")
         node, _, process = node.rpartition("-")
@@ -49,11 +49,11 @@ def partition(root: Path, table: str, hour: int) -> Path:
 
 
 def files(root: Path, node: str) -> Iterator[tuple[FileName, Path]]:
-    """The files of a node, finished or not, in no order. Those of the compacted tier are not among them."""
+    """Yield the files of a node, finished or not, in no order, without those of the compacted tier."""
     for directory in root.glob("*/v=*/dt=*/hour=*"):
         try:
             paths = list(directory.iterdir())
-        except FileNotFoundError:  # it has just been deleted
+        except FileNotFoundError:  # just deleted
             continue
         for path in paths:
             name = FileName.parse(path.name)

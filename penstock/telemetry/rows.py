@@ -1,4 +1,4 @@
-"""Where a row goes, as whoever has one to tell sees it."""
+"""The destination of rows, as their producers see it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from penstock.telemetry.schema import Table
 
 Put: TypeAlias = Callable[[Table, int, dict[str, Any]], None]
-"""Takes a row: its table, when it was (microseconds since 1970), and its columns but for the common ones."""
+"""Takes a row: its table, its time (microseconds since 1970), and its columns except the common ones."""
 
 
 def nowhere(table: Table, ts: int, facts: dict[str, Any]) -> None:
-    """Where rows go if nothing is written down."""
+    """Discard a row; for a node that records nothing."""

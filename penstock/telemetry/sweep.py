@@ -1,4 +1,4 @@
-"""What nobody else does about the files of a node: finish those of dead writers, and keep all within their limit."""
+"""Maintenance of a node's telemetry files: finishes those of dead writers, and keeps all files within their limit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from penstock.telemetry.layout import FileName, files
 log = get_logger()
 
 YOUNG_SECONDS = 60.0
-"""An empty file of that age may be one whose writer has not got to locking it."""
+"""A younger empty file may be one whose writer has not locked it yet."""
 
 
 def sweep(root: Path, node: str, limit: int) -> int:
-    """Do both; how many octets of finished files are left. What cannot be done is left for the next time."""
+    """Finish and delete files; return the bytes of the finished files that remain. Failed steps are left for the next
+    sweep.
+    """
     finished: list[tuple[FileName, Path]] = []
     for name, path in files(root, node):
         if name.finished:
@@ -32,7 +34,9 @@ def sweep(root: Path, node: str, limit: int) -> int:
 
 
 def take_over(path: Path, finished: Path) -> bool:
-    """Finish a file whose writer is dead: cut what is behind its last whole frame. Whether it was, and had one."""
+    """Finish a file whose writer is dead, cut after its last whole frame; return whether that was so, and a frame was
+    left.
+    """
     with path.open("r+b", buffering=0) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,7 +57,7 @@ def take_over(path: Path, finished: Path) -> bool:
 
 
 def bound(finished: list[tuple[FileName, Path]], limit: int) -> int:
-    """Delete files, the first ones first, until the rest is within the limit; the octets of that."""
+    """Delete files, in the order given, until the rest is within the limit; return the bytes of the rest."""
     sizes = {path: size for _, path in finished if (size := _size(path)) is not None}
     octets, gone = sum(sizes.values()), 0
     for path, size in sizes.items():
@@ -71,5 +75,5 @@ def bound(finished: list[tuple[FileName, Path]], limit: int) -> int:
 def _size(path: Path) -> int | None:
     try:
         return path.stat().st_size
-    except OSError:  # somebody was quicker
+    except OSError:  # another process was quicker
         return None

@@ -1,8 +1,8 @@
-"""Rows of one process on their way to its files. Who has one to tell never waits, whatever becomes of the disk.
+"""Writes the rows of one process to its files. A producer of rows never waits, whatever happens to the disk.
 
-    put ──▶ buffer, bounded in octets ──(each `frame_seconds`, by a thread)──▶ a frame each table ──▶ file
+    put ──▶ buffer, bounded in bytes ──(each `frame_seconds`, by a thread)──▶ a frame each table ──▶ file
 
-What the buffer has no room for, or the disk does not take, is dropped and counted; the next row of the table says so.
+Rows that exceed the buffer, or that the disk refuses, are dropped and counted; the next row of the table reports them.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ CLOSE_SECONDS = 0.5
 
 
 class Batch:
-    """Rows of one table and hour that wait, as lines, and how many lost ones they tell of."""
+    """Waiting rows of one table and hour, as lines, and the number of lost rows that they report."""
 
-    __slots__ = ("lines", "tells")
+    __slots__ = ("lines", "lost_reported")
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
-        self.tells = 0
+        self.lost_reported = 0
 
 
 class Writer:
-    """The rows of one life of a process; `process` is its role, index and incarnation. The thread comes with a row."""
+    """The rows of one incarnation of a process; `process` is its role, index and incarnation. The first row starts the
+    thread.
+    """
 
     def __init__(self, root: Path, node: str, epoch: int, process: str, settings: TelemetrySettings) -> None:
         self.frame_seconds = settings.frame_seconds
@@ -53,15 +55,15 @@ class Writer:
         self.octets = 0
         self.numbers = dict.fromkeys(TABLES, 0)
         self.lost = dict.fromkeys(TABLES, 0)
-        self.dropped = 0  # rows, in all
-        self.troubled = False
-        self.something = threading.Event()
+        self.dropped = 0  # rows, in total
+        self.failing = False
+        self.has_rows = threading.Event()
         self.closing = threading.Event()
         self.thread: threading.Thread | None = None
 
     @classmethod
     def of(cls, node: Node, role: Role, index: int, incarnation: int) -> Writer | None:
-        """That of a process of the node; None if nothing is to be written down."""
+        """The writer of a process of the node; None if telemetry is disabled."""
         settings = node.settings
         if not settings.telemetry.enabled:
             return None
@@ -69,7 +71,7 @@ class Writer:
         return cls(settings.telemetry_directory, settings.telemetry_node, node.epoch, process, settings.telemetry)
 
     def put(self, table: Table, ts: int, facts: dict[str, Any]) -> None:
-        """Take a row (`penstock.telemetry.rows.Put`)."""
+        """Queue a row (`penstock.telemetry.rows.Put`)."""
         columns = encoded(facts)
         with self.lock:
             number = self.numbers[table.name] = self.numbers[table.name] + 1
@@ -83,26 +85,27 @@ class Writer:
             self.octets += len(line)
             batch = self.waiting.setdefault((table.name, ts // HOUR_US), Batch())
             batch.lines.append(line)
-            batch.tells += lost
-        if not self.something.is_set():
-            self.something.set()
+            batch.lost_reported += lost
+        if not self.has_rows.is_set():
+            self.has_rows.set()
             if self.thread is None:
                 self.thread = threading.Thread(target=self.run, name="telemetry", daemon=True)
                 self.thread.start()
 
     def close(self) -> None:
-        """Write what waits and finish all files, unless the disk takes too long for that."""
+        """Write the waiting rows and finish all files, unless the disk takes longer than `CLOSE_SECONDS`."""
         self.closing.set()
-        self.something.set()
+        self.has_rows.set()
         if self.thread is not None:
             self.thread.join(CLOSE_SECONDS)
 
     # In the thread
 
     def run(self) -> None:
+        """Write waiting rows and finish files until the writer is closed."""
         while not self.closing.is_set():
-            self.something.wait(self.files.due())
-            if self.something.is_set():
+            self.has_rows.wait(self.files.due())
+            if self.has_rows.is_set():
                 self.closing.wait(self.frame_seconds)
             self.write()
             self.finish(self.files.finish_due)
@@ -110,42 +113,44 @@ class Writer:
         self.finish(self.files.finish_all)
 
     def write(self) -> None:
-        """A frame of all that waits, for each table and hour."""
+        """Write a frame of all waiting rows for each table and hour."""
         with self.lock:
             waiting, self.waiting = self.waiting, {}
             self.octets = 0
-            self.something.clear()
+            self.has_rows.clear()
         for (table, hour), batch in waiting.items():
             try:
                 self.files.append(table, hour, frame(batch.lines))
             except OSError as error:
-                self.fails(error)
+                self.log_failure(error)
                 with self.lock:
-                    self.lost[table] += len(batch.lines) + batch.tells
+                    self.lost[table] += len(batch.lines) + batch.lost_reported
                     self.dropped += len(batch.lines)
             else:
-                self.works()
+                self.log_recovery()
 
     def finish(self, files: Callable[[], None]) -> None:
+        """Run a step that finishes files, and log its failure."""
         try:
             files()
         except OSError as error:
-            self.fails(error)
+            self.log_failure(error)
 
-    def fails(self, error: OSError) -> None:
-        """The disk does not take it: that is told once, and when it works again."""
-        if not self.troubled:
-            self.troubled = True
+    def log_failure(self, error: OSError) -> None:
+        """Log the first failure of the disk in a row."""
+        if not self.failing:
+            self.failing = True
             log.error("telemetry cannot be written", problem=str(error))
 
-    def works(self) -> None:
-        if self.troubled:
-            self.troubled = False
+    def log_recovery(self) -> None:
+        """Log that the disk works again."""
+        if self.failing:
+            self.failing = False
             log.info("telemetry is written again", dropped=self.dropped)
 
 
 def encoded(facts: dict[str, Any]) -> bytes:
-    """As JSON; texts of clients need not be UTF-8."""
+    """Facts as JSON; texts of clients need not be UTF-8."""
     try:
         return orjson.dumps(facts)
     except TypeError:

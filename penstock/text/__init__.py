@@ -1,1 +1,1 @@
-"""What people write and read: amounts, durations, patterns, names that are no UTF-8."""
+"""Texts that people write and read: amounts, durations, patterns, names that are not UTF-8."""

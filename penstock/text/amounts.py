@@ -2,8 +2,8 @@
 
     10000 · "10000" · "10 MB" (10 × 1000²) · "512 KiB" (512 × 1024) · "1.5 GiB" · "80 %"
 
-Units of sizes are B, kB (or KB), MB, GB, TB, and KiB, MiB, GiB, TiB. Others are refused, for what one takes for 1024
-another takes for 1000, and a small b for a bit.
+Units of sizes are B, kB (or KB), MB, GB, TB, and KiB, MiB, GiB, TiB. Others are refused: some people read K as 1024 and
+others as 1000, and some read a small b as a bit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PERCENT_MAX = 100
 
 
 class AmountError(ValueError):
-    """Text that is no amount; it says why."""
+    """A text that is not an amount; the error says why."""
 
 
 class Amount(NamedTuple):
-    """A number of messages or octets; or, with `percent`, of hundredths of a limit."""
+    """A number of messages or bytes; or, with `percent`, a percentage of a limit."""
 
     value: int
     percent: bool = False
@@ -34,12 +34,12 @@ class Amount(NamedTuple):
         return f"{self.value} %" if self.percent else str(self.value)
 
     def of(self, limit: int) -> int:
-        """What it comes to where that is the limit."""
+        """The amount as a number, given the limit that a percentage refers to."""
         return limit * self.value // PERCENT_MAX if self.percent else self.value
 
 
 def size(text: str) -> int:
-    """Octets. AmountError for what is none."""
+    """Parse a size in bytes. AmountError if the text is none."""
     number, unit = _split(text)
     if unit not in _UNITS:
         raise AmountError(_unit_problem(text, number, unit))
@@ -47,15 +47,15 @@ def size(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """Messages. AmountError for what is none."""
+    """Parse a number of messages. AmountError if the text is none."""
     number, unit = _split(text)
     if unit:
-        raise AmountError(f"'{text}' is no number of messages")
+        raise AmountError(f"'{text}' is not a number of messages")
     return _whole(text, number)
 
 
 def percentage(text: str) -> int | None:
-    """The number before a percent sign; None if there is no such sign. AmountError for one above 100 %."""
+    """The number before a percent sign; None without such a sign. AmountError above 100 %."""
     if not text.endswith("%"):
         return None
     number, unit = _split(text)
@@ -67,13 +67,13 @@ def percentage(text: str) -> int | None:
 def _split(text: str) -> tuple[Decimal, str]:
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
-        raise AmountError(f"'{text[:40]}' is no amount: write it like 10000, 10 MB, 512 KiB or 80 %")
+        raise AmountError(f"'{text[:40]}' is not an amount: write it like 10000, 10 MB, 512 KiB or 80 %")
     return Decimal(found[1]), found[2]
 
 
 def _whole(text: str, number: Decimal) -> int:
     if number != int(number):
-        raise AmountError(f"'{text}' is no whole number")
+        raise AmountError(f"'{text}' is not a whole number")
     return int(number)
 
 

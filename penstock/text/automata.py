@@ -1,8 +1,8 @@
-"""Patterns as automata: which names several of them have in common is found by walking through all at once.
+"""Patterns as automata: walking through several at once finds the names that they have in common.
 
 An `Automaton` is one regular expression of a `penstock.text.patterns.Pattern`, made deterministic as far as it is
-walked. What its small grammar leaves out (classes by name, flags, word boundaries) is `Undecided`: RE2 matches names,
-and here only the answer that rests on it is lost.
+walked. Syntax outside its small grammar (named classes, flags, word boundaries) raises `Undecided`: RE2 still matches
+names, only the answer that needs the automaton is lost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Code points, from and to."""
+"""Ranges of code points, first and last."""
 States: TypeAlias = frozenset[int]
 
 STATES_MAX = 500
@@ -30,15 +30,15 @@ CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 
 
 class Undecided(ValueError):
-    """An expression beyond what is known here, or too large."""
+    """An expression beyond the grammar, or too large."""
 
 
-# What an expression says
+# The syntax tree of an expression
 
 
 @dataclass(frozen=True)
 class One:
-    """One character of some."""
+    """One character from a set."""
 
     ranges: Ranges
 
@@ -52,17 +52,21 @@ class Edge:
 
 @dataclass(frozen=True)
 class Sequence:
+    """Expressions one after the other."""
+
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Choice:
+    """Alternatives."""
+
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """`most` is None where there is no limit."""
+    """A repeated expression. `most` is None where there is no limit."""
 
     part: Node
     least: int
@@ -73,7 +77,7 @@ Node: TypeAlias = One | Edge | Sequence | Choice | Repeat
 
 
 class Parser:
-    """Reads an expression in RE2's syntax, as far as it goes."""
+    """A recursive-descent parser of a subset of RE2's syntax. Undecided beyond it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -81,38 +85,45 @@ class Parser:
         self.depth = 0
 
     def parse(self) -> Node:
+        """Parse the whole text."""
         node = self.choice(newlines=False)
         if self.at < len(self.text):
             raise Undecided(self.text)
         return node
 
     def peek(self) -> str:
+        """The next character, "" at the end."""
         return self.text[self.at : self.at + 1]
 
     def take(self, wanted: str) -> bool:
+        """Skip the wanted text if it is next; return whether it was."""
         if found := self.text.startswith(wanted, self.at):
             self.at += len(wanted)
         return found
 
     def next(self) -> str:
+        """Read one character; Undecided at the end."""
         if not (character := self.peek()):
             raise Undecided(self.text)
         self.at += 1
         return character
 
     def choice(self, newlines: bool) -> Node:
+        """Parse alternatives. `newlines`: whether a dot matches a newline."""
         parts = [self.sequence(newlines)]
         while self.take("|"):
             parts.append(self.sequence(newlines))
         return parts[0] if len(parts) == 1 else Choice(tuple(parts))
 
     def sequence(self, newlines: bool) -> Node:
+        """Parse expressions up to the end of a group or alternative."""
         parts: list[Node] = []
         while self.peek() not in ("", "|", ")"):
             parts.append(self.repeated(self.atom(newlines)))
         return Sequence(tuple(parts))
 
     def repeated(self, part: Node) -> Node:
+        """Parse the repetition operators after an expression."""
         while (sign := self.peek()) and sign in "*+?{":
             least, most = self.times()
             if isinstance(part, Repeat) or max(least, most or 0) > REPEATS_MAX:
@@ -122,6 +133,7 @@ class Parser:
         return part
 
     def times(self) -> tuple[int, int | None]:
+        """Parse one repetition operator: least and most."""
         sign = self.next()
         if sign != "{":
             return {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
@@ -133,6 +145,7 @@ class Parser:
         return int(least), int(most) if most else None if comma else int(least)
 
     def atom(self, newlines: bool) -> Node:
+        """Parse a single expression."""
         character = self.next()
         if character == "(":
             return self.group(newlines)
@@ -149,6 +162,7 @@ class Parser:
         return One(just(character))
 
     def group(self, newlines: bool) -> Node:
+        """Parse the rest of a group, after its opening parenthesis."""
         if self.take("?s:"):
             newlines = True
         elif self.take("?P<"):
@@ -165,12 +179,13 @@ class Parser:
         return node
 
     def escaped(self) -> Node:
+        """Parse an escape outside a class, after its backslash."""
         if self.peek() in ("A", "z"):
             return Edge(self.next() == "z")
         return One(self.escape())
 
     def escape(self) -> Ranges:
-        """Behind a backslash."""
+        """Parse an escaped character or class, after its backslash."""
         character = self.next()
         if character in CLASSES:
             return CLASSES[character]
@@ -183,7 +198,7 @@ class Parser:
         return just(character)
 
     def set(self) -> Ranges:
-        """Behind a bracket."""
+        """Parse the rest of a class, after its opening bracket."""
         negated = self.take("^")
         found: list[tuple[int, int]] = []
         while not found or self.peek() != "]":
@@ -193,6 +208,7 @@ class Parser:
         return inverted(ranges) if negated else ranges
 
     def member(self) -> Ranges:
+        """Parse a character or range within a class."""
         if self.text.startswith("[:", self.at):
             raise Undecided(self.text)
         first = self.escape() if self.take("\\") else just(self.next())
@@ -206,6 +222,7 @@ class Parser:
 
 
 def just(character: str) -> Ranges:
+    """The range of one character."""
     return ((ord(character), ord(character)),)
 
 
@@ -221,12 +238,12 @@ def inverted(ranges: Ranges) -> Ranges:
     return tuple(found)
 
 
-# What it comes to
+# The automaton of an expression
 
 
 @dataclass
 class Steps:
-    """What leads on from a state: characters, and without one, anywhere or at an end of the name only."""
+    """The transitions from a state: by characters, and without one, anywhere or only at an end of the name."""
 
     by_character: list[tuple[Ranges, int]] = field(default_factory=list)
     free: list[int] = field(default_factory=list)
@@ -235,7 +252,9 @@ class Steps:
 
 
 class Automaton:
-    """Whether an expression is found in a name, character by character, from `start` on. Undecided if it cannot be."""
+    """Decides, character by character from `start` on, whether an expression is found in a name. Undecided if it
+    cannot.
+    """
 
     def __init__(self, expression: str) -> None:
         self._steps: list[Steps] = []
@@ -252,7 +271,7 @@ class Automaton:
         return len(self._steps) - 1
 
     def _build(self, node: Node, start: int) -> int:
-        """Make states for a node behind one; the state behind it."""
+        """Make the states for a node after a state; return the state after the node."""
         if isinstance(node, Sequence):
             for part in node.parts:
                 start = self._build(part, start)
@@ -287,7 +306,7 @@ class Automaton:
         return end
 
     def _reach(self, states: list[int], *, beginning: bool = False, end: bool = False) -> States:
-        """With all that is reached without a character."""
+        """The states, with all that can be reached without a character."""
         found, waiting = set(states), list(states)
         while waiting:
             steps = self._steps[waiting.pop()]
@@ -297,6 +316,7 @@ class Automaton:
         return frozenset(found)
 
     def step(self, states: States, character: str) -> States:
+        """The states after one more character."""
         known = self._known.get((states, character))
         if known is None:
             if len(self._known) >= KNOWN_MAX:
@@ -313,15 +333,15 @@ class Automaton:
             for ranges, to in self._steps[state].by_character
             if any(first <= point <= last for first, last in ranges)
         ]
-        # It may be found from any place on.
+        # A match may begin at any character.
         return self._reach([*onward, self._first])
 
     def is_found(self, states: States, at_beginning: bool) -> bool:
-        """If the name ends here; `at_beginning` says that it is empty."""
+        """Whether the expression is found if the name ends here; `at_beginning` says that the name is empty."""
         return self._found in self._reach(list(states), beginning=at_beginning, end=True)
 
     def characters(self) -> Iterator[int]:
-        """Code points from which on it tells characters apart."""
+        """Code points at which the automaton's answer may change: the boundaries of its ranges."""
         for steps in self._steps:
             for ranges, _ in steps.by_character:
                 for first, last in ranges:

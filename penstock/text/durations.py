@@ -1,4 +1,4 @@
-"""Lengths of time as people write and read them."""
+"""Durations as people write and read them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def seconds_of(text: str) -> float:
     """Seconds of a number with its unit: 250 ms, 90 s, 10m, 10 min, 1.5 h, 2d. ValueError for anything else."""
     found = _TIME.fullmatch(text)
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"'{text}' is no time: a number and one of {', '.join(_UNITS)}")
+        raise ValueError(f"'{text}' is not a time: give a number and one of {', '.join(_UNITS)}")
     return float(found[1]) * _UNITS[found[2]]
 
 
 def shown(seconds: float) -> str:
-    """About so long, for a person."""
+    """A duration for people, rounded to a suitable unit."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

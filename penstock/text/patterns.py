@@ -1,10 +1,10 @@
-"""Regular expressions that operators write, on names that clients choose: a match takes time linear in the name.
+r"""Regular expressions written by operators, for names chosen by clients: a match takes time linear in the name.
 
-The syntax is RE2's, and what operators of RabbitMQ write most beside it: lookaheads in front of all else, as in
+The syntax is RE2's, plus the extension that operators of RabbitMQ use most: lookaheads at the very start, as in
 `^(?!amq\\.).*`. Other lookarounds and back references are refused when a pattern is made.
 
-With `wildcard:` before it a pattern is one of ActiveMQ's instead, for names of words between dots: `*` stands for a
-word, `>` at the end for any words, or none. It is about the whole name.
+With the prefix `wildcard:` a pattern has ActiveMQ's syntax instead, for names of words between dots: `*` stands for a
+word, `>` at the end for any number of words. It must match the whole name.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ PATTERN_OCTETS_MAX = 1024
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
-_OPTIONS.max_mem = 1 << 20  # octets that one may take, of RE2's 8 MiB
+_OPTIONS.max_mem = 1 << 20  # bytes for one expression; RE2's default is 8 MiB
 WILDCARD = "wildcard:"
 _START = "^"
 _AHEAD, _NOT_AHEAD = "(?=", "(?!"
 
 
 class PatternError(ValueError):
-    """Text that is no regular expression, or more than can be matched in linear time; the text says why."""
+    """A text that is not a regular expression, or one that cannot be matched in linear time; the error says why."""
 
 
 class _Part(NamedTuple):
@@ -36,42 +36,43 @@ class _Part(NamedTuple):
 
 
 class Pattern:
-    """A regular expression. A name matches if it is found anywhere in it, unless the expression is anchored."""
+    """A regular expression. A name matches if the expression is found anywhere in it, unless it is anchored."""
 
     __slots__ = ("_parts", "text")
 
     def __init__(self, text: str) -> None:
-        """PatternError if it cannot be."""
+        """Compile a pattern. PatternError if it is invalid."""
         self.text = text
         if len(_octets(text)) > PATTERN_OCTETS_MAX:
-            raise PatternError(f"a regular expression of more than {PATTERN_OCTETS_MAX} octets")
+            raise PatternError(f"a regular expression of more than {PATTERN_OCTETS_MAX} bytes")
         expression = _from_wildcards(text.removeprefix(WILDCARD)) if text.startswith(WILDCARD) else text
         self._parts = tuple(_parts(expression))
 
     def matches(self, name: str) -> bool:
+        """Whether a name matches."""
         octets = _octets(name)
         return all((part.expression.search(octets) is not None) == part.wanted for part in self._parts)
 
     def expressions(self) -> list[tuple[str, bool]]:
-        """The regular expressions that it consists of, and whether each must be found in a name, or must not."""
+        """The regular expressions of the pattern, and whether each must be found in a name, or must not."""
         return [(_text(part.expression.pattern), part.wanted) for part in self._parts]
 
 
 @lru_cache(maxsize=4096)
 def pattern(text: str) -> Pattern:
-    """The pattern of a text, made once. PatternError if it cannot be."""
+    """The pattern of a text, cached. PatternError if it is invalid."""
     return Pattern(text)
 
 
 def literal(text: str) -> str:
-    """An expression, or a part of one, for just that text."""
+    """An expression, or a part of one, for exactly that text."""
     return str(re2.escape(_octets(text)).decode("utf-8", "surrogateescape"))
 
 
 def _from_wildcards(text: str) -> str:
     words = text.split(".")
     if ">" in words[:-1] or any(len(word) > 1 and not {"*", ">"}.isdisjoint(word) for word in words):
-        raise PatternError(f"'{text}' is no pattern of wildcards: * and > are whole words, > the last one")
+        raise PatternError(f"'{text}' is not a wildcard pattern: * and > are whole words, > the last one")
     fixed = literal(".").join(r"[^.]*" if word == "*" else literal(word) for word in words if word != ">")
     if words[-1] != ">":
         return f"^{fixed}$"
@@ -90,7 +91,7 @@ def _parts(text: str) -> list[_Part]:
     if not parts:
         return [_Part(_compiled(text), True)]
     if "|" in _outside_groups(rest):
-        raise PatternError(f"'{text}' is no regular expression: put what | separates into a group of its own")
+        raise PatternError(f"'{text}' is not a regular expression: put what | separates into a group of its own")
     return [*parts, _Part(_compiled(f"^(?:{rest})"), True)]
 
 
@@ -99,7 +100,7 @@ def _compiled(text: str) -> re2._Regexp:
         return re2.compile(_octets(text), _OPTIONS)
     except re2.error as error:
         reason = error.args[0].decode("utf-8", "replace") if error.args else "it cannot be read"
-        raise PatternError(f"'{text}' is no regular expression: {reason}") from None
+        raise PatternError(f"'{text}' is not a regular expression: {reason}") from None
 
 
 def _group_end(text: str) -> int:
@@ -109,7 +110,7 @@ def _group_end(text: str) -> int:
         depth += (character == "(") - (character == ")")
         if depth == 0:
             return at
-    raise PatternError(f"'{text}' is no regular expression: missing )")
+    raise PatternError(f"'{text}' is not a regular expression: missing )")
 
 
 def _outside_groups(text: str) -> str:
@@ -121,7 +122,7 @@ def _outside_groups(text: str) -> str:
 
 
 def _outside_classes(text: str) -> list[tuple[int, str]]:
-    """Index and character of all that is neither escaped nor within [ ]."""
+    """Index and character of everything that is neither escaped nor within [ ]."""
     found: list[tuple[int, str]] = []
     at, opened = 0, -1
     while at < len(text):
@@ -129,7 +130,7 @@ def _outside_classes(text: str) -> list[tuple[int, str]]:
         if character == "\\":
             at += 1
         elif opened >= 0:
-            # A ] right after [ or [^ is one of the class.
+            # A ] right after [ or [^ is a member of the class.
             if character == "]" and text[opened + 1 : at] not in ("", "^"):
                 opened = -1
         elif character == "[":

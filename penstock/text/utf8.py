@@ -1,4 +1,4 @@
-"""Texts of clients on their way out: names may hold octets that are not UTF-8, JSON and terminals take none."""
+"""Output of clients' texts: names may hold bytes that are not UTF-8, which JSON and terminals cannot show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def readable(value: Any) -> Any:
-    """A value as JSON can say it: in all its texts, replacement characters for octets that are not UTF-8."""
+    """A value fit for JSON: in all its texts, replacement characters stand for bytes that are not UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if isinstance(value, dict):

@@ -109,7 +109,7 @@ def test_after_another_boot_the_clock_says_how_much_time_has_passed(machine: Mac
     machine.publish(LONG, SHORT)
     machine.restart(HOUR, another_boot=True)
     assert [machine.channel.depth(queue) for queue in (LONG, SHORT)] == [0, 0]
-    assert machine.told("the machine was started again: its clock says")["assumed_seconds"] >= HOUR
+    assert machine.told("the machine was rebooted: its clock says")["assumed_seconds"] >= HOUR
     machine.publish(LONG)
     machine.restart(HOUR)
     assert machine.channel.depth(LONG) == 1
@@ -120,7 +120,7 @@ def test_a_clock_that_is_behind_after_another_boot_gives_no_message_more_time(ma
     machine.restart(-HOUR, another_boot=True)
     wait_depth(machine.channel, SHORT, 0)
     assert machine.channel.depth(LONG) == 1
-    told = machine.told("the machine was started again, and its clock is behind: no time is assumed")
+    told = machine.told("the machine was rebooted, and its clock is behind: no time is assumed")
     assert HOUR - 60 < told["behind_seconds"] <= HOUR
 
 

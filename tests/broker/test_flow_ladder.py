@@ -174,7 +174,7 @@ def test_a_client_library_gets_an_error(broker: Broker, url: str, channel: Chann
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("rejekt", "\"'rejekt' is no rung; did you mean 'reject'?\""),
+        ("rejekt", "\"'rejekt' is not a rung; did you mean 'reject'?\""),
         ("reject 5 s, park", "\"'park' does not come after 'reject': the order is withhold, park, pause,"),
     ],
 )

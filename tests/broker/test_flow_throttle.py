@@ -43,8 +43,8 @@ def test_a_chosen_set(broker: Broker, connect: Callable[..., Client], channel: C
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("blockd, park", "\"'blockd' is no means to hold a producer; did you mean 'blocked'?\""),
-        ("blocked", "\"'blocked' has neither park nor pause: what finds no room must wait somewhere\""),
+        ("blockd, park", "\"'blockd' is not a means to hold a producer; did you mean 'blocked'?\""),
+        ("blocked", "\"'blocked' has neither park nor pause: publishes without room must wait somewhere\""),
         (5, "{unacceptable_type,signedint}"),
     ],
 )
@@ -61,6 +61,6 @@ def test_what_cannot_be(channel: Channel, queue: str, value: object, reason: str
 def test_what_a_policy_cannot_say(broker: Broker) -> None:
     refused = broker.penstock("policy", "set", "p", ".*", '{"throttle": "flow, blockd"}')
     assert refused.returncode
-    assert "key 'throttle': 'blockd' is no means to hold a producer; did you mean 'blocked'?" in " ".join(
+    assert "key 'throttle': 'blockd' is not a means to hold a producer; did you mean 'blocked'?" in " ".join(
         refused.stderr.split()
     )

@@ -362,7 +362,7 @@ def test_commands(broker: Broker, account: Account, connect: Open, tmp_path: Pat
     allowed = broker.penstock("permission", "set", name, "^a", "", ".*", "--vhost", account.vhost)
     assert allowed.returncode == 0
     wrong = broker.penstock("permission", "set", name, "(", "", "")
-    assert (wrong.returncode, wrong.stderr) == (2, "penstock: '(' is no regular expression: missing ): (\n")
+    assert (wrong.returncode, wrong.stderr) == (2, "penstock: '(' is not a regular expression: missing ): (\n")
     listed = json.loads(broker.penstock("permission", "list", "--user", name, "--json").stdout)
     assert listed == [{"user": name, "vhost": account.vhost, "configure": "^a", "write": "", "read": ".*"}]
     connect(user=name, password="pass word", vhost=account.vhost)

@@ -130,7 +130,7 @@ def test_any_key_is_known_or_refused_in_one_line(key: str) -> None:
         ("port=x", "port: Input should be a valid integer"),
         ("port.x=1", "port: Input should be a valid integer"),
         ("flow=1", "'flow' is a section, not a setting"),
-        ("flow.max_bytes=lots", "flow.max_bytes: 'lots' is no amount: write it like 10000, 10 MB, 512 KiB or 80 %"),
+        ("flow.max_bytes=lots", "flow.max_bytes: 'lots' is not an amount: write it like 10000, 10 MB, 512 KiB or 80 %"),
         ("flow.resume_percent=81", "flow: resume_percent (81) is above stop_percent (80)"),
         ("log_level=loud", "log_level: Input should be 'debug', 'info', 'warning' or 'error', got 'loud'"),
         ("host=", "host: String should have at least 1 character"),

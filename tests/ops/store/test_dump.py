@@ -142,7 +142,7 @@ def test_the_node_goes_on_with_its_clock(data: Path, tmp_path: Path) -> None:
         restore(tmp_path / file, copy)
         assert kept_clock.read(copy) == expected
     (data / kept_clock.FILE_NAME).write_text("{}")
-    with pytest.raises(CommandError, match=r"clock.json cannot be read: it says no times"):
+    with pytest.raises(CommandError, match=r"clock.json cannot be read: it has no clock readings"):
         dump(data, tmp_path / "third")
 
 

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from penstock.client.core import Core, resolve, tell
+from penstock.client.core import Core, report_commands, resolve
 from penstock.client.errors import NotConnected, Refused, Rejected, Stopped, Unroutable, WindowFull
 from penstock.client.options import FlowCommand
 
@@ -110,7 +110,7 @@ def test_still_blocked_is_said_once_in_a_while_for_all(caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "penstock.client"):
         core.waiting = {1: 3.0, 2: 5.0}
         for now in count(4):
-            core.still_blocked(float(now))
+            core.log_waiting(float(now))
             if now == 30:
                 break
     assert said(caplog) == [
@@ -160,7 +160,7 @@ def test_an_error_of_who_is_told_stops_nothing(caplog: pytest.LogCaptureFixture)
         raise RuntimeError("of the caller's")
 
     commands = [FlowCommand(True, "flow", "", 0.0), FlowCommand(False, "flow", "", 1.0)]
-    tell(on_flow, commands)
-    tell(None, commands)
+    report_commands(on_flow, commands)
+    report_commands(None, commands)
     assert told == commands
     assert said(caplog) == ["on_flow failed", "on_flow failed"]

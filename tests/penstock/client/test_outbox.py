@@ -80,7 +80,7 @@ class Life(RuleBasedStateMachine):
         self.outbox = Outbox(20, 10_000)
         self.added = 0
         self.settled: list[int] = []
-        self.under_way: dict[int, int] = {}
+        self.in_flight: dict[int, int] = {}
 
     @rule(octets=st.integers(0, 900))
     def add(self, octets: int) -> None:
@@ -91,31 +91,31 @@ class Life(RuleBasedStateMachine):
     @rule(count=st.integers(1, 30))
     def publish(self, count: int) -> None:
         for _, (tag, each) in zip(range(count), self.outbox.publish(), strict=False):
-            self.under_way[tag] = int(each.message_id)
+            self.in_flight[tag] = int(each.message_id)
 
     @rule(data=st.data(), multiple=st.booleans())
     def settle(self, data: st.DataObject, multiple: bool) -> None:
-        if self.under_way:
-            tag = data.draw(st.sampled_from(sorted(self.under_way)))
+        if self.in_flight:
+            tag = data.draw(st.sampled_from(sorted(self.in_flight)))
             found = self.outbox.settle(tag, multiple)
-            gone = [t for t in self.under_way if t == tag or (multiple and t < tag)]
-            expected = [self.under_way.pop(t) for t in sorted(gone)]
+            gone = [t for t in self.in_flight if t == tag or (multiple and t < tag)]
+            expected = [self.in_flight.pop(t) for t in sorted(gone)]
             assert [int(each.message_id) for each in found] == expected
             self.settled += expected
 
     @rule(blame=st.booleans())
     def lose(self, blame: bool) -> None:
         culprit = self.outbox.lost(blame)
-        assert bool(culprit) == (blame and len(self.under_way) == 1)
+        assert bool(culprit) == (blame and len(self.in_flight) == 1)
         if culprit:
             self.settled.append(int(culprit.message_id))
-        self.under_way.clear()
+        self.in_flight.clear()
 
     @invariant()
     def nothing_is_lost(self) -> None:
         assert len(set(self.settled)) == len(self.settled)
         assert len(self.outbox) == self.added - len(self.settled)
-        assert list(self.under_way.values()) == sorted(self.under_way.values())
+        assert list(self.in_flight.values()) == sorted(self.in_flight.values())
 
     def teardown(self) -> None:
         left = [int(each.message_id) for each in self.outbox.clear()]

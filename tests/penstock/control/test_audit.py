@@ -55,7 +55,7 @@ def test_what_json_cannot_say(tmp_path: Path) -> None:
     for _ in range(10_000):
         deep = [deep]
     for value in (1 << 70, deep):
-        assert noted(tmp_path, value=value)["arguments"] == "cannot be told"
+        assert noted(tmp_path, value=value)["arguments"] == "cannot be recorded"
 
 
 def test_who_is_gone_already(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_said(path: Path, octets: bytes, text: str) -> No
 def test_a_request_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_end, "LINE_MAX", 1000)
     answers = served(path, lambda: said(path, b"x" * 5000 + b"\n"))
-    assert answers == [{"error": "the request is longer than 1000 octets", "kind": "invalid"}]
+    assert answers == [{"error": "the request is longer than 1000 bytes", "kind": "invalid"}]
 
 
 def test_connections_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

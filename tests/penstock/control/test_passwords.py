@@ -59,7 +59,7 @@ def test_an_empty_password_never_opens() -> None:
         ("secret", "the password hash is neither argon2 nor RabbitMQ's salted SHA-256 or SHA-512"),
         ("md5:c2FsdA==", "the password hash is neither argon2 nor RabbitMQ's salted SHA-256 or SHA-512"),
         ("sha256:not base64", "the sha256 password hash is not base64"),
-        ("sha256:c2FsdA==", "the sha256 password hash has 4 octets, that is no salt and digest"),
+        ("sha256:c2FsdA==", "the sha256 password hash has 4 bytes, which is no salt and digest"),
         ("sha512:é", "the password hash is not ASCII"),
         ("$argon2id$v=19$nonsense", "the argon2 password hash cannot be read"),
         (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.files import kept_clock
-from penstock.files.kept_clock import NOTE_SECONDS, KeptClock, Noted, ahead
+from penstock.files.kept_clock import RECORD_SECONDS, KeptClock, Noted, ahead
 from penstock.node import clock
 
 SECOND = 1_000_000
@@ -93,7 +93,7 @@ def test_it_is_noted_each_minute_and_when_the_clock_is_set(machine: Machine, tmp
     kept = KeptClock(tmp_path)
     kept.begin()
     first = kept_clock.read(tmp_path)
-    machine.passes(NOTE_SECONDS - 1)
+    machine.passes(RECORD_SECONDS - 1)
     machine.wall_us += SECOND // 2
     kept.keep()
     assert kept_clock.read(tmp_path) == first
@@ -101,10 +101,10 @@ def test_it_is_noted_each_minute_and_when_the_clock_is_set(machine: Machine, tmp
     kept.keep()
     assert kept_clock.read(tmp_path) == (second := Noted.now()) != first
     kept.keep()
-    machine.passes(NOTE_SECONDS)
+    machine.passes(RECORD_SECONDS)
     kept.keep()
     third = kept_clock.read(tmp_path)
-    assert third and third.node_us == second.node_us + NOTE_SECONDS * SECOND
+    assert third and third.node_us == second.node_us + RECORD_SECONDS * SECOND
 
 
 @pytest.mark.parametrize("octets", [b"", b"[]", b"{}", b'{"boot":"a","boot_us":"x","node_us":1,"wall_us":1}'])

@@ -37,17 +37,17 @@ def test_all_rungs() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("rejekt", "'rejekt' is no rung; did you mean 'reject'?"),
-        ("", "'' is no rung; there are forever, withhold, park, pause, reject, close-channel, close-connection,"),
+        ("rejekt", "'rejekt' is not a rung; did you mean 'reject'?"),
+        ("", "'' is not a rung; there are forever, withhold, park, pause, reject, close-channel, close-connection,"),
         ("reject 5 s, park", "'park' does not come after 'reject': the order is withhold, park,"),
         ("park 1 s, park", "'park' does not come after 'park'"),
         ("park, reject", "'park' needs a time, there is a rung after it"),
-        ("park 1 s, reject 5 s", "'reject' is the last rung, it lasts as long as the queue is full: it has no time"),
-        ("park 5, reject", "'5' is no time: a number and one of ms, s, m, min, h, d"),
-        ("close-connection 5 s, hold-off", "'close-connection' has no time: it ends what is held"),
+        ("park 1 s, reject 5 s", "'reject' is the last rung and lasts as long as the queue is full: it has no time"),
+        ("park 5, reject", "'5' is not a time: give a number and one of ms, s, m, min, h, d"),
+        ("close-connection 5 s, hold-off", "'close-connection' has no time: it ends the connection"),
         ("reject 5 s, hold-off", "'hold-off' comes right after 'close-connection'"),
         ("hold-off 5 s", "'hold-off' comes right after 'close-connection'"),
-        ("forever, reject", "'forever' is no rung"),
+        ("forever, reject", "'forever' is not a rung"),
     ],
 )
 def test_refused(text: str, reason: str) -> None:

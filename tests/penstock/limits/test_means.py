@@ -25,10 +25,10 @@ def test_read(text: str, means: Means) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("blockd, park", "'blockd' is no means to hold a producer; did you mean 'blocked'?"),
-        ("auto, park", "'auto' stands alone"),
-        ("", "'' is no means to hold a producer; there are auto, flow, blocked, confirms, park, pause"),
-        ("blocked, confirms", "'blocked, confirms' has neither park nor pause: what finds no room must wait somewhere"),
+        ("blockd, park", "'blockd' is not a means to hold a producer; did you mean 'blocked'?"),
+        ("auto, park", "'auto' must stand alone"),
+        ("", "'' is not a means to hold a producer; there are auto, flow, blocked, confirms, park, pause"),
+        ("blocked, confirms", "'blocked, confirms' has neither park nor pause: publishes without room must wait"),
     ],
 )
 def test_refused(text: str, reason: str) -> None:

@@ -262,7 +262,7 @@ def test_dialects_together() -> None:
 
 
 ENOUGH = 2**63
-NO_AMOUNT = "is no amount: write it like 10000, 10 MB, 512 KiB or 80 %"
+NO_AMOUNT = "is not an amount: write it like 10000, 10 MB, 512 KiB or 80 %"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ NO_AMOUNT = "is no amount: write it like 10000, 10 MB, 512 KiB or 80 %"
         ({"qpid_max_count": "a lot"}, "qpid.max_count", f"\"'a lot' {NO_AMOUNT}\""),
         ({"qpid_max_count": "²"}, "qpid.max_count", f"\"'²' {NO_AMOUNT}\""),
         ({"qpid_max_count": "1" * 5000}, "qpid.max_count", f"\"'{'1' * 40}' {NO_AMOUNT}\""),
-        ({"qpid_max_count": "10 MB"}, "qpid.max_count", "\"'10 MB' is no number of messages\""),
+        ({"qpid_max_count": "10 MB"}, "qpid.max_count", "\"'10 MB' is not a number of messages\""),
         ({"x_flow_stop_count": "80 %"}, "x-flow-stop-count", '"80 % of a limit that is not given"'),
         (
             {"qpid_max_count": 10, "x_flow_stop_count": "101 %"},

@@ -38,7 +38,7 @@ def test_a_chore_that_fails_is_done_again_and_keeps_no_other_from_its_turn(monke
     asyncio.run(asyncio.wait_for(scenario(), 30))
     assert done == ["fails", "works"] * 5
     assert [(line.method_name, line.kwargs["event"]) for line in lines.calls] == [
-        ("error", "chore failed"), ("info", "chore done again")
+        ("error", "chore failed"), ("info", "chore recovered")
     ]  # fmt: skip
     assert lines.calls[1].kwargs["failures"] == 3
 

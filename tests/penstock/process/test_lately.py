@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.process.lately import LOOK_SECONDS, MOST, Lately, LoopLag
+from penstock.process.lately import MEASURE_SECONDS, MOST, Lately, LoopLag
 
 
 @given(numbers=st.lists(st.integers(0, 10**9), max_size=2 * MOST), percent=st.integers(1, 100))
@@ -33,7 +33,7 @@ def test_a_loop_that_is_kept_busy_lags() -> None:
     async def run() -> int:
         lag = LoopLag(asyncio.get_running_loop())
         asyncio.get_running_loop().call_soon(time.sleep, busy)
-        await asyncio.sleep(2 * LOOK_SECONDS)  # due after the look
+        await asyncio.sleep(2 * MEASURE_SECONDS)  # due after the look
         return lag.lately.percentile(99)
 
     assert asyncio.run(run()) >= (busy - 0.1) * 1e6

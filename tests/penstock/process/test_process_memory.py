@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.process.process_memory import LOOKS
+from penstock.process.process_memory import CHECKS
 
 pytestmark = pytest.mark.long
 
@@ -46,7 +46,7 @@ PROGRAM = """
     from penstock.process import process, process_memory
     from penstock.process.process_memory import IdleMemory, private_memory
 
-    def look(held, scarce=False, times=process_memory.LOOKS):
+    def look(held, scarce=False, times=process_memory.CHECKS):
         for _ in range(times):
             idle.look(held << 20, scarce)
         used.append((private_memory(os.getpid()) >> 20) - before)
@@ -98,11 +98,11 @@ def test_where_memory_is_scarce_it_goes_back_at_once() -> None:
 
 def test_what_was_in_use_lately_is_kept() -> None:
     """A burst every few seconds finds the memory of the one before it."""
-    freed = "del blocks[:1500]", f"look(100, times={LOOKS - 1})"
+    freed = "del blocks[:1500]", f"look(100, times={CHECKS - 1})"
     taken = "blocks = [bytes([1]) * 100_000 for _ in range(4 * 1048)]", "look(400, times=1)"
-    found = looks(1500, *freed, *taken, "del blocks[:3000]", f"look(100, times={LOOKS - 1})", "look(100, times=1)")
+    found = looks(1500, *freed, *taken, "del blocks[:3000]", f"look(100, times={CHECKS - 1})", "look(100, times=1)")
     assert min(found[:-1]) > 380
-    assert looks(1500, "del blocks[:1500]", f"look(100, times={LOOKS})")[-1] < 140
+    assert looks(1500, "del blocks[:1500]", f"look(100, times={CHECKS})")[-1] < 140
 
 
 def test_what_does_not_go_back_is_not_asked_for_again() -> None:

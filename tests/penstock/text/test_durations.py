@@ -17,7 +17,7 @@ def test_read(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "10", "m", "-1 s", "1 week", "1e3 s", "10 M", "1 s 2 s", "9999999999 s", "inf s"])
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(ValueError, match="is no time: a number and one of ms, s, m, min, h, d"):
+    with pytest.raises(ValueError, match="is not a time: give a number and one of ms, s, m, min, h, d"):
         seconds_of(text)
 
 

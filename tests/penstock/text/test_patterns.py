@@ -84,5 +84,5 @@ def test_wildcards(text: str, matching: list[str], others: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["a.>.b", "a*", "PRICES>", "a.b*.c"])
 def test_wildcards_are_whole_words(text: str) -> None:
-    with pytest.raises(PatternError, match=r"is no pattern of wildcards: \* and > are whole words, > the last one"):
+    with pytest.raises(PatternError, match=r"is not a wildcard pattern: \* and > are whole words, > the last one"):
         pattern(f"wildcard:{text}")

@@ -85,7 +85,7 @@ def test_import_is_all_or_nothing(asked: Asked) -> None:
         ({"vhost": "v"}, "not_found", "there is no vhost 'v'"),
         ({"name": ""}, "invalid", "the policy name cannot be empty"),
         ({"name": "a" * 300}, "invalid", "policy name of 300 bytes is longer than 255"),
-        ({"pattern": "("}, "invalid", f"{INVALID}: '(' is no regular expression: missing ): ("),
+        ({"pattern": "("}, "invalid", f"{INVALID}: '(' is not a regular expression: missing ): ("),
         ({"apply_to": "x"}, "invalid", f"{INVALID}: apply-to 'x' is not one of {', '.join(APPLY_TO)}"),
         ({"priority": "1"}, "invalid", "policy_set: priority is of type str"),
         ({"definition": {}}, "invalid", f"{INVALID}: its definition is empty"),
