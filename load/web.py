@@ -1,4 +1,4 @@
-"""Locust's web UI: a check of what its form says, a tab and a section of the report for what it has no place for."""
+"""Our part of Locust's web UI: validation of its form, a tab, and a section of the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ DECIMALS = 1
 
 
 def refuse(environment: Environment) -> flask.Response | None:
-    """The answer to a form whose settings cannot be, as Locust answers to a wrong number of users."""
+    """Return the error for a form with impossible settings, in the form in which Locust reports a wrong number of
+    users; None if the settings are good.
+    """
     parsed = environment.parsed_options
     assert parsed is not None
     settings = dict(vars(parsed))
@@ -37,7 +39,7 @@ def refuse(environment: Environment) -> flask.Response | None:
 
 
 def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -> None:
-    """Add the tab, its figures to the answers that the UI polls, and `section()` to reports that are downloaded."""
+    """Add the tab, its figures to the responses that the UI polls, and `section()` to downloaded reports."""
     web_ui = environment.web_ui
     if web_ui is None or web_ui.app is None:
         return
@@ -65,4 +67,5 @@ def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -
 
 
 def rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """Round the row's fractions for display."""
     return {name: round(value, DECIMALS) if isinstance(value, float) else value for name, value in row.items()}

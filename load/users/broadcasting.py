@@ -1,4 +1,4 @@
-"""Publish and subscribe: a fanout exchange, and subscribers with a queue each, all of which get everything."""
+"""Publish and subscribe: a fanout exchange, and subscribers with a queue each, all of which get every message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ObeyingBroadcaster(ObeyingPublisher, Broadcaster):
 
 
 class IgnoringBroadcaster(IgnoringPublisher, Broadcaster):
-    """To all subscribers, whatever it is told."""
+    """To all subscribers, ignoring every stop."""
 
 
 class BlockedAwareBroadcaster(BlockedAwarePublisher, Broadcaster):
@@ -32,8 +32,8 @@ class BlockedAwareBroadcaster(BlockedAwarePublisher, Broadcaster):
 
 
 class Subscriber(Consumer):
-    """Consumes the first queue that no other subscriber has: consuming exclusively is how they share them out, across
-    processes and machines.
+    """Consumes the first queue that no other subscriber has. Consuming exclusively is how subscribers share out the
+    queues across processes and machines.
     """
 
     destination = "subscribers"
