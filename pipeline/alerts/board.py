@@ -1,7 +1,7 @@
-"""Which alerts stand, with hysteresis: plain values in, alerts out. No clock, no Spark, no socket.
+"""The state of alerts, with hysteresis: plain values in, alerts out. No clock, no Spark, no socket.
 
-How bad a thing is, is one number: at 1 and above it is raised, below `CLEARS_BELOW` it is cleared, and in between it
-stays what it is, so that what hovers round its limit is told twice and not a hundred times.
+The badness of a subject is one number: at 1 and above its alert is raised, below `CLEARS_BELOW` it is cleared, and in
+between it stays as it is, so a value that hovers around its limit gives two alerts and not a hundred.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any, Literal
 
 CLEARS_BELOW = 0.7
 UNSEEN_US = 900_000_000
-"""A queue or shard that is not heard of for so long is not there any more."""
+"""A queue or shard without rows for this long is taken for gone."""
 HELD_MOST = 100_000
-"""Sessions whose stops are remembered; beyond, the oldest are forgotten."""
+"""Channels whose stops are kept; beyond this number the oldest are dropped."""
 SAID = ("depth", "depth_bytes", "stop_count", "stop_bytes")
-"""What is said of a queue that will be full."""
+"""The facts in an alert about a queue that will be full."""
 
 Kind = Literal["queue-full", "shard-hot", "producer-held"]
 Subject = tuple[str, ...]
-"""What it is about: vhost and queue, node and shard, or node, connection, channel and user."""
+"""The subject of an alert: vhost and queue, node and shard, or node, connection, channel and user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When alerts are raised: a queue that is full within `full_s` seconds, a shard whose load is `hot` times the mean
-    of its node, a producer that is held for `held_s` seconds.
+    """When alerts are raised: a queue will be full within `full_s` seconds, a shard's load is `hot` times the mean of
+    its node, a producer is held for `held_s` seconds.
     """
 
     full_s: float = 600.0
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """`at` in µs since 1970; `facts` are numbers that say why."""
+    """A change of state; `at` is in µs since 1970, `facts` are the numbers behind it."""
 
     kind: Kind
     raised: bool
@@ -47,23 +47,28 @@ class Alert:
 
     @property
     def routing_key(self) -> str:
-        """As in `queue-full.raised./.orders`; a name with dots makes more words, and at most 255 octets count."""
+        """The routing key, such as `queue-full.raised./.orders`: a name with dots gives more words, and the key is cut
+        at 255 bytes.
+        """
         key = ".".join((self.kind, self.state, *self.subject))
         return key.encode()[:255].decode(errors="ignore")
 
     @property
     def state(self) -> str:
+        """The state as a word of the routing key."""
         return "raised" if self.raised else "cleared"
 
     def body(self) -> bytes:
+        """Return the JSON body of the message."""
         told = {"kind": self.kind, "state": self.state, "subject": list(self.subject), "at": self.at, **self.facts}
         return json.dumps(told, ensure_ascii=False).encode()
 
 
 @dataclass(slots=True)
 class Board:
-    """`standing`: what is raised, since when, and when it was last looked at; `held`: since when sessions are;
-    `batches`: the last that was taken of each stream, so that one that comes again after a crash tells nothing twice.
+    """`standing`: raised alerts, with the times when they were raised and last checked; `held`: the times since when
+    channels are held; `batches`: the last batch processed of each stream, so that one repeated after a crash raises
+    nothing twice.
     """
 
     limits: Limits
@@ -72,7 +77,7 @@ class Board:
     batches: dict[str, int] = field(default_factory=dict)
 
     def look(self, kind: Kind, subject: Subject, badness: float, at: int, facts: dict[str, Any]) -> list[Alert]:
-        """How bad something is now; the alert that follows from it, if one does."""
+        """Return the alert that follows from a subject's present badness, if any."""
         key = kind, subject
         if badness >= 1 and key not in self.standing:
             self.standing[key] = at, at
@@ -86,7 +91,7 @@ class Board:
         return []
 
     def queues(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Rows of `streams.queue_rows`: vhost, queue, at, `seconds` until it is full (None: not foreseen), `SAID`."""
+        """Process rows of `streams.queue_rows`: vhost, queue, at, `seconds` until full (None: not foreseen), `SAID`."""
         found = []
         for row in rows:
             seconds = row["seconds"]
@@ -96,7 +101,7 @@ class Board:
         return found
 
     def shards(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Rows of one time: node, shard, at, rate (messages a second)."""
+        """Process rows of one time: node, shard, at, rate (messages a second)."""
         nodes: dict[str, list[Mapping[str, Any]]] = {}
         for row in rows:
             nodes.setdefault(row["node"], []).append(row)
@@ -111,7 +116,9 @@ class Board:
         return found
 
     def flow(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Rows of the table `flow`, in order of time: who is held from now on, and who is not any more."""
+        """Process rows of the table `flow`, in order of time: record channels that are held, and release
+        resumed ones.
+        """
         found = []
         for row in rows:
             session = row["node"], row["connection"], str(row["channel"]), row["user"]
@@ -125,7 +132,9 @@ class Board:
         return found
 
     def tick(self, now: int) -> list[Alert]:
-        """Time passes (µs since 1970): who has been held for too long by now, and what is not there any more."""
+        """Advance the time (µs since 1970): raise alerts for channels held too long, clear those of subjects gone
+        unseen.
+        """
         found = []
         for kind, subject in [key for key, (_, seen) in self.standing.items() if seen + UNSEEN_US < now]:
             if kind != "producer-held" or subject not in self.held:
@@ -137,7 +146,7 @@ class Board:
         return found
 
     def saved(self) -> str:
-        """What a restart goes on from."""
+        """Serialize the state for a restart."""
         return json.dumps(
             {
                 "standing": [[kind, list(subject), *times] for (kind, subject), times in self.standing.items()],
@@ -148,7 +157,7 @@ class Board:
 
     @classmethod
     def restored(cls, limits: Limits, text: str | None) -> Board:
-        """From what was saved; an empty one where that is not whole: then alerts that stand are told again."""
+        """Restore a saved state. If it is incomplete the board is empty, and standing alerts are raised once more."""
         board = cls(limits)
         try:
             told = json.loads(text or "{}")

@@ -47,7 +47,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_a_java_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, "no such thing")))
-    with pytest.raises(PipelineError, match="does not tell its version: no such thing"):
+    with pytest.raises(PipelineError, match="prints no version: no such thing"):
         session.require_java()
 
 
