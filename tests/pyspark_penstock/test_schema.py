@@ -21,5 +21,5 @@ def test_columns_that_no_message_has_are_refused() -> None:
         check_columns(StructType().add("body", IntegerType()))
     with pytest.raises(RowError, match="no column 'routingkey'"):
         check_columns(StructType().add("body", BinaryType()).add("routingkey", StringType()))
-    with pytest.raises(RowError, match="column priority is int, not string"):
+    with pytest.raises(RowError, match="column priority must be int, not string"):
         check_columns(StructType().add("body", BinaryType()).add("priority", StringType()))
