@@ -85,7 +85,7 @@ class Client:
 
     @property
     def progress(self) -> Progress:
-        """The latest that it told; `error` if it died without a word."""
+        """The latest progress reported; `error` is set if the client died without a report."""
         try:
             while self._pipe.poll():
                 self._progress = self._pipe.recv()
@@ -96,10 +96,11 @@ class Client:
 
     @property
     def done(self) -> bool:
+        """Whether the process has ended."""
         return not self._process.is_alive()
 
     def stop(self) -> None:
-        """End it now, in whatever it is doing."""
+        """End the process at once."""
         self._process.terminate()
         self._process.join()
         self._pipe.close()

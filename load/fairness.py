@@ -1,4 +1,4 @@
-"""Whether producers get shares of a queue's intake in proportion to their weights, whatever limits the queue.
+"""Whether producers get shares of a queue in proportion to their fair share weights, whatever limits the queue.
 
     python -m load.fairness
 
@@ -54,7 +54,7 @@ WEIGHT, WEIGHTY, PASSWORD = 5, "weighty", "secret"
 
 class Offer(NamedTuple):
     """The offer of one producer, a connection: its window of unconfirmed messages on each channel, its channels, its
-    weight.
+    fair share weight.
     """
 
     window: int = WINDOW
@@ -194,7 +194,7 @@ def run(target: Target, course: Course, acceptors: int, seconds: float) -> Resul
 
 
 def add_weighty(data: Path) -> None:
-    """Create the user with a weight on the node of that data directory."""
+    """Create the user with a fair share weight on the node of that data directory."""
     policy = f'{{"weight": {WEIGHT}}}'
     for command in (
         ("user", "add", WEIGHTY),

@@ -103,7 +103,7 @@ def rated_cpu(node: LocalNode, connections: int) -> dict[str, Any]:
 
 @contextmanager
 def connected(node: LocalNode, connections: int) -> Iterator[list[Wire]]:
-    """Yield so many open connections."""
+    """Yield `connections` open connections."""
     allow_open_files(connections + SPARE_FILES)
     wires = [Wire(node.target) for _ in range(connections)]
     try:

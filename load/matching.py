@@ -73,7 +73,7 @@ def plain_keys(number: int, generator: random.Random) -> Address:
 
 
 def hashes(count: int) -> Iterator[Address]:
-    """Patterns with a `#` between all words, so that a key may match at all of their positions at once."""
+    """Patterns with a `#` between all words, so that a key may match all of their positions simultaneously."""
     every = itertools.product(LETTERS, repeat=5)
     return ((f"#.{'.#.'.join(words)}.#.z", b"") for words in itertools.islice(every, count))
 

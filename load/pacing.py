@@ -43,7 +43,7 @@ class Watched(Show):
     """A show that ends without draining the queue."""
 
     def watch(self, seconds: float) -> Recording:
-        """Record for so many seconds."""
+        """Record for `seconds` and return the recording."""
         try:
             self._watch(lambda: self._elapsed() >= seconds)
             return self.recording

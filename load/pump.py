@@ -150,7 +150,7 @@ def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict
 
 
 def count_for(pump: Pump, seconds: float) -> None:
-    """Read counts for so many seconds."""
+    """Read counts for `seconds`."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         pump.recv()

@@ -1,6 +1,6 @@
 """The master's messages to Locust's workers: send the consumers away, and stop.
 
-By default Locust's master quits half a second after it told its workers to, which loses the last counts of a slow
+By default Locust's master quits half a second after it has asked its workers to, which loses the last counts of a slow
 worker. So the master first asks each worker to stop, and waits until all have answered that their users have ended;
 their last counts precede that answer on the same connection. Only then is anything judged.
 """

@@ -47,7 +47,7 @@ class Publisher(AmqpUser):
         return session
 
     def must_hold(self, session: Session) -> bool:
-        """Whether this kind of client stops publishing after what the broker has sent."""
+        """Whether this kind of client stops publishing by now for Channel.Flow or Connection.Blocked."""
         return False
 
     def work(self, session: Session) -> None:

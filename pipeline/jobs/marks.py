@@ -1,8 +1,11 @@
 """Recommended marks: where a queue should stop and resume its producers, and the rule that decided.
 
-- *overshoot*: messages in flight when producers are told to stop must fit between the stop mark and the limit. -
-*queueing time*: a backlog beyond what consumers drain in the longest acceptable wait helps no one. - *never dry*: the
-messages left at the resume mark must last until the first new message arrives.
+- *overshoot*: messages in flight when producers are told to stop must fit
+  between the stop mark and the limit;
+- *queueing time*: a backlog beyond what consumers drain in the longest
+  acceptable wait helps no one;
+- *never dry*: the messages left at the resume mark must last until the first
+  new message arrives.
 """
 
 from __future__ import annotations

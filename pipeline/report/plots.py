@@ -85,7 +85,7 @@ def held(rows: list[Row]) -> str:
                 axes.barh(shown, widths, left=left, color=COLOURS[number % len(COLOURS)], label=fault, height=0.6)
                 left = [start + width for start, width in zip(left, widths, strict=True)]
         axes.invert_yaxis()
-        axes.set_xlabel("minutes held, summed over sessions")
+        axes.set_xlabel("minutes held, summed over channels")
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return _svg(figure)
 
