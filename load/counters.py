@@ -43,7 +43,7 @@ class Stop(NamedTuple):
 
     began: float
     ended: float
-    told_by: Literal["FLOW", "BLOCKED"]
+    method: Literal["FLOW", "BLOCKED"]
     user: str = ""
     queues: tuple[str, ...] = ()
 
@@ -65,29 +65,29 @@ class Tally:
     """Seconds by user class and reason, summed over the users of the class, including waits in progress."""
     confirmed: dict[int, RangeSet] = field(default_factory=dict)
     received: dict[int, RangeSet] = field(default_factory=dict)
-    received_again: dict[int, RangeSet] = field(default_factory=dict)
+    redelivered: dict[int, RangeSet] = field(default_factory=dict)
     stops: list[Stop] = field(default_factory=list)
 
     @property
     def published_total(self) -> int:
         return sum(producers.total() for producers in self.published.values())
 
-    def note_confirmed(self, producer: int, first: int, end: int, copies: int = 1) -> None:
+    def record_confirmed(self, producer: int, first: int, end: int, copies: int = 1) -> None:
         """Record that sequences first … end-1 of a producer are confirmed; each of `copies` queues gets a copy."""
         for copy in range(copies):
             self.confirmed.setdefault(stream_of(producer, copy), RangeSet()).add(first, end)
         self.sums["confirmed"] += end - first
 
-    def note_received(self, stream: int, sequence: int, redelivered: bool) -> None:
+    def record_received(self, stream: int, sequence: int, redelivered: bool) -> None:
         """Record a message that a consumer received. Only a message not marked redelivered can be a duplicate."""
         if redelivered:
-            self.received_again.setdefault(stream, RangeSet()).add(sequence, sequence + 1)
+            self.redelivered.setdefault(stream, RangeSet()).add(sequence, sequence + 1)
             self.sums["redelivered"] += 1
         else:
             known = self.received.setdefault(stream, RangeSet())
             self.sums["duplicated"] += known.add(sequence, sequence + 1)
 
-    def note_stop(self, stop: Stop) -> None:
+    def record_stop(self, stop: Stop) -> None:
         """Record a stop that has ended."""
         self.stops.append(stop)
 
@@ -96,12 +96,12 @@ class Tally:
         missing = {}
         for stream, confirmed in self.confirmed.items():
             arrived = RangeSet(self.received.get(stream, ()))
-            arrived.update(self.received_again.get(stream, RangeSet()))
+            arrived.update(self.redelivered.get(stream, RangeSet()))
             if left := confirmed.minus(arrived):
                 missing[stream] = left
         return missing
 
-    def take(self) -> dict[str, Any]:
+    def pop_report(self) -> dict[str, Any]:
         """Return everything counted since the last call, as plain lists and dicts, and reset the counters."""
         report = {
             "sums": dict(self.sums),
@@ -109,7 +109,7 @@ class Tally:
             "waits": [(user, dict(waits)) for user, waits in self.waits.items()],
             "confirmed": _plain(self.confirmed),
             "received": _plain(self.received),
-            "received_again": _plain(self.received_again),
+            "redelivered": _plain(self.redelivered),
             "stops": [list(stop) for stop in self.stops],
         }
         self.clear()
@@ -126,13 +126,13 @@ class Tally:
                 self.waits[user][name] += seconds
         _merge(self.confirmed, report["confirmed"])
         self.sums["duplicated"] += _merge(self.received, report["received"])
-        _merge(self.received_again, report["received_again"])
+        _merge(self.redelivered, report["redelivered"])
         self.stops.extend(Stop(*stop)._replace(queues=tuple(stop[-1])) for stop in report["stops"])
 
     def clear(self) -> None:
         """Reset all counters for a new test."""
         for counted in (
-            self.sums, self.published, self.waits, self.confirmed, self.received, self.received_again, self.stops
+            self.sums, self.published, self.waits, self.confirmed, self.received, self.redelivered, self.stops
         ):  # fmt: skip
             counted.clear()
 

@@ -24,9 +24,9 @@ from load.probe import prepare
 from load.recording import Recording, Sample
 
 QUEUE = "demo"
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 """Interval of reading depth and flow state; they are in shared memory, so reading costs the broker nothing."""
-DRAW_LOOKS = 6
+DRAW_SAMPLES = 6
 DRAIN_SECONDS = 30.0
 """Longest time for the consumer to drain the queue after the producer has ended."""
 BATCH = 50
@@ -56,7 +56,7 @@ class Show:
     def __init__(self, node: LocalNode, load: Load, view: View) -> None:
         self._node, self._view = node, view
         self.recording = Recording()
-        self._looks = 0
+        self._sampled = 0
         self._consumer = Client(consume, load)
         self._consumer.wait_started()
         self._producer = Client(produce, load)
@@ -86,12 +86,12 @@ class Show:
 
     def _watch(self, enough: Callable[[], bool]) -> None:
         while not enough():
-            self._look()
-            time.sleep(LOOK_SECONDS)
-        self._look()
+            self._sample()
+            time.sleep(POLL_SECONDS)
+        self._sample()
         self._view.update(self.recording)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         producer, consumer = self._producer.progress, self._consumer.progress
         for name, progress in (("producer", producer), ("consumer", consumer)):
             if progress.error:
@@ -111,8 +111,8 @@ class Show:
                 epoch=flow.epoch,
             )
         )
-        self._looks += 1
-        if self._looks % DRAW_LOOKS == 0:
+        self._sampled += 1
+        if self._sampled % DRAW_SAMPLES == 0:
             self._view.update(self.recording)
 
 

@@ -107,23 +107,23 @@ class Client:
 
 
 class Reporter:
-    """Sends the result of `look` until `close`, from a thread of its own: pika may block the main thread."""
+    """Sends the result of `progress` until `close`, from a thread of its own: pika may block the main thread."""
 
-    def __init__(self, pipe: Connection, look: Callable[[], Progress]) -> None:
-        self._pipe, self._look = pipe, look
+    def __init__(self, pipe: Connection, progress: Callable[[], Progress]) -> None:
+        self._pipe, self._get_progress = pipe, progress
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._ending.wait(REPORT_SECONDS):
-            self._pipe.send(self._look())
+            self._pipe.send(self._get_progress())
 
     def close(self, error: str = "") -> None:
         """Send the last report."""
         self._ending.set()
         self._thread.join()
-        self._pipe.send(replace(self._look(), error=error))
+        self._pipe.send(replace(self._get_progress(), error=error))
 
 
 class Producer:
@@ -168,14 +168,14 @@ class Producer:
         return Progress(messages=self.published, held=self._held())
 
     def _held(self) -> str:
-        told = []
+        causes = []
         if self.session.stopped_by_flow:
-            told.append("Channel.Flow")
+            causes.append("Channel.Flow")
         if self.session.blocked:
-            told.append("Connection.Blocked")
+            causes.append("Connection.Blocked")
         if self._doing and time.monotonic() - self._since > HELD_SECONDS:
-            told.append(self._doing)
-        return ", ".join(told)
+            causes.append(self._doing)
+        return ", ".join(causes)
 
 
 class Consumer:

@@ -46,7 +46,7 @@ from load.wire import Wire
 LEAST = 0.95
 PRODUCERS, WINDOW, RATE = 20, 200, 1500
 SIZE, PREFETCH = 100, 100
-WARM_UP_SECONDS, LOOK_SECONDS = 2.0, 0.002
+WARM_UP_SECONDS, POLL_SECONDS = 2.0, 0.002
 
 
 WEIGHT, WEIGHTY, PASSWORD = 5, "weighty", "secret"
@@ -182,9 +182,9 @@ def run(target: Target, course: Course, acceptors: int, seconds: float) -> Resul
     producers = [Producer(target, queue, offer, course.priority) for offer in course.offers]
     peers: list[Producer | Consumer] = [*producers, Consumer(target, queue, course.consumed)]
     try:
-        go_on(peers, WARM_UP_SECONDS)
+        run_peers(peers, WARM_UP_SECONDS)
         before = [producer.confirmed for producer in producers]
-        took = go_on(peers, seconds)
+        took = run_peers(peers, seconds)
         got = [producer.confirmed - was for producer, was in zip(producers, before, strict=True)]
     finally:
         for peer in peers:
@@ -205,7 +205,7 @@ def add_weighty(data: Path) -> None:
         subprocess.run(arguments, input=f"{PASSWORD}\n", text=True, check=True, stdout=subprocess.DEVNULL)
 
 
-def go_on(peers: Sequence[Producer | Consumer], seconds: float) -> float:
+def run_peers(peers: Sequence[Producer | Consumer], seconds: float) -> float:
     """Let all peers read and write for `seconds`; return the time it really took."""
     began = now = time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -213,7 +213,7 @@ def go_on(peers: Sequence[Producer | Consumer], seconds: float) -> float:
             selector.register(peer.socket, selectors.EVENT_READ, peer)
             peer.read()
         while now < began + seconds:
-            for key, _ in selector.select(LOOK_SECONDS):
+            for key, _ in selector.select(POLL_SECONDS):
                 key.data.read()
             now = time.monotonic()
             for peer in peers:

@@ -55,8 +55,8 @@ def rows(tally: Tally) -> Iterator[Held]:
 def row(tally: Tally, name: str, users: Sequence[str]) -> Held:
     """One row over the given user classes."""
     stops = [stop for stop in tally.stops if stop.user in users]
-    flow = [stop.seconds for stop in stops if stop.told_by == "FLOW"]
-    blocked = [stop.seconds for stop in stops if stop.told_by == "BLOCKED"]
+    flow = [stop.seconds for stop in stops if stop.method == "FLOW"]
+    blocked = [stop.seconds for stop in stops if stop.method == "BLOCKED"]
     waits = [tally.waits[user] for user in users if user in tally.waits]
     return Held(
         user=name,

@@ -78,9 +78,9 @@ def held_cpu(node: LocalNode, connections: int) -> dict[str, Any]:
     queue = "cost-held"
     prepare(node.target, queue, {"x-flow-stop-count": 10})
     with connected(node, connections) as wires:
-        idle = busy(node.pid, HELD_SECONDS)
+        idle = cpu_ms_per_second(node.pid, HELD_SECONDS)
         fill(wires, publish(queue, bytes(BODY), HELD_MESSAGES))
-        held = busy(node.pid, HELD_SECONDS)
+        held = cpu_ms_per_second(node.pid, HELD_SECONDS)
     return {"connections": connections, "idle_ms_per_second": round(idle, 1), "held_ms_per_second": round(held, 1)}
 
 
@@ -92,11 +92,11 @@ def rated_cpu(node: LocalNode, connections: int) -> dict[str, Any]:
     prepare(node.target, queue, {"x-max-rate": RATE})
     octets = publish(queue, bytes(BODY), HELD_MESSAGES)
     with connected(node, connections) as wires:
-        idle = busy(node.pid, HELD_SECONDS)
+        idle = cpu_ms_per_second(node.pid, HELD_SECONDS)
         fill(wires[:FEW], octets)
-        few = busy(node.pid, HELD_SECONDS)
+        few = cpu_ms_per_second(node.pid, HELD_SECONDS)
         fill(wires[FEW:], octets)
-        held = busy(node.pid, HELD_SECONDS)
+        held = cpu_ms_per_second(node.pid, HELD_SECONDS)
     figures = {"idle": idle, f"{FEW}_held": few, "all_held": held}
     return {"connections": connections, **{f"{name}_ms_per_second": round(each, 1) for name, each in figures.items()}}
 
@@ -124,7 +124,7 @@ def fill(wires: list[Wire], octets: bytes) -> None:
     time.sleep(REST_SECONDS)
 
 
-def busy(pid: int, seconds: float) -> float:
+def cpu_ms_per_second(pid: int, seconds: float) -> float:
     """Return the CPU time of a process tree, in milliseconds a second."""
     before = cpu_seconds(pid)
     time.sleep(seconds)
@@ -145,12 +145,12 @@ def resumes(node: LocalNode, rounds: int) -> dict[str, Any]:
         for _ in range(rounds):
             producer.socket.sendall(octets)
             until(lambda: saturated(node, queue))
-            hear(producer, CONNECTION_BLOCKED)
+            read_until(producer, CONNECTION_BLOCKED)
             time.sleep(0.02)
             purger.socket.sendall(purge)
             until(lambda: not saturated(node, queue))
             resumed = time.perf_counter()
-            hear(producer, CONNECTION_UNBLOCKED)
+            read_until(producer, CONNECTION_UNBLOCKED)
             took.append((time.perf_counter() - resumed) * 1000)
             time.sleep(0.02)
             purger.call(QUEUE_PURGE, arguments + b"\0", QUEUE_PURGE_OK)
@@ -178,7 +178,7 @@ def until(condition: Callable[[], bool]) -> None:
         pass
 
 
-def hear(wire: Wire, method: bytes) -> None:
+def read_until(wire: Wire, method: bytes) -> None:
     """Read until the broker sends `method`. Earlier frames are not the one waited for."""
     received = b""
     while method not in received:

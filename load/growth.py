@@ -107,10 +107,10 @@ def death_of_the_router(node: LocalNode, seconds: float) -> tuple[float, float]:
     """
     found: list[float] = []
 
-    def goes_on() -> None:
+    def make_round_trips() -> None:
         found.append(run(node.target, "good", RATE, seconds)["slowest"])
 
-    thread = threading.Thread(target=goes_on)
+    thread = threading.Thread(target=make_round_trips)
     thread.start()
     time.sleep(BEFORE_SECONDS)
     router = next(process for process in living(node.pid) if process.name() == "pstk-router-0")

@@ -56,7 +56,7 @@ from load.target import Target
 from load.wire import CONNECTION_CLOSE, CONNECTION_CLOSE_OK, Method, Wire, method_frame
 
 STAMP: Final = struct.Struct("!II")
-AGAIN_SECONDS = 1.0
+RECONNECT_SECONDS = 1.0
 LOGINS_AT_ONCE = 8
 BATCH = 8
 PREFETCH = 4
@@ -124,10 +124,10 @@ class Producer(Peer):
                 with suppress(OSError):
                     self.socket.send(method_frame(0, CONNECTION_CLOSE_OK))
                 return f"closed with {int.from_bytes(arguments[:2], 'big')}"
-            self.take(method, arguments)
+            self.on_method(method, arguments)
         return ""
 
-    def take(self, method: Method, arguments: bytes) -> None:
+    def on_method(self, method: Method, arguments: bytes) -> None:
         """Process one method."""
         if method in (BASIC_ACK, BASIC_NACK):
             settled = self.window.settle(*settled_up_to(arguments))
@@ -184,16 +184,16 @@ class HeldClients:
                         self._begin(selector, *future.result())
                     else:
                         self.record.ends[kind.name, f"not let in: {future.exception()}"] += 1
-                        due.append((now + AGAIN_SECONDS, kind))
+                        due.append((now + RECONNECT_SECONDS, kind))
                 for key, events in selector.select(0.05):
-                    end = self._go_on(key.data, events)
+                    end = self._read_and_write(key.data, events)
                     if end:
                         self._end(selector, key.data, end)
-                        due.append((now + AGAIN_SECONDS, key.data.kind))
+                        due.append((now + RECONNECT_SECONDS, key.data.kind))
                 for key in list(selector.get_map().values()):
                     if key.data.gives_up(now):
                         self._end(selector, key.data, "gave up")
-                        due.append((now + AGAIN_SECONDS, key.data.kind))
+                        due.append((now + RECONNECT_SECONDS, key.data.kind))
             for key in list(selector.get_map().values()):
                 self._end(selector, key.data, "connected to the end")
             for _, future in opening:
@@ -206,7 +206,7 @@ class HeldClients:
         self.record.confirmed[producer.number] = producer.confirmed
         selector.register(producer.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, producer)
 
-    def _go_on(self, producer: Producer, events: int) -> str:
+    def _read_and_write(self, producer: Producer, events: int) -> str:
         """Read and write; return why the connection ends, "" if it does not."""
         try:
             if events & selectors.EVENT_READ and (end := producer.read()):

@@ -34,7 +34,7 @@ MARK = 1000
 BODY = 4096
 GOOD_RATE = 40.0
 GOOD_SHARE = 0.9
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 QUIET_SECONDS = 10.0
 SPARE_FILES = 100
 SETTINGS = {
@@ -90,16 +90,16 @@ def run(node: LocalNode, producers: int, seconds: float) -> dict[str, Any]:
     good = subprocess.Popen(
         [sys.executable, "-m", "load.good_client", url, GOOD, str(GOOD_RATE), str(seconds)], stdout=subprocess.PIPE
     )
-    most, looks = idle, 0
+    most, samples = idle, 0
     with HeldClients(target, producers, QUEUE, CONSUMED, BODY) as clients:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             now = memory(node.pid).octets
-            most, looks = max(most, now), looks + 1
-            if looks % 10 == 0:
+            most, samples = max(most, now), samples + 1
+            if samples % 10 == 0:
                 ends = sum(clients.record.ends.values())
-                print(f"{looks * LOOK_SECONDS:4.0f} s  {now / MIB:6.0f} MiB  {ends} connections ended", flush=True)
+                print(f"{samples * POLL_SECONDS:4.0f} s  {now / MIB:6.0f} MiB  {ends} connections ended", flush=True)
     said, _ = good.communicate(timeout=seconds + 60)
     record = clients.record
     return {

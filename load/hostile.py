@@ -65,7 +65,7 @@ OPTIONS = (
 SLACK = 1.2
 LEAST = 0.9
 PERIOD = 0.025
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 FRAME_OCTETS = 131064
 LARGE = 1_000_000
 CHANNELS = 400
@@ -291,7 +291,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """Sample until `ended` is set."""
-        while not self.ended.wait(LOOK_SECONDS):
+        while not self.ended.wait(POLL_SECONDS):
             total = 0
             for process in living(self.pid):
                 with suppress(psutil.Error):

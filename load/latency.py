@@ -42,7 +42,7 @@ class _Reader(Subscription):
         """Of the socket, for `select`."""
         return self.socket.fileno()
 
-    def take(self) -> None:
+    def receive(self) -> None:
         """Receive deliveries."""
         self.received += self.socket.recv(1 << 16)
         now = time.monotonic_ns()
@@ -90,16 +90,16 @@ def _publish(readers: list[_Reader], producers: list[tuple[socket, str]], pace: 
             body = STAMP.pack(time.monotonic_ns()) + bytes(shape.size - STAMP.size)
             producer.sendall(frames.publish(shape.key(queue), body, 1, shape.exchange, shape.persistent))
             sent += 1
-        _take(readers, max(began + sent * interval - time.monotonic(), 0))
+        _receive(readers, max(began + sent * interval - time.monotonic(), 0))
     return sent
 
 
-def _take(readers: list[_Reader], seconds: float) -> None:
+def _receive(readers: list[_Reader], seconds: float) -> None:
     """Receive what arrives within this time, and at least all that has arrived. select(2), for its sub-millisecond
     time-outs.
     """
     for reader in select.select(readers, [], [], seconds)[0]:
-        reader.take()
+        reader.receive()
 
 
 def _drain(readers: list[_Reader], sent: int) -> None:
@@ -107,7 +107,7 @@ def _drain(readers: list[_Reader], sent: int) -> None:
     while sum(len(reader.took) for reader in readers) < sent:
         if time.monotonic() > until:
             raise ConnectionError(f"not all of {sent} messages arrived")
-        _take(readers, 0.05)
+        _receive(readers, 0.05)
 
 
 def _summary(took: list[int], spent: float | None) -> dict[str, Any]:

@@ -140,11 +140,11 @@ def start_observing(environment: Environment, **_: object) -> None:
     parts.run.begin()
 
 
-def hear_workers(environment: Environment, **_: object) -> None:
+def stop_workers(environment: Environment, **_: object) -> None:
     """Stop all workers and record whether all of them answered."""
-    heard_all = parts.workers.stop_all()
+    all_answered = parts.workers.stop_all()
     if parts.run is not None:
-        parts.run.heard_all = heard_all
+        parts.run.all_answered = all_answered
 
 
 def stop_observing(environment: Environment, **_: object) -> None:
@@ -156,7 +156,7 @@ def stop_observing(environment: Environment, **_: object) -> None:
 
 def report(client_id: str, data: dict[str, Any]) -> None:
     """Attach a worker's counts to its report."""
-    data["load"] = tally.take()
+    data["load"] = tally.pop_report()
 
 
 def add_report(client_id: str, data: Mapping[str, Any]) -> None:
@@ -180,7 +180,7 @@ LISTENERS: tuple[tuple[Any, Callable[..., None]], ...] = (
     (events.init, check_options),
     (events.init, interrupt_only_main),
     (events.test_start, start_observing),
-    (events.test_stopping, hear_workers),
+    (events.test_stopping, stop_workers),
     (events.test_stop, stop_observing),
     (events.report_to_master, report),
     (events.worker_report, add_report),

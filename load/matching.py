@@ -200,8 +200,8 @@ def main(
             ):
                 bind(node.target, KINDS[name], size)
                 new, again = growth(node.target, KINDS[name])
-                told = others(node.target, name, seconds) if size == SIZES[-1] else ""
-            print(f"{name}, {size} bindings: {new:.0f} µs a new publish, {again:.0f} µs repeated{told}", flush=True)
+                witness = others(node.target, name, seconds) if size == SIZES[-1] else ""
+            print(f"{name}, {size} bindings: {new:.0f} µs a new publish, {again:.0f} µs repeated{witness}", flush=True)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def draw(runs: list[Run], path: Path) -> None:
     for each, axis in zip(runs, axes, strict=True):
         shown = each.depths[:: max(len(each.depths) // DRAW_AT_MOST, 1)]
         axis.plot([at for at, _ in shown], [depth for _, depth in shown], linewidth=0.8)
-        axis.set_title(told(each), fontsize=9, loc="left")
+        axis.set_title(describe(each), fontsize=9, loc="left")
         axis.set_ylabel("messages", fontsize=8)
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
@@ -96,7 +96,7 @@ def draw(runs: list[Run], path: Path) -> None:
     plt.close(figure)
 
 
-def told(run: Run) -> str:
+def describe(run: Run) -> str:
     """Describe a run in one line."""
     return (
         f"{run.name}: depth {run.mean:.0f} on average, standard deviation {run.deviation:.0f}; "
@@ -117,7 +117,7 @@ def main(
     for name, arguments in kinds.items():
         with tempfile.TemporaryDirectory(prefix="penstock-pace-") as directory, LocalNode(Path(directory)) as node:
             runs.append(run(node, node.target, name, arguments, seconds))
-            print(told(runs[-1]), flush=True)
+            print(describe(runs[-1]), flush=True)
     draw(runs, png)
 
 

@@ -95,7 +95,7 @@ def drain(target: Target, queue: str, tally: Tally, seconds: float, copy: int = 
         last_tag = method.delivery_tag
         quiet_since = time.monotonic()
         if stamp := read_stamp(body):
-            tally.note_received(stream_of(stamp.producer, copy), stamp.sequence, method.redelivered)
+            tally.record_received(stream_of(stamp.producer, copy), stamp.sequence, method.redelivered)
 
     def is_empty() -> bool:
         """A broker that sends nothing may be waiting for a processor, so also ask it how many messages remain."""

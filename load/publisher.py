@@ -28,11 +28,11 @@ class Publisher:
         self.wire.socket.sendall(octets)
         while self.window:
             self.input += self.wire.socket.recv(65536)
-            while self.take_frame():
+            while self.process_frame():
                 pass
         return time.monotonic() - began
 
-    def take_frame(self) -> bool:
+    def process_frame(self) -> bool:
         """Process one frame; return False if none is complete."""
         if len(self.input) < FRAME_OVERHEAD:
             return False

@@ -33,7 +33,7 @@ struct link {
 };
 
 static volatile sig_atomic_t ending, forgetting;
-static uint64_t total, told_at;
+static uint64_t total, reported_at;
 static int64_t *samples;
 static size_t sample_count, sample_room;
 
@@ -55,16 +55,16 @@ static uint64_t now_ns(void) {
     return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-static void tell(uint64_t now) {
-    told_at = now;
+static void print_count(uint64_t now) {
+    reported_at = now;
     printf("%llu %llu\n", (unsigned long long)now, (unsigned long long)total);
     fflush(stdout);
 }
 
 static void report(void) {
     uint64_t now = now_ns();
-    if (now >= told_at + REPORT_NS)
-        tell(now);
+    if (now >= reported_at + REPORT_NS)
+        print_count(now);
 }
 
 static void put64(uint8_t *at, uint64_t value) {
@@ -181,7 +181,7 @@ static void produce(char **arguments, int count) {
         produce_at(rate, stamp, links, count);
     else
         produce_flat_out(links, count);
-    tell(now_ns());
+    print_count(now_ns());
 }
 
 /* Consumers */
@@ -211,7 +211,7 @@ static void read_stamps(struct link *link, size_t each, long stamp) {
     link->size -= at;
 }
 
-static void take(struct link *link, size_t each, uint64_t prefetch, long stamp) {
+static void receive_deliveries(struct link *link, size_t each, uint64_t prefetch, long stamp) {
     ssize_t got = read(link->fd, link->octets + link->size, READ_OCTETS - link->size);
     if (got == 0)
         fail("the broker closed a consumer's connection");
@@ -260,12 +260,12 @@ static void consume(char **arguments, int count) {
         struct epoll_event events[EVENTS];
         int found = epoll_wait(poller, events, EVENTS, REPORT_NS / 1000000);
         for (int i = 0; i < found; i++)
-            take(events[i].data.ptr, each, prefetch, stamp);
+            receive_deliveries(events[i].data.ptr, each, prefetch, stamp);
         if (forgetting)
             forgetting = sample_count = 0;
         report();
     }
-    tell(now_ns());
+    print_count(now_ns());
     if (stamp >= 0)
         print_latency();
 }

@@ -67,7 +67,7 @@ SEEDS, SURPLUS, PREFETCH, BATCH, SIZE = 10, 2 * LIMIT, 20, 10, 1000
 """Messages a program begins with; messages it publishes beyond one for each received; its prefetch; messages it handles
 at a time; and bytes of each message.
 """
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 class Cell(NamedTuple):
@@ -95,7 +95,7 @@ class Result(NamedTuple):
 
     cell: Cell
     done: list[int]
-    lately: list[int]
+    recent: list[int]
     seconds: float
     still: float
     lost: str = ""
@@ -106,9 +106,9 @@ class Result(NamedTuple):
         return sum(self.done) / self.seconds
 
     @property
-    def goes_on(self) -> bool:
+    def progresses(self) -> bool:
         """Whether every program still made progress at the end."""
-        return not self.lost and all(self.lately)
+        return not self.lost and all(self.recent)
 
 
 class Program:
@@ -129,7 +129,7 @@ class Program:
         self.unconfirmed = ConfirmWindow() if cell.confirms else None
         self.stopped = False
         self.to_publish, self.surplus = SEEDS, surplus
-        self.delivered = self.taken = self.acked = 0
+        self.delivered = self.handled = self.acked = 0
 
     @property
     def waits(self) -> bool:
@@ -151,11 +151,11 @@ class Program:
                 if method == BASIC_NACK:
                     self.to_publish += sum(end - first for first, end in settled)
             elif method == CHANNEL_FLOW:
-                self.told(peer, arguments)
+                self.on_channel_flow(peer, arguments)
             elif method == CONNECTION_CLOSE:
                 raise ConnectionAbortedError(f"closed with {int.from_bytes(arguments[:2], 'big')}")
 
-    def told(self, peer: Peer, arguments: bytes) -> None:
+    def on_channel_flow(self, peer: Peer, arguments: bytes) -> None:
         """React to Channel.Flow."""
         if self.kind.breaks_on_flow:
             raise ConnectionAbortedError("Channel.Flow, which it does not expect")
@@ -164,7 +164,7 @@ class Program:
         if self.kind.honours_flow and peer is self.publisher:
             self.stopped = not arguments[0]
 
-    def go_on(self) -> None:
+    def work(self) -> None:
         """Work until there is nothing to do but wait. OSError if a connection is lost."""
         for peer in self.peers:
             if peer.pending:
@@ -184,13 +184,13 @@ class Program:
             self.to_publish = 0
         elif self.unconfirmed is not None and len(self.unconfirmed):
             return False
-        elif self.taken > self.acked:
-            self.consumer.send(ack_up_to(self.taken))
-            self.acked = self.taken
-        elif self.delivered > self.taken:
-            count = min(self.delivered - self.taken, BATCH)
+        elif self.handled > self.acked:
+            self.consumer.send(ack_up_to(self.handled))
+            self.acked = self.handled
+        elif self.delivered > self.handled:
+            count = min(self.delivered - self.handled, BATCH)
             more = min(self.surplus, count)
-            self.taken += count
+            self.handled += count
             self.surplus -= more
             self.to_publish = count + more
         else:
@@ -210,7 +210,7 @@ def ring(target: Target, cell: Cell, name: str, surplus: int = SURPLUS) -> list[
 def turn(programs: Sequence[Program], selector: selectors.BaseSelector) -> None:
     """Let all programs read and write once. OSError if a connection is lost."""
     for program in programs:
-        program.go_on()
+        program.work()
         for peer in program.peers:
             deaf = program.waits and not program.kind.reads_blocked
             events = (0 if deaf else selectors.EVENT_READ) | (selectors.EVENT_WRITE if peer.pending else 0)
@@ -218,7 +218,7 @@ def turn(programs: Sequence[Program], selector: selectors.BaseSelector) -> None:
                 selector.modify(peer.socket, events or selectors.EVENT_WRITE, (program, peer))
             else:
                 selector.register(peer.socket, events or selectors.EVENT_WRITE, (program, peer))
-    for key, events in selector.select(LOOK_SECONDS):
+    for key, events in selector.select(POLL_SECONDS):
         if events & selectors.EVENT_READ:
             program, peer = key.data
             program.read(peer)
@@ -253,8 +253,8 @@ def run(target: Target, seconds: float, cell: Cell) -> Result:
     finally:
         close(programs)
     acked = [program.acked for program in programs]
-    lately = [one - was for one, was in zip(acked, late or acked, strict=True)]
-    return Result(cell, acked, lately, seconds, still, lost)
+    recent = [one - was for one, was in zip(acked, late or acked, strict=True)]
+    return Result(cell, acked, recent, seconds, still, lost)
 
 
 def shares(results: Sequence[Result]) -> list[float]:
@@ -269,7 +269,7 @@ def wrong(results: Sequence[Result]) -> list[str]:
     """Describe the cells that stand still or are too slow."""
     found = []
     for result, share in zip(results, shares(results), strict=True):
-        if not result.goes_on:
+        if not result.progresses:
             found.append(f"{result.cell}: {result.lost or 'stands still'}")
         elif share < LEAST:
             found.append(f"{result.cell}: {share:.2f} of the fastest kind, wanted {LEAST}")
@@ -285,7 +285,7 @@ def table(results: Sequence[Result]) -> str:
         lines.append(
             f"{cell.programs:>8} {cell.connections:>11} {'yes' if cell.confirms else 'no':<8} {cell.kind.name:<8}"
             f" {result.rate:>10.0f} {share:>6.2f} {result.still:>4.2f} s"
-            f"  {result.lost or ('yes' if result.goes_on else 'no')}"
+            f"  {result.lost or ('yes' if result.progresses else 'no')}"
         )
     return "\n".join(lines)
 

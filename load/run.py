@@ -40,7 +40,7 @@ class Run:
     ) -> None:
         self.options = LoadOptions.of(environment.parsed_options)
         self.findings: list[Finding] = []
-        self.heard_all = True
+        self.all_answered = True
         self._environment = environment
         self._tally = tally
         self._roles = roles
@@ -85,7 +85,7 @@ class Run:
         """
         stats = self._environment.stats
         failures = stats.total.num_failures + self._clear()
-        if not self.heard_all:
+        if not self.all_answered:
             log.error("a worker did not answer, its counts are missing")
             failures += 1
         latencies = [entry for (_, kind), entry in stats.entries.items() if kind == "END-TO-END"]

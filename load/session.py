@@ -189,11 +189,11 @@ class Session:
     def _connection_unblocked(self, _connection: object, _frame: object) -> None:
         self._end("BLOCKED")
 
-    def _end(self, told_by: Literal["FLOW", "BLOCKED"]) -> None:
-        began = self._began.pop(told_by, None)
+    def _end(self, method: Literal["FLOW", "BLOCKED"]) -> None:
+        began = self._began.pop(method, None)
         if began is not None and self._on_stop is not None:
-            self._on_stop(Stop(began, monotonic(), told_by))
+            self._on_stop(Stop(began, monotonic(), method))
 
     def _end_stops(self) -> None:
-        for told_by in tuple(self._began):
-            self._end(told_by)
+        for method in tuple(self._began):
+            self._end(method)

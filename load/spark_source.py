@@ -46,20 +46,20 @@ RULE = "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result for one queue, in messages. `taken` messages were processed in `seconds`."""
+    """The result for one queue, in messages. `processed` messages were handled in `seconds`."""
 
     count: int
     kills: int
     lost: int
     twice: int
     left: int
-    taken: int
+    processed: int
     seconds: float
 
     @property
     def rate(self) -> float:
         """Messages processed a second."""
-        return self.taken / self.seconds if self.seconds else 0.0
+        return self.processed / self.seconds if self.seconds else 0.0
 
 
 class Progress:
@@ -83,7 +83,7 @@ class Progress:
         self._first: tuple[float, int] | None = None
         self._last = (time.monotonic(), self.depth)
 
-    def look(self) -> int:
+    def poll(self) -> int:
         """Poll and return the depth."""
         now, depth = time.monotonic(), self.depth
         if depth != self._last[1]:
@@ -128,7 +128,9 @@ def fill(node: LocalNode, queue: str, count: int) -> None:
     wire.close()
 
 
-def taken(node: LocalNode, queue: str, directory: Path, master: str, count: int, kills: int, **options: int) -> Outcome:
+def read_by_stream(
+    node: LocalNode, queue: str, directory: Path, master: str, count: int, kills: int, **options: int
+) -> Outcome:
     """Let a stream read the queue, killed `kills` times. RuntimeError with the end of its log if it fails."""
     given = {"url": url(node), "queue": queue, **options}
     command = (str(directory), master, *(f"{name}={value}" for name, value in given.items()))
@@ -146,23 +148,23 @@ def taken(node: LocalNode, queue: str, directory: Path, master: str, count: int,
         lost=count - found["numbers"] if whole else count,
         twice=found["rows"] - found["numbers"],
         left=progress.depth,
-        taken=progress.moved,
+        processed=progress.moved,
         seconds=progress.seconds,
     )
 
 
-def written(node: LocalNode, queue: str, directory: Path, master: str, count: int) -> float:
+def write_by_sink(node: LocalNode, queue: str, directory: Path, master: str, count: int) -> float:
     """Let a sink write `count` messages; return messages a second."""
     prepare(node.target, queue, NEVER_HELD)
     progress = Progress(node, queue)
     options = (f"url={url(node)}", f"routingKey={queue}")
     with query(directory, "write", str(directory), master, str(count), *options) as process:
         while process.poll() is None:
-            progress.look()
+            progress.poll()
             time.sleep(POLL_SECONDS)
         progress.end()
         answer(process, directory)
-    if progress.look() != count:
+    if progress.poll() != count:
         raise RuntimeError(f"{progress.depth} messages in the queue, not {count}")
     return progress.moved / progress.seconds if progress.seconds else 0.0
 
@@ -171,8 +173,8 @@ def watch(process: subprocess.Popen[bytes], directory: Path, progress: Progress,
     """Wait until at most `goal` messages are left. RuntimeError if the query ends before that."""
     progress.begin()
     deadline = time.monotonic() + RUN_SECONDS
-    while progress.look() > goal:
-        if (process.poll() is not None and progress.look() > goal) or time.monotonic() > deadline:
+    while progress.poll() > goal:
+        if (process.poll() is not None and progress.poll() > goal) or time.monotonic() > deadline:
             raise RuntimeError(f"{progress.depth} messages are left, not {goal}:\n{last_words(directory)}")
         time.sleep(POLL_SECONDS)
     progress.end()
@@ -220,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.sink:
             own = directory / "sink"
             own.mkdir()
-            rate = written(node, "sink", own, options.master, options.sink)
+            rate = write_by_sink(node, "sink", own, options.master, options.sink)
             print(f"sink: {options.sink:,} messages, {rate:,.0f} messages/s")
     return 0 if all(rows) else 1
 
@@ -233,7 +235,7 @@ def measured(node: LocalNode, directory: Path, leases: int, executors: int, opti
     fill(node, queue, options.messages)
     with place(own, executors, options.master) as (name, master):
         given = {"leases": leases, "maxRows": options.rows, "service": options.service_ms}
-        found = taken(node, queue, own, master, options.messages, options.kills, **given)
+        found = read_by_stream(node, queue, own, master, options.messages, options.kills, **given)
     numbers = (found.count, found.kills, found.lost, found.twice, found.left, round(found.rate))
     print(f"| {leases} | {name} | {' | '.join(f'{number:,}' for number in numbers)} |", flush=True)
     return sound(found, leases, options.rows)

@@ -26,7 +26,7 @@ from load.wire import Wire
 from penstock.process.process import process_name
 
 BODY = bytes(256)
-LOOKS_A_SECOND = 2
+MESSAGES_A_SECOND = 2
 """Messages a second for each busy queue: more than one in each second that the recorder samples."""
 SETTLE_SECONDS = 3.0
 
@@ -39,7 +39,7 @@ def recorder(pid: int) -> psutil.Process:
     raise ValueError("the node records no telemetry: telemetry.enabled is false")
 
 
-def written(directory: Path) -> int:
+def written_bytes(directory: Path) -> int:
     """Return the bytes of all telemetry files, finished or not."""
     total = 0
     for path in (directory / "data" / "telemetry").rglob("*.zst"):
@@ -73,17 +73,17 @@ def cost(node: LocalNode, directory: Path, queues: Queues, busy: int, seconds: f
     writes.
     """
     process = recorder(node.pid)
-    before, octets, began = process.cpu_times(), written(directory), time.monotonic()
+    before, octets, began = process.cpu_times(), written_bytes(directory), time.monotonic()
     for turn in itertools.count(1):
         if busy:
             queues.publish(busy)
-        due = began + turn / LOOKS_A_SECOND
+        due = began + turn / MESSAGES_A_SECOND
         if due > began + seconds:
             break
         time.sleep(max(due - time.monotonic(), 0))
     took, after = time.monotonic() - began, process.cpu_times()
     spent = after.user + after.system - before.user - before.system
-    rate = (written(directory) - octets) / took
+    rate = (written_bytes(directory) - octets) / took
     return {
         "queues": len(queues.names),
         "busy": busy,

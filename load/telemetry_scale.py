@@ -107,7 +107,7 @@ def run(*command: str) -> Cost:
         process = subprocess.Popen([sys.executable, "-m", "pipeline", *command], stderr=log)
         try:
             while process.poll() is None:
-                peak = max(peak, _look(process.pid, used))
+                peak = max(peak, _sample(process.pid, used))
                 time.sleep(POLL_S)
         finally:
             process.terminate()
@@ -232,7 +232,7 @@ def _write(root: Path, table: str, begin: int, lines: Iterator[bytes], compresso
     (directory / str(FileName(NODE, WRITER, begin, True))).write_bytes(compressor.compress(b"".join(lines)))
 
 
-def _look(pid: int, used: dict[int, float]) -> int:
+def _sample(pid: int, used: dict[int, float]) -> int:
     """Return the resident memory of a process and its descendants in bytes; update `used`, the processor seconds of
     each. A process that has just ended adds no memory, and keeps its seconds of the sample before.
     """

@@ -212,7 +212,7 @@ class Subscription:
         self.received = wire.received
 
 
-class _Taker(Subscription):
+class _CountedSubscription(Subscription):
     """Counts deliveries by their total length, and acks them."""
 
     def __init__(self, target: Target, shape: Shape, queue: str) -> None:
@@ -225,7 +225,7 @@ class _Taker(Subscription):
         """Whole deliveries received."""
         return self.octets // self.octets_each
 
-    def take(self) -> None:
+    def receive(self) -> None:
         """Read from the socket, and ack if half the prefetch is unacked."""
         self.octets += self.socket.recv_into(BUFFER)
         if self.shape.prefetch and self.count - self.acked >= self.shape.prefetch // 2:
@@ -236,15 +236,15 @@ class _Taker(Subscription):
 def _consume(target: Target, shape: Shape, ending: Event, counts: Connection) -> None:
     """Run the consumers' process: read deliveries, and send counts at intervals."""
     names, poll = shape.names(), select.epoll()
-    takers = {}
+    subscriptions = {}
     for number in range(shape.consumers):
-        taker = _Taker(target, shape, names[number % len(names)])
-        takers[taker.socket.fileno()] = taker
-        poll.register(taker.socket.fileno(), select.EPOLLIN)
+        subscription = _CountedSubscription(target, shape, names[number % len(names)])
+        subscriptions[subscription.socket.fileno()] = subscription
+        poll.register(subscription.socket.fileno(), select.EPOLLIN)
     said = time.monotonic()
     while not ending.is_set():
         for fd, _ in poll.poll(WAIT_MS / 1000):
-            takers[fd].take()
+            subscriptions[fd].receive()
         if (now := time.monotonic()) > said + REPORT_SECONDS:
-            counts.send((now, sum(taker.count for taker in takers.values())))
+            counts.send((now, sum(subscription.count for subscription in subscriptions.values())))
             said = now

@@ -38,7 +38,7 @@ PROCESS_LIMIT, MEMORY_LIMIT = 600, 240
 SPARE = 1.2
 QUEUE = "whole"
 GOOD, GOOD_RATE, GOOD_SHARE = "whole-good", 40.0, 0.9
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 PART = 64 * 1024
 """Approximate bytes of a write."""
 SECONDS_MOST = 300.0
@@ -94,14 +94,14 @@ def run(node: LocalNode, kind: Kind, seconds: float) -> dict[str, Any]:
         [sys.executable, "-m", "load.good_client", url, GOOD, str(GOOD_RATE), str(seconds)], stdout=subprocess.PIPE
     )
     wire = Wire(node.target)
-    begun = looked = time.monotonic()
+    begun = sampled_at = time.monotonic()
     most = idle
     for _ in send(wire, kind):
-        if time.monotonic() > looked + LOOK_SECONDS:
-            most, looked = max(most, memory(node.pid).octets), time.monotonic()
+        if time.monotonic() > sampled_at + POLL_SECONDS:
+            most, sampled_at = max(most, memory(node.pid).octets), time.monotonic()
     until = time.monotonic() + SECONDS_MOST
     while depth(node) < kind.number and time.monotonic() < until:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
         most = max(most, memory(node.pid).octets)
     took = time.monotonic() - begun
     said, _ = good.communicate(timeout=seconds + 60)

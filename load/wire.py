@@ -132,20 +132,20 @@ class Wire:
         """Return the arguments of the next frame other than a heartbeat. `Refused` if it is not this method."""
         kind, payload = HEARTBEAT_FRAME, b""
         while kind == HEARTBEAT_FRAME:
-            head = self._take(FRAME_OVERHEAD - 1)
+            head = self._read(FRAME_OVERHEAD - 1)
             kind, _channel, size = struct.unpack("!BHI", head)
             if head[:4] == b"AMQP" or size > MEBIBYTE:
                 raise Refused(f"not AMQP 0-9-1: {head!r}")
-            payload = self._take(size + 1)
+            payload = self._read(size + 1)
         if kind != METHOD_FRAME or struct.unpack_from("!HH", payload) != method:
             raise Refused(f"wanted method {method}, got frame of type {kind}: {payload[:120]!r}")
         return payload[4:-1]
 
-    def _take(self, count: int) -> bytes:
+    def _read(self, count: int) -> bytes:
         while len(self._received) < count:
             more = self.socket.recv(65536)
             if not more:
                 raise Refused("the broker hung up in the handshake")
             self._received += more
-        taken, self._received = self._received[:count], self._received[count:]
-        return taken
+        piece, self._received = self._received[:count], self._received[count:]
+        return piece

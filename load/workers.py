@@ -20,7 +20,7 @@ STOPPED = "load-stopped"
 CONSUMERS = "load-consumers"
 PATIENCE_SECONDS = 10.0
 """Time beyond its users' `stop_timeout` that a worker may take to answer."""
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 class Workers:
@@ -33,10 +33,10 @@ class Workers:
         self._users: dict[str, int] = {}
         runner = environment.runner
         if isinstance(runner, MasterRunner):
-            runner.register_message(STOPPED, self._note_stopped)
+            runner.register_message(STOPPED, self._on_stopped)
         elif isinstance(runner, WorkerRunner):
-            runner.register_message(STOP, self._stop)
-            runner.register_message(CONSUMERS, self._note_consumers)
+            runner.register_message(STOP, self._on_stop)
+            runner.register_message(CONSUMERS, self._on_consumers)
 
     def send_consumers(self, away: bool) -> None:
         """Send the consumers of all processes away, or call them back."""
@@ -57,7 +57,7 @@ class Workers:
             runner.send_message(STOP, client_id=worker)
         deadline = time.monotonic() + self._environment.stop_timeout + PATIENCE_SECONDS
         while not asked <= self._stopped and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         return asked <= self._stopped
 
     def restore_users(self) -> None:
@@ -67,13 +67,13 @@ class Workers:
         if isinstance(self._environment.runner, MasterRunner):
             self._environment.runner.final_user_classes_count = self._users
 
-    def _note_stopped(self, environment: Environment, msg: Any) -> None:
+    def _on_stopped(self, environment: Environment, msg: Any) -> None:
         self._stopped.add(msg.node_id)
 
-    def _note_consumers(self, environment: Environment, msg: Any) -> None:
+    def _on_consumers(self, environment: Environment, msg: Any) -> None:
         self._consumers_away(bool(msg.data["away"]))
 
-    def _stop(self, environment: Environment, msg: Any) -> None:
+    def _on_stop(self, environment: Environment, msg: Any) -> None:
         """Stop in a thread (a greenlet) of its own: users take time to stop, and the connection to the master must stay
         alive.
         """

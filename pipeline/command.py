@@ -81,14 +81,14 @@ def compact(
     for done in run(spark, root, now, grace_us):
         manifest = done.manifest
         seconds, began = time.monotonic() - began, time.monotonic()
-        _tell(
+        _report_progress(
             f"{done.hour} {done.table}: {done.files:,} files compacted, {manifest.rows:,} rows, "
             f"{manifest.duplicates:,} duplicates, {manifest.corrupt:,} corrupt, {seconds:.1f} s"
         )
         if manifest.unreadable:
-            _tell(f"{done.hour} {done.table}: unreadable files: {', '.join(manifest.unreadable)}")
+            _report_progress(f"{done.hour} {done.table}: unreadable files: {', '.join(manifest.unreadable)}")
     if keep_us is not None:
-        _tell(f"{remove_live(Files(spark), root, now, keep_us):,} live files removed")
+        _report_progress(f"{remove_live(Files(spark), root, now, keep_us):,} live files removed")
 
 
 @app.command()
@@ -128,7 +128,7 @@ def report(
     from pipeline.report.page import page
 
     goals = Goals(longest_wait_s=wait_s, refill_s=refill_s, stop_percent=stop_percent, resume_percent=resume_percent)
-    gathered = gather(Telemetry(spark, root), begin, end, goals, Limits(factor=hot_factor), _tell)
+    gathered = gather(Telemetry(spark, root), begin, end, goals, Limits(factor=hot_factor), _report_progress)
     if html is not None:
         _write(html, page(gathered))
     if json is not None:
@@ -186,10 +186,10 @@ def alerts(
     watching = Alerts(spark, root, checkpoint, Limits(full_s, hot, held_s), publisher.publish, trigger_s)
     try:
         watching.start()
-        _tell(f"watching {root}, alerts on exchange '{exchange}'")
+        _report_progress(f"watching {root}, alerts on exchange '{exchange}'")
         watching.run()
     except KeyboardInterrupt:
-        _tell("stopping")
+        _report_progress("stopping")
     finally:
         watching.stop()
 
@@ -257,11 +257,11 @@ def _write(path: Path, text: str) -> None:
             sys.stdout.write(text)
         else:
             path.write_text(text)
-            _tell(f"wrote {path}")
+            _report_progress(f"wrote {path}")
     except OSError as error:
         raise PipelineError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _tell(text: str) -> None:
+def _report_progress(text: str) -> None:
     """Print progress on stderr."""
     print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)

@@ -69,7 +69,7 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Staged:
     """The staged result for some hours: the parts of each hour with their rows, and the duplicate rows left out of
     each. For a single hour also the corrupt rows and unreadable files left out.
     """
@@ -131,9 +131,9 @@ def compact_hours(spark: SparkSession, root: str, name: str, lot: Sequence[Pendi
     run = uuid.uuid4().hex[:12]
     staging = f"{layout.history_base(root, name)}/_staging-{run}"
     try:
-        taken = _taken(spark, root, TABLES[name], lot, staging)
-        if taken is not None:
-            return [_put_in_place(files, root, name, each, taken, run) for each in lot]
+        staged = _stage(spark, root, TABLES[name], lot, staging)
+        if staged is not None:
+            return [_put_in_place(files, root, name, each, staged, run) for each in lot]
     finally:
         files.delete(staging)
     return [done for each in lot for done in compact_hours(spark, root, name, [each])]
@@ -155,34 +155,34 @@ def remove_live(files: Files, root: str, now: int, keep_us: int, tables: Sequenc
     return removed
 
 
-def _taken(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending], staging: str) -> Taken | None:
+def _stage(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending], staging: str) -> Staged | None:
     """Stage hours. None if there are several and some row or file is bad, as it is not known in which hour."""
     files = Files(spark)
     if sum(each.rows for each in lot) <= ROWS_BY_DRIVER and not any(each.before.parts for each in lot):
-        if (taken := _by_arrow(spark, table, lot, staging)) is not None:
-            return taken
+        if (staged := _stage_by_arrow(spark, table, lot, staging)) is not None:
+            return staged
         if len(lot) > 1:
             return None
     readable, unreadable = [path for each in lot for path in each.new], list[str]()
     try:
-        found, corrupt = _write(spark, root, table, readable, lot, staging)
+        found, corrupt = _stage_by_spark(spark, root, table, readable, lot, staging)
     except Exception:  # a file that is truncated or not zstd ends the job, and Spark does not always name it
         if len(lot) > 1:
             return None
-        readable, unreadable = _apart(spark, readable)
+        readable, unreadable = _separate_unreadable(spark, readable)
         if not unreadable:
             raise
-        found, corrupt = _write(spark, root, table, readable, lot, staging)
+        found, corrupt = _stage_by_spark(spark, root, table, readable, lot, staging)
     written = layout.by_hour(files.matching(f"{staging}/dt=*/hour=*/part-*.parquet"), layout.PART)
     found_parts = {hour: {path: files.parquet_rows(path) for path in paths} for hour, paths in written.items()}
     kept = sum(rows for own in found_parts.values() for rows in own.values())
     duplicates = found - corrupt + sum(each.before.rows for each in lot) - kept
     if len(lot) > 1 and (corrupt or duplicates):
         return None
-    return Taken(found_parts, {lot[0].hour: duplicates}, corrupt, unreadable)
+    return Staged(found_parts, {lot[0].hour: duplicates}, corrupt, unreadable)
 
 
-def _by_arrow(spark: SparkSession, table: Table, lot: Sequence[Pending], staging: str) -> Taken | None:
+def _stage_by_arrow(spark: SparkSession, table: Table, lot: Sequence[Pending], staging: str) -> Staged | None:
     """Stage hours without a history by Arrow. None if a file is unreadable or has rows that do not fit."""
     hours = {each.hour.path: each.hour for each in lot}
     paths = [path for each in lot for path in each.new]
@@ -198,26 +198,26 @@ def _by_arrow(spark: SparkSession, table: Table, lot: Sequence[Pending], staging
         files.write(path, row["part"])
         written.setdefault(hour, {})[path] = row["rows"]
         duplicates[hour] += row["found"] - row["rows"]
-    return Taken(written, duplicates)
+    return Staged(written, duplicates)
 
 
-def _put_in_place(files: Files, root: str, name: str, each: Pending, taken: Taken, run: str) -> Compacted:
-    """Make the staged parts the history of an hour. With several hours, `taken` has no corrupt rows or unreadable
+def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Staged, run: str) -> Compacted:
+    """Make the staged parts the history of an hour. With several hours, `staged` has no corrupt rows or unreadable
     files.
     """
     directory = f"{layout.history_base(root, name)}/{each.hour.path}"
     files.make_directory(directory)
-    made, names = taken.parts.get(each.hour, {}), list[str]()
+    made, names = staged.parts.get(each.hour, {}), list[str]()
     for number, path in enumerate(made):
         names.append(f"part-{run}-{number:04}.parquet")
         files.rename(path, f"{directory}/{names[-1]}")
-    sources, unreadable = (frozenset(map(layout.name_of, paths)) for paths in (each.new, taken.unreadable))
+    sources, unreadable = (frozenset(map(layout.name_of, paths)) for paths in (each.new, staged.unreadable))
     manifest = Manifest(
         parts=tuple(names),
         sources=tuple(sorted(sources.union(each.before.sources) - unreadable)),
         rows=sum(made.values()),
-        duplicates=each.before.duplicates + taken.duplicates.get(each.hour, 0),
-        corrupt=each.before.corrupt + taken.corrupt,
+        duplicates=each.before.duplicates + staged.duplicates.get(each.hour, 0),
+        corrupt=each.before.corrupt + staged.corrupt,
         unreadable=tuple(sorted(unreadable.union(each.before.unreadable))),
     )
     files.write(f"{directory}/{layout.MANIFEST}", manifest.written().encode())
@@ -225,7 +225,7 @@ def _put_in_place(files: Files, root: str, name: str, each: Pending, taken: Take
     return Compacted(name, each.hour, len(each.new), manifest)
 
 
-def _write(
+def _stage_by_spark(
     spark: SparkSession, root: str, table: Table, new: Sequence[str], lot: Sequence[Pending], staging: str
 ) -> tuple[int, int]:
     """Write live files and the parts of the history to a directory, partitioned by hour. Returns the number of rows in
@@ -254,7 +254,7 @@ def _write(
     return int(counts["rows"]), int(counts["bad"])
 
 
-def _apart(spark: SparkSession, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+def _separate_unreadable(spark: SparkSession, paths: Sequence[str]) -> tuple[list[str], list[str]]:
     """Separate readable files from those that are truncated or not zstd: one of the latter would end the job."""
     try:
         spark.read.option("ignoreMissingFiles", True).text(list(paths)).agg(F.max(F.length("value"))).first()
@@ -262,7 +262,7 @@ def _apart(spark: SparkSession, paths: Sequence[str]) -> tuple[list[str], list[s
         if len(paths) == 1:
             return [], list(paths)
         middle = len(paths) // 2
-        halves = _apart(spark, paths[:middle]), _apart(spark, paths[middle:])
+        halves = _separate_unreadable(spark, paths[:middle]), _separate_unreadable(spark, paths[middle:])
         return halves[0][0] + halves[1][0], halves[0][1] + halves[1][1]
     return list(paths), []
 

@@ -55,9 +55,9 @@ class Telemetry:
         """
         table = TABLES[name]
         _, manifests = self._list(name)
-        told = sum(manifest.corrupt for hour, manifest in manifests.items() if layout.reaches(hour, since, until))
+        compacted = sum(manifest.corrupt for hour, manifest in manifests.items() if layout.reaches(hour, since, until))
         live = self.paths(name, since, until).live
-        return told + (count_corrupt(self._live(table, live), table) if live else 0)
+        return compacted + (count_corrupt(self._live(table, live), table) if live else 0)
 
     def paths(self, name: str, since: int, until: int) -> Paths:
         """Return the files that may have rows of that time; no row is in two of them."""

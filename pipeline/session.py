@@ -77,7 +77,7 @@ def open_session(
         require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(application)
-    for key, value in settled(master, configuration or {}, submitted_master(), local).items():
+    for key, value in merged_configuration(master, configuration or {}, submitted_master(), local).items():
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
@@ -99,7 +99,7 @@ def packed(directory: Path) -> Path:
     return directory / "penstock-pipeline.zip"
 
 
-def settled(
+def merged_configuration(
     master: str | None, configuration: Mapping[str, str], submitted: str | None, local: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return a session's configuration; the master is `master`, else the one submitted, else this machine."""

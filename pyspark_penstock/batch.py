@@ -31,11 +31,11 @@ class QueueReader(DataSourceReader):
         """Read at most as many rows as were ready when the partition began. ReceiverError."""
         options = self._options
         with Receiver(options.url, options.queue, options.maxrows) as receiver:
-            left = min(options.maxrows, receiver.ready)
+            remaining = min(options.maxrows, receiver.ready)
             tag = 0
-            while deliveries := receiver.drain(left):
+            while deliveries := receiver.drain(remaining):
                 yield from record_batches(deliveries)
-                tag, left = deliveries[-1].tag, left - len(deliveries)
+                tag, remaining = deliveries[-1].tag, remaining - len(deliveries)
             if options.ack == "end" and tag:
                 receiver.ack(tag)
                 receiver.count()

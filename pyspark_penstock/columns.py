@@ -76,7 +76,7 @@ def _properties(octets: bytes) -> tuple[Any, ...]:
         json.dumps(rest, default=_json, sort_keys=True) if rest else None,
         _time(properties.timestamp),
         *[getattr(properties, name) for name in NUMBERS],
-        *[_text(getattr(properties, name)) for name in TEXTS],
+        *[_decoded(getattr(properties, name)) for name in TEXTS],
     )
 
 
@@ -88,11 +88,11 @@ def _split(headers: Mapping[str, Any]) -> tuple[dict[str, str | None], dict[str,
         if isinstance(value, bytes | bytearray | Mapping | list):
             rest[name] = value
         else:
-            simple[name] = _said(value)
+            simple[name] = _as_text(value)
     return simple, rest
 
 
-def _said(value: Any) -> str | None:
+def _as_text(value: Any) -> str | None:
     """Represent a value without parts as a text."""
     if isinstance(value, str) or value is None:
         return value
@@ -103,7 +103,7 @@ def _said(value: Any) -> str | None:
     return str(value)
 
 
-def _text(value: str | bytes | None) -> str | None:
+def _decoded(value: str | bytes | None) -> str | None:
     """Decode a short string, which pika leaves as bytes if it is not UTF-8."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
@@ -121,5 +121,5 @@ def _json(value: Any) -> str | None:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Decimal | datetime):
-        return _said(value)
+        return _as_text(value)
     raise TypeError(f"no header field is a {type(value).__name__}")

@@ -51,24 +51,24 @@ class Intake:
         self._deliver = deliver
         self._others = others
         self._read: list[bytes] = []
-        self._held = 0
+        self._buffered = 0
         self._needed = AROUND
         """Bytes needed for a whole frame, as far as is known."""
         self._method: tuple[int, bool, str, str] | None = None
         """The method of the content being received."""
         self._properties = b""
         self._body: list[bytes] = []
-        self._left = 0
+        self._remaining = 0
 
     def feed(self, octets: bytes) -> None:
         """Parse bytes read from the socket."""
         self._read.append(octets)
-        self._held += len(octets)
-        if self._held < self._needed:
+        self._buffered += len(octets)
+        if self._buffered < self._needed:
             return
         data = b"".join(self._read)
         at = self._frames(data)
-        self._read, self._held = [data[at:]], len(data) - at
+        self._read, self._buffered = [data[at:]], len(data) - at
 
     def _frames(self, data: bytes) -> int:
         """Process all whole frames; return where the rest begins."""
@@ -100,12 +100,12 @@ class Intake:
         if self._method is None or kind == HEARTBEAT:
             return False
         if kind == HEADER:
-            (self._left,) = _BODY_SIZE.unpack_from(data, start + 4)
+            (self._remaining,) = _BODY_SIZE.unpack_from(data, start + 4)
             self._properties = data[start + PROPERTIES_AT : end]
         else:
             self._body.append(data[start:end])
-            self._left -= end - start
-        if self._left <= 0:
+            self._remaining -= end - start
+        if self._remaining <= 0:
             self._deliver(Delivery(*self._method, self._properties, b"".join(self._body)))
             self._method = None
             self._body.clear()

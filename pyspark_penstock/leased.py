@@ -50,7 +50,7 @@ class LeasedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._receiver: Receiver | None = None
         self._acked = -1
         self._drains = False
-        self._left: int | None = None
+        self._remaining: int | None = None
 
     def initialOffset(self) -> Offset:
         """Name the query."""
@@ -68,15 +68,15 @@ class LeasedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.commit(start)
         ready = receiver.count()
         if self._drains:
-            self._left = ready if self._left is None else self._left
-            ready = min(ready, self._left)
+            self._remaining = ready if self._remaining is None else self._remaining
+            ready = min(ready, self._remaining)
         elif not ready:
             time.sleep(POLL_SECONDS)
         rows = min(ready, self._options.maxrows)
         if not rows:
             return start
-        if self._left is not None:
-            self._left -= rows
+        if self._remaining is not None:
+            self._remaining -= rows
         return {**start, "batch": start["batch"] + 1, "rows": rows, "leases": self._options.leases}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
@@ -94,7 +94,7 @@ class LeasedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with Receiver(self._options.url, self._options.queue, partition.rows, arguments) as receiver:
             deliveries = receiver.gather(partition.rows, SILENT_SECONDS)
             receiver.cancel()
-            deliveries += receiver.take(partition.rows, 0)
+            deliveries += receiver.pop(partition.rows, 0)
         return record_batches(deliveries)
 
     def commit(self, end: Offset) -> None:

@@ -103,9 +103,9 @@ def parse(kind: type[OptionsT], given: Mapping[str, str]) -> OptionsT:
         if field is None:
             raise OptionError(f"there is no option '{name}' here{nearest(name.lower(), tuple(known))}")
         try:
-            values[field.name] = _READ[str(field.type)](text)
+            values[field.name] = _PARSERS[str(field.type)](text)
         except ValueError:
-            raise OptionError(f"option {name} must be a {_CALLED[str(field.type)]}, not {text!r}") from None
+            raise OptionError(f"option {name} must be a {_TYPE_NAMES[str(field.type)]}, not {text!r}") from None
     if "queue" in known and not values.get("queue"):
         raise OptionError("the option queue is missing: it names the queue to read")
     return kind(**values)
@@ -117,8 +117,8 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-_READ: Final[dict[str, Callable[[str], Any]]] = {"str": str, "int": int, "float": float, "bool": _boolean}
-_CALLED: Final = {"str": "text", "int": "whole number", "float": "number", "bool": "boolean"}
+_PARSERS: Final[dict[str, Callable[[str], Any]]] = {"str": str, "int": int, "float": float, "bool": _boolean}
+_TYPE_NAMES: Final = {"str": "text", "int": "whole number", "float": "number", "bool": "boolean"}
 
 
 def _within(name: str, value: float, least: float, most: float) -> None:

@@ -1,6 +1,6 @@
 """A consumer on pika in a thread of its own, so that heartbeats go on between reads. Independent of Spark.
 
-    take ◀── deque ◀── intake ◀── the thread's loop ◀── broker      ack, count ──▶ the thread's loop ──▶ broker
+    pop ◀── deque ◀── intake ◀── the thread's loop ◀── broker      ack, count ──▶ the thread's loop ──▶ broker
 
 At most `prefetch` messages are unacked, and so in the deque. The receiver connects once: when the connection or the
 consumer is gone, unacked messages belong to the broker again, and every call raises ReceiverError.
@@ -40,7 +40,7 @@ class ReceiverError(RuntimeError):
 
 class _Connection(pika.SelectConnection):  # type: ignore[misc]
     """pika's connection without deliveries. `feed` gets the bytes read, and returns other frames through
-    `take_frames`.
+    `process_frames`.
     """
 
     def __init__(self, parameters: Any, feed: Callable[[bytes], None], **options: Any) -> None:
@@ -51,7 +51,7 @@ class _Connection(pika.SelectConnection):  # type: ignore[misc]
         self.bytes_received += len(data_in)  # pika's heartbeat check uses it
         self._feed(data_in)
 
-    def take_frames(self, octets: bytes) -> None:
+    def process_frames(self, octets: bytes) -> None:
         super()._on_data_available(octets)
 
 
@@ -74,7 +74,7 @@ class Receiver:
         self._arrived = threading.Condition()
         self._wanted = 0
         """The number of deliveries that a caller waits for; 0 if none waits."""
-        self._intake = Intake(self._deliveries.append, lambda octets: self._connection.take_frames(octets))
+        self._intake = Intake(self._deliveries.append, lambda octets: self._connection.process_frames(octets))
         self._consuming = False
         self._ended: str | None = None
         self._loop: Any = None
@@ -88,7 +88,7 @@ class Receiver:
         self._thread.start()
         self._wait(lambda: self._consuming, CONNECT_SECONDS, "no consumer")
 
-    def take(self, most: int, seconds: float) -> list[Delivery]:
+    def pop(self, most: int, seconds: float) -> list[Delivery]:
         """Return up to `most` deliveries in order; wait up to `seconds` for the first. ReceiverError."""
         with self._arrived:
             self._wait_for(1, seconds)
@@ -109,7 +109,7 @@ class Receiver:
         """Return up to `most` deliveries; none only if `most` is 0 or the queue has no more for this consumer."""
         since = time.monotonic()
         while most and time.monotonic() - since < DRY_SECONDS:
-            if deliveries := self.take(most, WAIT_SECONDS):
+            if deliveries := self.pop(most, WAIT_SECONDS):
                 return deliveries
             if self.count():
                 since = time.monotonic()
@@ -138,7 +138,7 @@ class Receiver:
         done: list[bool] = []
 
         def end() -> None:
-            tag = self._channel.basic_consume(self.queue, _unseen, arguments=arguments, callback=lambda _: ended())
+            tag = self._channel.basic_consume(self.queue, _unused, arguments=arguments, callback=lambda _: ended())
 
             def ended() -> None:
                 self._channel.basic_cancel(tag, callback=lambda _: self._answer(done, True))
@@ -234,7 +234,7 @@ class Receiver:
             return
         self._channel.basic_qos(prefetch_count=self._prefetch)
         self._tag = self._channel.basic_consume(
-            self.queue, _unseen, arguments=self._arguments, callback=lambda _: self._begun()
+            self.queue, _unused, arguments=self._arguments, callback=lambda _: self._begun()
         )
 
     def _begun(self) -> None:
@@ -267,5 +267,5 @@ class Receiver:
             self._loop.stop()
 
 
-def _unseen(*_: object) -> None:
+def _unused(*_: object) -> None:
     """The callback that pika requires; it is never called."""

@@ -53,7 +53,7 @@ class QueueStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
         receiver = self._receiver or self._connect(n)
         self._settle(n)
         if self._target is None:
-            deliveries = receiver.take(self._options.maxrows, WAIT_SECONDS)
+            deliveries = receiver.pop(self._options.maxrows, WAIT_SECONDS)
         else:
             deliveries = receiver.drain(min(self._options.maxrows, self._target - n))
             if not deliveries:

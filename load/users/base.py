@@ -120,8 +120,8 @@ class AmqpUser(User):
 
     def stop_ended(self, stop: Stop) -> None:
         """Record a stop that the broker has lifted."""
-        tally.note_stop(stop._replace(user=self.kind, queues=self.topology.queues))
-        self.report(stop.told_by, stop.seconds)
+        tally.record_stop(stop._replace(user=self.kind, queues=self.topology.queues))
+        self.report(stop.method, stop.seconds)
 
     def work(self, session: Session) -> None:
         """Do the work of one task."""

@@ -113,7 +113,7 @@ class Consumer(AmqpUser):
             tally.sums["unstamped"] += 1
             return time.monotonic_ns()
         if self.options.verify == "yes":
-            tally.note_received(stream_of(stamp.producer, self.copy), stamp.sequence, redelivered)
+            tally.record_received(stream_of(stamp.producer, self.copy), stamp.sequence, redelivered)
             if not redelivered:
                 if stamp.sequence < self.last_sequence.get(stamp.producer, -1):
                     tally.sums["reordered"] += 1

@@ -94,7 +94,7 @@ class Publisher(AmqpUser):
         before = self.first_of_session - 1
         for first, end in tags:
             if acked:
-                tally.note_confirmed(self.producer, before + first, before + end, len(self.topology.queues))
+                tally.record_confirmed(self.producer, before + first, before + end, len(self.topology.queues))
             else:
                 tally.sums["nacked"] += end - first
 

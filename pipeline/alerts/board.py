@@ -16,7 +16,7 @@ UNSEEN_US = 900_000_000
 """A queue or shard without rows for this long is taken for gone."""
 HELD_MOST = 100_000
 """Channels whose stops are kept; beyond this number the oldest are dropped."""
-SAID = ("depth", "depth_bytes", "stop_count", "stop_bytes")
+FACTS = ("depth", "depth_bytes", "stop_count", "stop_bytes")
 """The facts in an alert about a queue that will be full."""
 
 Kind = Literal["queue-full", "shard-hot", "producer-held"]
@@ -60,8 +60,8 @@ class Alert:
 
     def body(self) -> bytes:
         """Return the JSON body of the message."""
-        told = {"kind": self.kind, "state": self.state, "subject": list(self.subject), "at": self.at, **self.facts}
-        return json.dumps(told, ensure_ascii=False).encode()
+        content = {"kind": self.kind, "state": self.state, "subject": list(self.subject), "at": self.at, **self.facts}
+        return json.dumps(content, ensure_ascii=False).encode()
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Board:
     held: dict[Subject, int] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
 
-    def look(self, kind: Kind, subject: Subject, badness: float, at: int, facts: dict[str, Any]) -> list[Alert]:
+    def assess(self, kind: Kind, subject: Subject, badness: float, at: int, facts: dict[str, Any]) -> list[Alert]:
         """Return the alert that follows from a subject's present badness, if any."""
         key = kind, subject
         if badness >= 1 and key not in self.standing:
@@ -91,13 +91,15 @@ class Board:
         return []
 
     def queues(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Process rows of `streams.queue_rows`: vhost, queue, at, `seconds` until full (None: not foreseen), `SAID`."""
+        """Process rows of `streams.queue_rows`: vhost, queue, at, `seconds` until full (None: not foreseen), and
+        `FACTS`.
+        """
         found = []
         for row in rows:
             seconds = row["seconds"]
             badness = 0.0 if seconds is None else self.limits.full_s / max(seconds, 1e-3)
-            facts = {"full_in": seconds, **{name: row[name] for name in SAID}}
-            found += self.look("queue-full", (row["vhost"], row["queue"]), badness, row["at"], facts)
+            facts = {"full_in": seconds, **{name: row[name] for name in FACTS}}
+            found += self.assess("queue-full", (row["vhost"], row["queue"]), badness, row["at"], facts)
         return found
 
     def shards(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
@@ -112,7 +114,7 @@ class Board:
                 ratio = row["rate"] / mean if mean and len(own) > 1 else 0.0
                 facts = {"rate": row["rate"], "mean": mean, "ratio": ratio}
                 subject = row["node"], str(row["shard"])
-                found += self.look("shard-hot", subject, ratio / self.limits.hot, row["at"], facts)
+                found += self.assess("shard-hot", subject, ratio / self.limits.hot, row["at"], facts)
         return found
 
     def flow(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
@@ -128,7 +130,7 @@ class Board:
                     del self.held[next(iter(self.held))]
             elif row["action"] == "resume" and row["outcome"] != "other-cause":
                 self.held.pop(session, None)
-                found += self.look("producer-held", session, 0.0, row["ts"], {"held_s": row["stopped_ms"] / 1e3})
+                found += self.assess("producer-held", session, 0.0, row["ts"], {"held_s": row["stopped_ms"] / 1e3})
         return found
 
     def tick(self, now: int) -> list[Alert]:
@@ -138,11 +140,11 @@ class Board:
         found = []
         for kind, subject in [key for key, (_, seen) in self.standing.items() if seen + UNSEEN_US < now]:
             if kind != "producer-held" or subject not in self.held:
-                found += self.look(kind, subject, 0.0, now, {"unseen": True})
+                found += self.assess(kind, subject, 0.0, now, {"unseen": True})
         for session, since in self.held.items():
             held_s = (now - since) / 1e6
             if held_s >= self.limits.held_s:
-                found += self.look("producer-held", session, held_s / self.limits.held_s, now, {"held_s": held_s})
+                found += self.assess("producer-held", session, held_s / self.limits.held_s, now, {"held_s": held_s})
         return found
 
     def saved(self) -> str:
@@ -160,11 +162,11 @@ class Board:
         """Restore a saved state. If it is incomplete the board is empty, and standing alerts are raised once more."""
         board = cls(limits)
         try:
-            told = json.loads(text or "{}")
-            standing = {(kind, tuple(subject)): (int(at), int(seen)) for kind, subject, at, seen in told["standing"]}
+            state = json.loads(text or "{}")
+            standing = {(kind, tuple(subject)): (int(at), int(seen)) for kind, subject, at, seen in state["standing"]}
             board.standing = standing
-            board.held = {tuple(session): int(at) for session, at in told["held"]}
-            board.batches = {name: int(number) for name, number in told["batches"].items()}
+            board.held = {tuple(session): int(at) for session, at in state["held"]}
+            board.batches = {name: int(number) for name, number in state["batches"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(limits)
         return board

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.telemetry.schema import DEPTH, FLOW, SHARD, Table
 from pipeline import layout
-from pipeline.alerts.board import SAID, Alert, Board, Limits
+from pipeline.alerts.board import FACTS, Alert, Board, Limits
 from pipeline.errors import PipelineError
 from pipeline.files import Files
 from pipeline.jobs import time_to_full
@@ -66,7 +66,7 @@ class Alerts:
                 if not query.isActive:
                     failed = query.exception()
                     raise PipelineError(f"alerts of {query.name} ended: {first_line(failed or 'stopped')}")
-            self._tell("tick", None, self.board.tick(time.time_ns() // 1000))
+            self._publish("tick", None, self.board.tick(time.time_ns() // 1000))
             time.sleep(TICK_S)
 
     def stop(self) -> None:
@@ -88,18 +88,18 @@ class Alerts:
         frame: DataFrame,
         mode: str,
         pick: Callable[[DataFrame, Board], Rows],
-        look: Callable[[Board, Iterable[Mapping[str, Any]]], list[Alert]],
+        process: Callable[[Board, Iterable[Mapping[str, Any]]], list[Alert]],
     ) -> None:
-        def take(batch: DataFrame, number: int) -> None:
+        def process_batch(batch: DataFrame, number: int) -> None:
             if number > self.board.batches.get(name, -1):
                 rows = pick(batch, self.board)
-                self._tell(name, number, lambda: look(self.board, rows))
+                self._publish(name, number, lambda: process(self.board, rows))
 
-        writer = frame.writeStream.queryName(name).outputMode(mode).foreachBatch(take)
+        writer = frame.writeStream.queryName(name).outputMode(mode).foreachBatch(process_batch)
         writer = writer.option("checkpointLocation", f"{self.checkpoint}/{name}")
         self.queries.append(writer.trigger(processingTime=self.trigger).start())
 
-    def _tell(self, name: str, number: int | None, found: list[Alert] | Callable[[], list[Alert]]) -> None:
+    def _publish(self, name: str, number: int | None, found: list[Alert] | Callable[[], list[Alert]]) -> None:
         with self.lock:
             alerts = found() if callable(found) else found
             self.publish(alerts)
@@ -140,7 +140,7 @@ def latest_queues(batch: DataFrame, board: Board) -> Rows:
     """
     enough = batch.where(F.col("samples") >= time_to_full.SAMPLES_LEAST)
     latest = enough.groupBy("vhost", "queue").agg(
-        F.max_by(F.struct("seconds", *SAID, "at"), "window.end").alias("last")
+        F.max_by(F.struct("seconds", *FACTS, "at"), "window.end").alias("last")
     )
     flat = latest.select("vhost", "queue", "last.*")
     standing = [subject for kind, subject in board.standing if kind == "queue-full"]

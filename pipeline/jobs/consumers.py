@@ -66,5 +66,5 @@ def consumers(queues: DataFrame, limits: Limits) -> DataFrame:
             "slow",
         )
     )
-    told = ends.withColumn("verdict", verdict).where(F.col("verdict").isNotNull())
-    return shaped(told, TABLE).orderBy(F.desc("stopped_ms"), F.desc("depth"), "vhost", "queue")
+    result = ends.withColumn("verdict", verdict).where(F.col("verdict").isNotNull())
+    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), F.desc("depth"), "vhost", "queue")

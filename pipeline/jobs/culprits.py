@@ -66,8 +66,8 @@ def culprits(episodes: DataFrame, depth: DataFrame, until: int) -> DataFrame:
     grouped = judged.groupBy(
         "vhost", named_queue().alias("queue"), fault.alias("fault"), "user", product.alias("product")
     ).agg(F.expr("sum(us) div 1000").alias("stopped_ms"), F.countDistinct("episode").alias("episodes"))
-    told = grouped.join(_pushers(episodes), [*PLACE], "left")
-    return shaped(told, TABLE).orderBy(F.desc("stopped_ms"), "vhost", "queue", "fault", "user", "product")
+    result = grouped.join(_pushers(episodes), [*PLACE], "left")
+    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), "vhost", "queue", "fault", "user", "product")
 
 
 def faults(depth: DataFrame, episodes: DataFrame) -> DataFrame:

@@ -50,20 +50,20 @@ def episodes(flow: DataFrame, until: int) -> DataFrame:
         {"started": F.col("ts") - F.col("stopped_ms") * 1000, "ended": F.col("ts")}
     )
     alone = marked.where((F.col("action") == "stop") & (F.coalesce("next_action", F.lit("stop")) == "stop"))
-    return shaped(whole, TABLE).unionByName(shaped(_ended(alone, _lives(flow), until), TABLE))
+    return shaped(whole, TABLE).unionByName(shaped(_ended(alone, _incarnations(flow), until), TABLE))
 
 
-def _lives(flow: DataFrame) -> DataFrame:
+def _incarnations(flow: DataFrame) -> DataFrame:
     """Return the first sign of each incarnation of an acceptor."""
-    lives = flow.groupBy("node", "acceptor", "epoch", "writer").agg(F.min("ts").alias("since"))
-    return lives.select("node", "acceptor", "since")
+    incarnations = flow.groupBy("node", "acceptor", "epoch", "writer").agg(F.min("ts").alias("since"))
+    return incarnations.select("node", "acceptor", "since")
 
 
-def _ended(stops: DataFrame, lives: DataFrame, until: int) -> DataFrame:
+def _ended(stops: DataFrame, incarnations: DataFrame, until: int) -> DataFrame:
     """Return stops without a resume, ended at the latest by the channel's next stop or by a later incarnation of the
     acceptor.
     """
-    later = stops.join(lives, ["node", "acceptor"], "left").where(F.col("since") > F.col("ts"))
+    later = stops.join(incarnations, ["node", "acceptor"], "left").where(F.col("since") > F.col("ts"))
     ends = later.groupBy(*SESSION, "seq").agg(F.min("since").alias("succeeded"))
     ended = stops.join(ends, [*SESSION, "seq"], "left").withColumn("ended", F.coalesce("next_ts", "succeeded"))
     return ended.withColumns(

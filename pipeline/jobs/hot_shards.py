@@ -63,11 +63,11 @@ def hot_shards(load: DataFrame, limits: Limits) -> DataFrame:
     nodes = grouped.groupBy("node").agg(F.avg("load").alias("node_load"))
     by_load, by_lag = (F.col(name) * 2 > F.col("slots") for name in ("loaded_slots", "late_slots"))
     why = F.concat_ws("+", F.when(by_load, "load"), F.when(by_lag, "lag"))
-    told = grouped.join(nodes, "node").withColumns(
+    result = grouped.join(nodes, "node").withColumns(
         {
             "hot": by_load | by_lag,
             "why": F.when(by_load | by_lag, why),
             "load_to_mean": F.when(F.col("node_load") > 0, F.col("load") / F.col("node_load")).otherwise(0.0),
         }
     )
-    return shaped(told, TABLE).orderBy(F.desc("load"), "node", "shard")
+    return shaped(result, TABLE).orderBy(F.desc("load"), "node", "shard")

@@ -45,7 +45,7 @@ def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int
     )
     seconds = SLOT_US / 1e6
     covered = F.col("covered_ms")
-    told = queues.join(rates, [*PLACE]).withColumns(
+    result = queues.join(rates, [*PLACE]).withColumns(
         {
             "p50_rate": F.col("moved")[0] / seconds,
             "p95_rate": F.col("moved")[1] / seconds,
@@ -58,4 +58,4 @@ def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int
             "coverage": F.least(covered * 1000 / (until - since), F.lit(1.0)),
         }
     )
-    return shaped(told, TABLE).orderBy(*PLACE)
+    return shaped(result, TABLE).orderBy(*PLACE)

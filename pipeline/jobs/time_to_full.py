@@ -41,8 +41,8 @@ def time_to_full(
     fewer than `samples_least` rows or a line that does not rise.
     """
     recent = depth.where((F.col("ts") >= at - window_us) & (F.col("ts") < at))
-    told = foreseen(lines(measured(recent, at).groupBy("vhost", "queue")), samples_least)
-    return shaped(told.where(F.col("seconds").isNotNull()), TABLE).orderBy("seconds", "vhost", "queue")
+    result = foreseen(lines(measured(recent, at).groupBy("vhost", "queue")), samples_least)
+    return shaped(result.where(F.col("seconds").isNotNull()), TABLE).orderBy("seconds", "vhost", "queue")
 
 
 def measured(depth: DataFrame, at: int) -> DataFrame:
@@ -73,21 +73,21 @@ def lines(groups: GroupedData) -> DataFrame:
 
 def foreseen(lines: DataFrame, samples_least: int) -> DataFrame:
     """Return the lines with `seconds` until their queue is full (null: not foreseen), and the mark that it reaches."""
-    told = lines.select("*", "last.*").withColumns(
+    result = lines.select("*", "last.*").withColumns(
         {
             "by_count": _seconds("stop_count", "depth", "growth", samples_least),
             "by_bytes": _seconds("stop_bytes", "depth_bytes", "growth_bytes", samples_least),
         }
     )
     first = F.coalesce("by_count", F.lit(float("inf"))) <= F.coalesce("by_bytes", F.lit(float("inf")))
-    told = told.withColumns(
+    result = result.withColumns(
         {
             "seconds": F.least("by_count", "by_bytes"),
             "full_by": F.when(first, "count").otherwise("bytes"),
         }
     )
     fit = F.when(F.col("full_by") == "count", F.col("fit_count")).otherwise(F.col("fit_bytes"))
-    return told.withColumn("fit", F.when(F.col("seconds") > 0, fit))
+    return result.withColumn("fit", F.when(F.col("seconds") > 0, fit))
 
 
 def _seconds(stop: str, now: str, slope: str, samples_least: int) -> Expression:

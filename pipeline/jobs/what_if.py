@@ -110,13 +110,13 @@ def what_if(found: DataFrame, marks: DataFrame, episodes: DataFrame, queues: Dat
         *PLACE, "user", F.coalesce("product", F.lit(UNKNOWN)).alias("product"), "connection", "channel"
     )
     held = queues.select(*PLACE, F.col("stopped_ms").alias("was_stopped_ms"))
-    told = (
+    result = (
         stopped.join(marks.select(*PLACE, "stop_count", "resume_count"), [*PLACE])
         .join(sessions.distinct(), [*PLACE], "left")
         .join(held, [*PLACE], "left")
         .withColumn("was_stopped_ms", F.coalesce("was_stopped_ms", F.lit(0)))
     )
-    return shaped(told, TABLE).orderBy(F.desc("stopped_ms"), *PLACE, "connection", "channel")
+    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), *PLACE, "connection", "channel")
 
 
 def replay(rows: Iterator[tuple[int, int, int, int, int, int, float, float]]) -> list[Stop]:
@@ -161,7 +161,7 @@ def _replay_group(group: pa.Table) -> pa.Table:
     ordered = group.sort_by([("ts", "ascending"), ("seq", "ascending")])
     columns = [ordered.column(name).to_numpy().tolist() for name in REPLAYED if name != "seq"]
     place = {name: ordered.column(name)[0].as_py() for name in PLACE}
-    told = [
+    result = [
         {
             **place,
             "started": stop.started,
@@ -172,7 +172,7 @@ def _replay_group(group: pa.Table) -> pa.Table:
         }
         for stop in replay(zip(*columns, strict=True))
     ]
-    return pa.Table.from_pylist(told, arrow(STOPS))
+    return pa.Table.from_pylist(result, arrow(STOPS))
 
 
 def _mark(name: str, size: Expression) -> Expression:

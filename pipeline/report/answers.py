@@ -38,7 +38,7 @@ CURVES = 4
 POINTS = 240
 
 Row = dict[str, Any]
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -74,8 +74,15 @@ class Report:
     curves: list[Curve] = field(default_factory=list)
 
 
-def gather(telemetry: Telemetry, since: int, until: int, goals: Goals, limits: hot_shards.Limits, tell: Tell) -> Report:
-    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970), reporting progress through `tell`."""
+def gather(
+    telemetry: Telemetry,
+    since: int,
+    until: int,
+    goals: Goals,
+    limits: hot_shards.Limits,
+    report_progress: ReportProgress,
+) -> Report:
+    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970), and report progress."""
     frames = {name: telemetry.rows(name, since, until) for name in TABLES}
     report = Report(telemetry.root, since, until)
     facts = queues.queues(frames["depth"])
@@ -85,7 +92,7 @@ def gather(telemetry: Telemetry, since: int, until: int, goals: Goals, limits: h
     pool = ThreadPoolExecutor(JOBS_AT_ONCE, "report")
 
     def answer(number: int, table: Table, frame: DataFrame) -> Answer:
-        tell(f"{number} of {len(jobs)}: {table.name.replace('_', ' ')}")
+        report_progress(f"{number} of {len(jobs)}: {table.name.replace('_', ' ')}")
         return _answer(table, frame)
 
     def count(name: str) -> dict[str, int]:
@@ -99,7 +106,7 @@ def gather(telemetry: Telemetry, since: int, until: int, goals: Goals, limits: h
         }
         counts = {name: pool.submit(count, name) for name in TABLES}
         report.answers = {name: each.result() for name, each in answers.items()}
-        tell("curves of queues that held producers")
+        report_progress("curves of queues that held producers")
         report.curves = _curves(frames["depth"], report.answers[marks.TABLE.name].rows, since, until)
         report.counts = {name: each.result() for name, each in counts.items()}
     finally:
@@ -152,9 +159,9 @@ def _count(frame: DataFrame, corrupt: int) -> dict[str, int]:
     return {"rows": int(row[0]), "corrupt": corrupt, "lost": int(row[1])}
 
 
-def _curves(depth: DataFrame, told: list[Row], since: int, until: int) -> list[Curve]:
+def _curves(depth: DataFrame, recommended: list[Row], since: int, until: int) -> list[Curve]:
     """Return the depths of the queues that held producers longest."""
-    chosen = [(row["vhost"], row["queue"]) for row in told if row["stopped_ms"]][:CURVES]
+    chosen = [(row["vhost"], row["queue"]) for row in recommended if row["stopped_ms"]][:CURVES]
     if not chosen:
         return []
     slot = max((until - since) // POINTS, 1)

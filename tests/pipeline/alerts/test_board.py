@@ -29,7 +29,7 @@ def test_raised_and_cleared_take_turns(course: list[float]) -> None:
     board = Board(LIMITS)
     told: list[bool] = []
     for at, badness in enumerate(course):
-        told += [alert.raised for alert in board.look("shard-hot", ("n", "0"), badness, at, {})]
+        told += [alert.raised for alert in board.assess("shard-hot", ("n", "0"), badness, at, {})]
         if badness >= 1:
             assert told[-1]
         elif badness < CLEARS_BELOW:
@@ -51,15 +51,15 @@ def test_a_queue_that_fills() -> None:
 def test_a_shard_that_is_hot_among_those_of_its_node() -> None:
     board = Board(LIMITS)
 
-    def look(*rates: float) -> list[str]:
+    def assess(*rates: float) -> list[str]:
         rows = [{"node": "n", "shard": number, "at": 0, "rate": rate} for number, rate in enumerate(rates)]
         return states(board.shards([*rows, {"node": "alone", "shard": 0, "at": 0, "rate": 1e6}]))
 
-    assert look(10, 10, 10) == []
-    assert look(10, 10, 40) == ["shard-hot raised"]
-    assert look(10, 10, 15) == []
-    assert look(10, 10, 10) == ["shard-hot cleared"]
-    assert look(0, 0, 0) == []
+    assert assess(10, 10, 10) == []
+    assert assess(10, 10, 40) == ["shard-hot raised"]
+    assert assess(10, 10, 15) == []
+    assert assess(10, 10, 10) == ["shard-hot cleared"]
+    assert assess(0, 0, 0) == []
 
 
 def flow(action: str, at_s: float, outcome: str | None = None) -> dict[str, Any]:
