@@ -19,7 +19,7 @@ from load import pump
 from load.churn import churn
 from load.idle import idle
 from load.latency import Pace, latency
-from load.pairs import Ratio, compared
+from load.pairs import Ratio, compare
 from load.target import Target
 from load.throughput import Shape, throughput
 from load.wire import Wire
@@ -147,7 +147,7 @@ def pairs(results: dict[str, list[dict[str, Any]]], figure: str) -> dict[str, An
     """Compare a figure pair by pair; None unless there are two brokers and every run has the figure."""
     if "b" not in results or not all(figure in run for runs in results.values() for run in runs):
         return None
-    ratio = compared(*([float(run[figure]) for run in results[name]] for name in "ab"))
+    ratio = compare(*([float(run[figure]) for run in results[name]] for name in "ab"))
     return None if ratio is None else ratio.as_json()
 
 

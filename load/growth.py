@@ -101,7 +101,7 @@ def until_declared(target: Target) -> float:
     return time.monotonic() - began
 
 
-def death_of_the_router(node: LocalNode, seconds: float) -> tuple[float, float]:
+def kill_router(node: LocalNode, seconds: float) -> tuple[float, float]:
     """Kill the router; return, in seconds, the good client's longest round trip and the time until a queue is
     declared.
     """
@@ -135,7 +135,7 @@ def figures(directory: Path, queues: int, messages: int, seconds: float) -> Figu
     with LocalNode(directory, *options) as node:
         started = time.monotonic() - began
         memory_then = settled_memory(node.pid).octets / MIB
-        trip, again = death_of_the_router(node, seconds)
+        trip, again = kill_router(node, seconds)
     return Figures(declared, memory, stopped, started, memory_then, trip, again)
 
 

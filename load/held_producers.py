@@ -45,7 +45,7 @@ SETTINGS = {
 }
 
 
-def drained(target: Target) -> dict[int, list[int]]:
+def drain_queue(target: Target) -> dict[int, list[int]]:
     """Drain the queue until it stays silent; return the message numbers by producer, in order of delivery."""
     found: dict[int, list[int]] = {}
     wire = Wire(target)
@@ -70,7 +70,7 @@ def drained(target: Target) -> dict[int, list[int]]:
             return found
 
 
-def judged(record: Record, found: dict[int, list[int]]) -> dict[str, int]:
+def judge(record: Record, found: dict[int, list[int]]) -> dict[str, int]:
     """Count confirmed messages that are missing, and producers whose messages came out of order."""
     missing = sum(len(numbers - set(found.get(each, ()))) for each, numbers in record.confirmed.items())
     confirmed = sum(map(len, record.confirmed.values()))
@@ -112,7 +112,7 @@ def run(node: LocalNode, producers: int, seconds: float) -> dict[str, Any]:
         "connections": record.connections,
         "ends": {f"{kind}: {reason}": count for (kind, reason), count in sorted(record.ends.items())},
         "good": json.loads(said or b"{}"),
-        **judged(record, drained(target)),
+        **judge(record, drain_queue(target)),
         "memory_at_the_end": settled_memory(node.pid).octets // MIB,
     }
 

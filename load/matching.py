@@ -165,7 +165,7 @@ def good(target: Target, seconds: float) -> float:
     return float(found["percentile_99"]) * 1000
 
 
-def beside(target: Target, name: str, new: bool, seconds: float) -> float:
+def good_beside_attack(target: Target, name: str, new: bool, seconds: float) -> float:
     """Return the good client's percentile while an attacker publishes."""
     process = multiprocessing.get_context("spawn").Process(target=attack, args=(target, name, new), daemon=True)
     process.start()
@@ -176,10 +176,10 @@ def beside(target: Target, name: str, new: bool, seconds: float) -> float:
         process.join()
 
 
-def others(target: Target, name: str, seconds: float) -> str:
+def describe_good_client(target: Target, name: str, seconds: float) -> str:
     """Describe how the good client fares."""
     alone = good(target, seconds)
-    known, new = (beside(target, name, kind, seconds) for kind in (False, True))
+    known, new = (good_beside_attack(target, name, kind, seconds) for kind in (False, True))
     return f"; good client's p99 {alone:.1f} ms alone, {known:.1f} beside known, {new:.1f} beside new publishes"
 
 
@@ -200,7 +200,7 @@ def main(
             ):
                 bind(node.target, KINDS[name], size)
                 new, again = growth(node.target, KINDS[name])
-                witness = others(node.target, name, seconds) if size == SIZES[-1] else ""
+                witness = describe_good_client(node.target, name, seconds) if size == SIZES[-1] else ""
             print(f"{name}, {size} bindings: {new:.0f} µs a new publish, {again:.0f} µs repeated{witness}", flush=True)
 
 

@@ -58,7 +58,7 @@ class Silent:
     def update(self, recording: Recording) -> None: ...
 
 
-def measured(name: str, recording: Recording, rate: float) -> Run:
+def summarize(name: str, recording: Recording, rate: float) -> Run:
     """Compute the figures of a recording after the warm-up. `idle` is a fraction of the time."""
     samples = [sample for sample in recording.samples if sample.at >= WARM_UP_SECONDS]
     depths = [(sample.at - WARM_UP_SECONDS, sample.depth) for sample in samples]
@@ -73,7 +73,7 @@ def run(node: LocalNode, target: Target, name: str, arguments: dict[str, int], s
     queue = "demo"
     prepare(target, queue, arguments)
     show = Watched(node, Load(target, queue, ProducerKind.FLAT_OUT, SIZE, BATCH, RATE, PREFETCH), Silent())
-    return measured(name, show.watch(seconds + WARM_UP_SECONDS), RATE)
+    return summarize(name, show.watch(seconds + WARM_UP_SECONDS), RATE)
 
 
 def draw(runs: list[Run], path: Path) -> None:

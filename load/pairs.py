@@ -51,7 +51,7 @@ def rank(count: int) -> int:
     return at
 
 
-def compared(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
+def compare(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
     """Compare the figures of runs in turn; None unless all of A's are above 0."""
     if not a or min(a) <= 0:
         return None

@@ -93,7 +93,7 @@ class Pump:
         self._process.communicate()
 
 
-def given(burst: bytes, messages: int) -> bytes:
+def encode_burst(burst: bytes, messages: int) -> bytes:
     """Encode a burst of `messages` messages as a producer reads it."""
     return struct.pack("!II", len(burst), messages) + burst
 
@@ -115,7 +115,7 @@ def pumps(target: Target, shape: Shape, rate: float = 0.0) -> Iterator[tuple[Pum
             arguments = ["consume", str(each), str(shape.prefetch), stamp]
             consumers = Pump(arguments, [subscription.socket for subscription in subscriptions])
             stack.callback(consumers.kill)
-        octets = b"".join(given(burst, shape.burst) for _, burst in opened)
+        octets = b"".join(encode_burst(burst, shape.burst) for _, burst in opened)
         source = Pump(["produce", str(rate), stamp], [connection for connection, _ in opened], octets)
         stack.callback(source.kill)
         yield source, consumers

@@ -55,7 +55,7 @@ def section(
     return "".join([*parts, "</section>"])
 
 
-def inserted(page: str, section: str) -> str:
+def insert_section(page: str, section: str) -> str:
     """Insert the section at the start of the body of a page of Locust's."""
     before, body, after = page.rpartition("<body>")
     return f"{before}{body}{section}{after}" if body else section + page

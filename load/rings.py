@@ -265,7 +265,7 @@ def shares(results: Sequence[Result]) -> list[float]:
     return [result.rate / (fastest[result.cell.group] or 1.0) for result in results]
 
 
-def wrong(results: Sequence[Result]) -> list[str]:
+def problems(results: Sequence[Result]) -> list[str]:
     """Describe the cells that stand still or are too slow."""
     found = []
     for result, share in zip(results, shares(results), strict=True):
@@ -308,7 +308,7 @@ def main(
                 group = list(pool.map(partial(run, node.target, seconds), cells))
             print(table(group), flush=True)
             results += group
-    found = wrong(results)
+    found = problems(results)
     for text in found:
         print(text)
     raise typer.Exit(bool(found))

@@ -161,7 +161,7 @@ class Run:
         if parsed is None:
             return
         if parsed.html_file and (page := Path(parsed.html_file)).exists():
-            page.write_text(report.inserted(page.read_text("utf-8"), self.section()), "utf-8")
+            page.write_text(report.insert_section(page.read_text("utf-8"), self.section()), "utf-8")
         if parsed.csv_prefix:
             held = [asdict(row) for row in rows(self._tally)]
             with Path(f"{parsed.csv_prefix}_flow.csv").open("w", newline="", encoding="utf-8") as file:

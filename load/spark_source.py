@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         directory = Path(name)
         print(HEAD, RULE, sep="\n", flush=True)
         rows = [
-            measured(node, directory, leases, executors, options)
+            measure_row(node, directory, leases, executors, options)
             for leases in options.leases
             for executors in options.executors or [0]
         ]
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all(rows) else 1
 
 
-def measured(node: LocalNode, directory: Path, leases: int, executors: int, options: argparse.Namespace) -> bool:
+def measure_row(node: LocalNode, directory: Path, leases: int, executors: int, options: argparse.Namespace) -> bool:
     """Measure and print a row; return whether it is sound. Without executors the query runs at `--master`."""
     queue = f"source-{leases}-{executors}"
     own = directory / queue

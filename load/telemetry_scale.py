@@ -68,12 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for rows in options.rows:
         root = Path(tempfile.mkdtemp(prefix="penstock-scale-", dir=options.directory))
         try:
-            print(measured(root, rows, options.master, options.memory), flush=True)
+            print(measure(root, rows, options.master, options.memory), flush=True)
         finally:
             shutil.rmtree(root)
 
 
-def measured(root: Path, rows: int, master: str, memory: str) -> str:
+def measure(root: Path, rows: int, master: str, memory: str) -> str:
     """Generate the rows, run both commands and return a row of the table."""
     began = time.monotonic()
     make(root, rows)

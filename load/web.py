@@ -13,7 +13,7 @@ from locust.env import Environment
 from load.counters import Tally
 from load.figures import TITLES, rows
 from load.options import LoadOptions, target_of
-from load.report import inserted
+from load.report import insert_section
 
 KEY = "flow-control"
 FIELDS = {field.name for field in fields(LoadOptions)}
@@ -59,7 +59,7 @@ def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -
             stats = [{"key": KEY, "data": [rounded(asdict(row)) for row in rows(tally)]}]
             response.set_data(flask.json.dumps(figures | {"extended_stats": stats}))
         elif path.endswith("/stats/report"):
-            response.set_data(inserted(response.get_data(as_text=True), section()))
+            response.set_data(insert_section(response.get_data(as_text=True), section()))
         return response
 
     web_ui.app.before_request(check_form)

@@ -107,7 +107,7 @@ def pending(files: Files, root: str, name: str, now: int, grace_us: int) -> Iter
     done = manifests(files, root, name)
     for hour, paths in sorted(live_files(files, root, name).items()):
         before = done.get(hour)
-        new = layout.late(paths, before)
+        new = layout.late_files(paths, before)
         if new and layout.is_closed(hour, now, grace_us):
             rows = files.size(f"{layout.live_base(root, name)}/{hour.path}") // BYTES_A_ROW
             yield Pending(hour, new, before or layout.NOTHING, rows + (before.rows if before else 0))
@@ -220,7 +220,7 @@ def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Sta
         corrupt=each.before.corrupt + staged.corrupt,
         unreadable=tuple(sorted(unreadable.union(each.before.unreadable))),
     )
-    files.write(f"{directory}/{layout.MANIFEST}", manifest.written().encode())
+    files.write(f"{directory}/{layout.MANIFEST}", manifest.to_json().encode())
     _sweep(files, directory, frozenset(names))
     return Compacted(name, each.hour, len(each.new), manifest)
 

@@ -70,12 +70,12 @@ class Manifest:
     corrupt: int
     unreadable: tuple[str, ...] = ()
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """Serialize the manifest."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
-    def read(cls, text: str) -> Self | None:
+    def from_json(cls, text: str) -> Self | None:
         """Parse a manifest; None if it is incomplete: the hour is compacted again."""
         try:
             facts = json.loads(text)
@@ -128,7 +128,7 @@ def reaches(hour: Hour, since: int, until: int) -> bool:
     return hour.begins < until and hour.ends > since
 
 
-def late(files: Iterable[str], manifest: Manifest | None) -> list[str]:
+def late_files(files: Iterable[str], manifest: Manifest | None) -> list[str]:
     """Return the live files of an hour that are not in its history."""
     known = frozenset((*manifest.sources, *manifest.unreadable)) if manifest else frozenset()
     return [path for path in files if name_of(path) not in known]

@@ -67,7 +67,7 @@ class Telemetry:
         for hour in sorted({*live, *manifests}):
             if layout.reaches(hour, since, until):
                 manifest = manifests.get(hour)
-                chosen.live += layout.late(live.get(hour, ()), manifest)
+                chosen.live += layout.late_files(live.get(hour, ()), manifest)
                 if manifest:
                     chosen.parts += [f"{base}/{hour.path}/{part}" for part in manifest.parts]
         return chosen
@@ -99,7 +99,7 @@ def manifests(files: Files, root: str, name: str) -> dict[Hour, Manifest]:
     found = {}
     for path in files.matching(f"{layout.history_base(root, name)}/dt=*/hour=*/{layout.MANIFEST}"):
         hour, text = layout.hour_of(path), files.read(path)
-        manifest = Manifest.read(text) if text is not None else None
+        manifest = Manifest.from_json(text) if text is not None else None
         if hour is not None and manifest is not None:
             found[hour] = manifest
     return found

@@ -84,11 +84,11 @@ def open_session(
     except Exception as error:  # errors of py4j and Spark have no common base
         raise PipelineError(f"Spark did not start: {first_line(error)}") from error
     if not str(session.sparkContext.master).startswith("local"):
-        session.sparkContext.addPyFile(str(packed(Path(tempfile.mkdtemp(prefix="penstock-pipeline-")))))
+        session.sparkContext.addPyFile(str(pack_code(Path(tempfile.mkdtemp(prefix="penstock-pipeline-")))))
     return session
 
 
-def packed(directory: Path) -> Path:
+def pack_code(directory: Path) -> Path:
     """Pack the code of jobs as a zip file, for machines where it is not installed."""
     with zipfile.ZipFile(directory / "penstock-pipeline.zip", "w") as archive:
         for package in (penstock, telemetry, pipeline):

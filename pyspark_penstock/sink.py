@@ -86,8 +86,8 @@ def _send(
     body = row["body"]
     receipt: Future[str] = producer.send(
         body.encode() if isinstance(body, str) else bytes(body or b""),
-        _chosen(row.get("routing_key"), options.routingkey),
-        exchange=_chosen(row.get("exchange"), options.exchange),
+        _or_default(row.get("routing_key"), options.routingkey),
+        exchange=_or_default(row.get("exchange"), options.exchange),
         properties={"message_id": message_id, **properties_of(row)},
         mandatory=options.mandatory,
         timeout=timeout,
@@ -95,7 +95,7 @@ def _send(
     return receipt
 
 
-def _chosen(column: str | None, option: str) -> str:
+def _or_default(column: str | None, option: str) -> str:
     return option if column is None else column
 
 

@@ -51,7 +51,7 @@ class QueueStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
         """Return up to `maxrows` rows. ReceiverError, which fails the query, if the connection or the queue is gone."""
         n = start["n"]
         receiver = self._receiver or self._connect(n)
-        self._settle(n)
+        self._ack_up_to(n)
         if self._target is None:
             deliveries = receiver.pop(self._options.maxrows, WAIT_SECONDS)
         else:
@@ -66,7 +66,7 @@ class QueueStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
 
     def commit(self, end: dict[str, int]) -> None:
         """Ack the messages up to an offset."""
-        self._settle(end["n"])
+        self._ack_up_to(end["n"])
 
     def _connect(self, n: int) -> Receiver:
         receiver = Receiver(self._options.url, self._options.queue, self._options.unacked)
@@ -76,7 +76,7 @@ class QueueStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
             self._target = n + receiver.ready
         return receiver
 
-    def _settle(self, n: int) -> None:
+    def _ack_up_to(self, n: int) -> None:
         if self._receiver is not None and n > self._acked:
             self._receiver.ack(n - self._base)
             self._acked = n

@@ -91,7 +91,7 @@ class AmqpUser(User):
                 time.sleep(TURN_SECONDS)
                 return
             if self.session is None:
-                self.session = self.opened()
+                self.session = self.open_session()
                 self.report("CONNECT", time.monotonic() - began)
             self.work(self.session)
         except (exceptions.AMQPError, OSError) as error:
@@ -112,13 +112,13 @@ class AmqpUser(User):
         if session is not None:
             session.close()
 
-    def opened(self) -> Session:
+    def open_session(self) -> Session:
         """Open a session and declare the queues on it."""
-        session = Session(self.target, self.name, self.answers_flow, self.stop_ended)
+        session = Session(self.target, self.name, self.answers_flow, self.on_stop_ended)
         self.topology.declare(session, self.options.queue_arguments)
         return session
 
-    def stop_ended(self, stop: Stop) -> None:
+    def on_stop_ended(self, stop: Stop) -> None:
         """Record a stop that the broker has lifted."""
         tally.record_stop(stop._replace(user=self.kind, queues=self.topology.queues))
         self.report(stop.method, stop.seconds)

@@ -42,11 +42,11 @@ class Subscriber(Consumer):
     def rate(self) -> float:
         return self.options.slow_rate if self.copy < self.options.slow_subscribers else self.options.consumer_rate
 
-    def opened(self) -> Session:
+    def open_session(self) -> Session:
         for copy in range(len(self.topology.queues)):
             self.copy = copy
             try:
-                return super().opened()
+                return super().open_session()
             except exceptions.ChannelClosedByBroker as error:
                 if error.reply_code != ACCESS_REFUSED:
                     raise
@@ -55,7 +55,7 @@ class Subscriber(Consumer):
     def subscribe(self, session: Session) -> None:
         try:
             queue, prefetch = self.topology.queues[self.copy], self.prefetch(self.options)
-            session.consume(queue, prefetch, self.delivered, exclusive=True)
+            session.consume(queue, prefetch, self.on_delivery, exclusive=True)
         except exceptions.ChannelClosedByBroker:
             session.close()
             raise

@@ -40,17 +40,17 @@ class Caller(Publisher):
     def batch(self) -> int:
         return 1
 
-    def opened(self) -> Session:
-        session = super().opened()
+    def open_session(self) -> Session:
+        session = super().open_session()
         self.awaited = ""
-        session.consume(REPLY_TO, 1, self.answered, auto_ack=True)
+        session.consume(REPLY_TO, 1, self.on_answer, auto_ack=True)
         return session
 
     def properties(self) -> pika.BasicProperties:
         self.awaited, self.called_at = uuid.uuid4().hex, time.monotonic()
         return pika.BasicProperties(reply_to=REPLY_TO, correlation_id=self.awaited, delivery_mode=PERSISTENT)
 
-    def answered(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
+    def on_answer(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
         if properties.correlation_id == self.awaited:
             self.awaited = ""
             self.report("CALL", time.monotonic() - self.called_at, len(body))
@@ -71,7 +71,7 @@ class Responder(Consumer):
 
     destination = "requests"
 
-    def done(self, session: Session, message: Delivered) -> None:
+    def on_handled(self, session: Session, message: Delivered) -> None:
         properties = pika.BasicProperties(correlation_id=message.properties.correlation_id)
         session.publish(message.properties.reply_to, [ANSWER], properties)
 
@@ -94,11 +94,11 @@ class TaskProducer(Publisher):
     def batch(self) -> int:
         return 1
 
-    def opened(self) -> Session:
-        session = super().opened()
+    def open_session(self) -> Session:
+        session = super().open_session()
         self.results = str(session.channel.queue_declare("", exclusive=True).method.queue)
         self.sent_at.clear()
-        session.consume(self.results, self.options.prefetch, self.finished, auto_ack=True)
+        session.consume(self.results, self.options.prefetch, self.on_result, auto_ack=True)
         return session
 
     def properties(self) -> pika.BasicProperties:
@@ -115,7 +115,7 @@ class TaskProducer(Publisher):
             reply_to=self.results,
         )
 
-    def finished(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
+    def on_result(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
         began = self.sent_at.pop(properties.correlation_id, None)
         if began is not None:  # else a repeated result, after a redelivery
             self.report("TASK", time.monotonic() - began, len(body))
@@ -134,7 +134,7 @@ class TaskWorker(Consumer):
         time.sleep(self.options.task_ms / 1000)
         super().handle(session, 1)
 
-    def done(self, session: Session, message: Delivered) -> None:
+    def on_handled(self, session: Session, message: Delivered) -> None:
         properties = pika.BasicProperties(
             correlation_id=message.properties.correlation_id, content_type="application/json"
         )

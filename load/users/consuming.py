@@ -59,8 +59,8 @@ class Consumer(AmqpUser):
     def away(self) -> bool:
         return attendance.away
 
-    def opened(self) -> Session:
-        session = super().opened()
+    def open_session(self) -> Session:
+        session = super().open_session()
         self.waiting.clear()
         self.last_sequence.clear()
         self.subscribe(session)
@@ -68,9 +68,9 @@ class Consumer(AmqpUser):
 
     def subscribe(self, session: Session) -> None:
         """Start consuming."""
-        session.consume(self.topology.queues[self.copy], self.prefetch(self.options), self.delivered)
+        session.consume(self.topology.queues[self.copy], self.prefetch(self.options), self.on_delivery)
 
-    def delivered(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
+    def on_delivery(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
         """Queue a delivery to be handled."""
         self.waiting.append(Delivered(method, properties, body))
 
@@ -97,13 +97,13 @@ class Consumer(AmqpUser):
             message = self.waiting.popleft()
             octets += len(message.body)
             oldest_ns = min(oldest_ns, self.check(bool(message.method.redelivered), message.body))
-            self.done(session, message)
+            self.on_handled(session, message)
         session.ack_up_to(message.method.delivery_tag)
         tally.sums["received"] += count
         tally.sums["received_bytes"] += octets
         self.report("END-TO-END", (now_ns - oldest_ns) / 1e9, octets)
 
-    def done(self, session: Session, message: Delivered) -> None:
+    def on_handled(self, session: Session, message: Delivered) -> None:
         """Hook: a message was handled and is acked next."""
 
     def check(self, redelivered: bool, body: bytes) -> int:

@@ -39,11 +39,11 @@ class Publisher(AmqpUser):
         """Return the properties of the next batch."""
         return None
 
-    def opened(self) -> Session:
-        session = super().opened()
+    def open_session(self) -> Session:
+        session = super().open_session()
         self.first_of_session = self.sequence
         if self.options.confirm == "yes":
-            session.confirm_select(self.settled)
+            session.confirm_select(self.on_settled)
         return session
 
     def must_hold(self, session: Session) -> bool:
@@ -89,7 +89,7 @@ class Publisher(AmqpUser):
         if options.confirm == "yes" and not session.unconfirmed:
             self.report("CONFIRM", time.monotonic() - began, octets)
 
-    def settled(self, tags: RangeSet, acked: bool) -> None:
+    def on_settled(self, tags: RangeSet, acked: bool) -> None:
         """Record confirms. Delivery tags count from 1 in each session, sequence numbers across all sessions."""
         before = self.first_of_session - 1
         for first, end in tags:

@@ -147,7 +147,7 @@ class Board:
                 found += self.assess("producer-held", session, held_s / self.limits.held_s, now, {"held_s": held_s})
         return found
 
-    def saved(self) -> str:
+    def to_json(self) -> str:
         """Serialize the state for a restart."""
         return json.dumps(
             {
@@ -158,7 +158,7 @@ class Board:
         )
 
     @classmethod
-    def restored(cls, limits: Limits, text: str | None) -> Board:
+    def from_json(cls, limits: Limits, text: str | None) -> Board:
         """Restore a saved state. If it is incomplete the board is empty, and standing alerts are raised once more."""
         board = cls(limits)
         try:

@@ -46,7 +46,7 @@ class Alerts:
         self.files = Files(spark)
         self.lock = threading.Lock()
         self.state = f"{self.checkpoint}/board.json"
-        self.board = Board.restored(limits, self.files.read(self.state))
+        self.board = Board.from_json(limits, self.files.read(self.state))
         self.queries: list[StreamingQuery] = []
 
     def start(self) -> None:
@@ -106,14 +106,14 @@ class Alerts:
             if number is not None:
                 self.board.batches[name] = number
             if alerts or number is not None:
-                self.files.write(self.state, self.board.saved().encode())
+                self.files.write(self.state, self.board.to_json().encode())
 
 
 def queue_rows(depth: DataFrame) -> DataFrame:
     """Fit a straight line to the depths of each queue in each window."""
-    windowed = time_to_full.measured(depth, 0).withWatermark("time", LATE)
+    windowed = time_to_full.points(depth, 0).withWatermark("time", LATE)
     groups = windowed.groupBy(F.window("time", WINDOW, SLIDE).alias("window"), "vhost", "queue")
-    return time_to_full.foreseen(time_to_full.lines(groups), time_to_full.SAMPLES_LEAST)
+    return time_to_full.forecast(time_to_full.lines(groups), time_to_full.SAMPLES_LEAST)
 
 
 def shard_rows(shards: DataFrame) -> DataFrame:

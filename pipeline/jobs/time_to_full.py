@@ -41,11 +41,11 @@ def time_to_full(
     fewer than `samples_least` rows or a line that does not rise.
     """
     recent = depth.where((F.col("ts") >= at - window_us) & (F.col("ts") < at))
-    result = foreseen(lines(measured(recent, at).groupBy("vhost", "queue")), samples_least)
+    result = forecast(lines(points(recent, at).groupBy("vhost", "queue")), samples_least)
     return shaped(result.where(F.col("seconds").isNotNull()), TABLE).orderBy("seconds", "vhost", "queue")
 
 
-def measured(depth: DataFrame, at: int) -> DataFrame:
+def points(depth: DataFrame, at: int) -> DataFrame:
     """Return the points for the lines: `depth`, `depth_bytes`, and `t`, seconds from `at`. `at` should be near: squares
     of µs since 1970 lose all digits.
     """
@@ -71,7 +71,7 @@ def lines(groups: GroupedData) -> DataFrame:
     )
 
 
-def foreseen(lines: DataFrame, samples_least: int) -> DataFrame:
+def forecast(lines: DataFrame, samples_least: int) -> DataFrame:
     """Return the lines with `seconds` until their queue is full (null: not foreseen), and the mark that it reaches."""
     result = lines.select("*", "last.*").withColumns(
         {

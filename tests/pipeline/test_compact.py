@@ -162,7 +162,7 @@ def test_a_run_that_dies_leaves_the_hour_as_it_was(
     live.write(tmp_path, "depth", day.depth[:1], "later")
     run(spark, tmp_path)
     assert read(spark, tmp_path, day) == expected(day)
-    manifest = Manifest.read((history(tmp_path) / layout.MANIFEST).read_text())
+    manifest = Manifest.from_json((history(tmp_path) / layout.MANIFEST).read_text())
     assert manifest
     assert [path.name for path in parts(tmp_path)] == list(manifest.parts)
 

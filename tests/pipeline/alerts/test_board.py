@@ -93,7 +93,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
     board.queues([queue(1)])
     board.flow([flow("stop", 0)])
     board.batches["queues"] = 7
-    again = Board.restored(LIMITS, board.saved())
+    again = Board.from_json(LIMITS, board.to_json())
     assert again == board
     assert again.queues([queue(1)]) == []
     assert states(again.tick(31 * SECOND)) == ["producer-held raised"]
@@ -103,7 +103,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
     "text", [None, "", "{", "[]", '{"standing": [[1]]}', '{"standing": 3, "held": [], "batches": {}}']
 )
 def test_what_was_not_saved_whole_is_begun_anew(text: str | None) -> None:
-    assert Board.restored(LIMITS, text) == Board(LIMITS)
+    assert Board.from_json(LIMITS, text) == Board(LIMITS)
 
 
 def test_a_long_name_makes_a_key_that_amqp_can_carry() -> None:
