@@ -122,8 +122,8 @@ def check(chosen: list[str], target: Target, pid: int | None) -> None:
 def measure(row: Row, brokers: dict[str, tuple[Target, int | None]], options: Options, runs: int) -> dict[str, Any]:
     """Run a row against each broker in turn, `runs` times, and return the result as `--json` writes it.
 
-    Every second pair is run in reverse order, so that the state one broker's run leaves behind does not always meet the
-    same other broker.
+    Every second pair is run in reverse order, so that neither broker always runs in the state that the other left
+    behind.
     """
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in brokers}
     for run in range(runs):

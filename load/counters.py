@@ -26,7 +26,7 @@ Sum = Literal[
 ]
 
 Wait = Literal["stopped", "confirms", "writing"]
-"""The reason of a publisher's wait: a stop that it obeys, confirms, or room in the socket."""
+"""The reason for a publisher's wait: a stop that it obeys, confirms, or room in the socket."""
 
 COPY_SHIFT = 32
 
