@@ -7,8 +7,8 @@
  *
  * Both print the number of messages every 50 ms and at the end: nanoseconds of the monotonic clock, and the count.
  * RATE is messages a second of all connections together, 0 for as many as the sockets accept. STAMP is the position of
- * the time stamp in a message, counted from its end, -1 for none. SIGTERM ends the program; a consumer that reads stamps
- * then prints the latencies in nanoseconds: "latency COUNT P50 P99 MAX". SIGUSR1 discards the latencies read so far.
+ * the time stamp in a message, counted from its end, -1 for none. SIGTERM ends the program; a consumer that reads
+ * stamps then prints the latencies in nanoseconds: "latency COUNT P50 P99 MAX". SIGUSR1 discards those read so far.
  */
 #include <errno.h>
 #include <fcntl.h>
