@@ -1,6 +1,6 @@
-"""Benchmarks for one broker or two in turn (A B B A …): `python -m load.bench`.
+"""Benchmarks of one broker, or of two in turn (A B B A …): `python -m load.bench`.
 
-Absolute figures on a shared machine mean little; the ratio B/A of one run is what counts.
+Absolute figures mean little on a shared machine; compare the ratio B/A of one run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from load import pump
 from load.churn import churn
 from load.idle import idle
 from load.latency import Pace, latency
-from load.pairs import Ratio, compared
+from load.pairs import Ratio, compare
 from load.target import Target
 from load.throughput import Shape, throughput
 from load.wire import Wire
@@ -29,7 +29,7 @@ CPU = "cpu_us_per_message"
 
 
 class Client(StrEnum):
-    """What the clients are written in."""
+    """The language of the clients."""
 
     PYTHON = "python"
     C = "c"
@@ -37,7 +37,7 @@ class Client(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What rows can be told."""
+    """Options that apply to every row."""
 
     seconds: float
     concurrency: int
@@ -47,7 +47,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One benchmark: how it is run, which of its figures is compared, and what that of all runs is."""
+    """One benchmark: how to run it, which of its figures is compared, and how the figures of the runs are combined."""
 
     figure: str
     more_is_better: bool
@@ -57,16 +57,18 @@ class Row:
 
 
 def run_churn(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
+    """Run the row `churn`."""
     return churn(target, pid, options.seconds, options.concurrency)
 
 
 def run_idle(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
+    """Run the row `idle`, which needs the broker's process id."""
     assert pid is not None
     return idle(target, pid, options.connections)
 
 
 def flow(**shape: Any) -> Row:
-    """Messages a second."""
+    """A row of throughput, in messages a second."""
 
     def run(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
         course = pump.throughput if options.client is Client.C else throughput
@@ -76,7 +78,7 @@ def flow(**shape: Any) -> Row:
 
 
 def delay(figure: str, rate: float, **shape: Any) -> Row:
-    """Milliseconds from a write to a delivery, each producer at that rate."""
+    """A row of latency: milliseconds from write to delivery, where each producer publishes `rate` messages a second."""
 
     def run(target: Target, pid: int | None, options: Options) -> dict[str, Any]:
         course = pump.latency if options.client is Client.C else latency
@@ -99,13 +101,15 @@ ROWS = {
     "latency-p50": delay("p50_ms", 2000, size=256),
     "latency-p99": delay("p99_ms", 1000, size=256, producers=4, consumers=4, queues=4, prefetch=100),
     "churn": Row("connections_per_second", True, statistics.median, needs_pid=False, run=run_churn),
-    # not the median: memory a broker took once it keeps, so that only the first run on a fresh one shows the cost
+    # not the median: a broker keeps the memory it has allocated, so only the first run on a fresh one shows the cost
     "idle": Row("cost_mib", False, max, needs_pid=True, run=run_idle),
 }
 
 
 def check(chosen: list[str], target: Target, pid: int | None) -> None:
-    """ValueError if a row cannot be run without the broker's process id, ConnectionError if the broker is not there."""
+    """Raise ValueError if a row needs the broker's process id and it is missing, ConnectionError if the broker is
+    unreachable.
+    """
     for name in chosen:
         if ROWS[name].needs_pid and pid is None:
             raise ValueError(f"the row {name} needs the broker's process id")
@@ -116,9 +120,10 @@ def check(chosen: list[str], target: Target, pid: int | None) -> None:
 
 
 def measure(row: Row, brokers: dict[str, tuple[Target, int | None]], options: Options, runs: int) -> dict[str, Any]:
-    """Run a row against each broker in turn, `runs` times; the result is what `--json` writes for it.
+    """Run a row against each broker in turn, `runs` times, and return the result as `--json` writes it.
 
-    Every other pair is run the other way round, so that neither broker always meets what the other's run left behind.
+    Every second pair is run in reverse order, so that neither broker always runs in the state that the other left
+    behind.
     """
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in brokers}
     for run in range(runs):
@@ -139,14 +144,15 @@ def measure(row: Row, brokers: dict[str, tuple[Target, int | None]], options: Op
 
 
 def pairs(results: dict[str, list[dict[str, Any]]], figure: str) -> dict[str, Any] | None:
-    """A figure compared pair by pair, where there are two brokers and all runs have it."""
+    """Compare a figure pair by pair; None unless there are two brokers and every run has the figure."""
     if "b" not in results or not all(figure in run for runs in results.values() for run in runs):
         return None
-    ratio = compared(*([float(run[figure]) for run in results[name]] for name in "ab"))
+    ratio = compare(*([float(run[figure]) for run in results[name]] for name in "ab"))
     return None if ratio is None else ratio.as_json()
 
 
 def line(*cells: str) -> str:
+    """One line of the printed table: the first cell is aligned left, the others right."""
     return "".join(cell.ljust(WIDTH) if at == 0 else cell.rjust(WIDTH) for at, cell in enumerate(cells))
 
 
@@ -162,22 +168,22 @@ def describe(name: str, result: dict[str, Any]) -> str:
 
 
 def bench(
-    rows: Annotated[list[str] | None, typer.Argument(help=f"which of {', '.join(ROWS)}; all, if none is named")] = None,
-    a: Annotated[str, typer.Option(help="AMQP URL of a broker")] = "amqp://127.0.0.1:5672",
-    a_pid: Annotated[int | None, typer.Option(help="its parent process, for memory and CPU time")] = None,
-    b: Annotated[str | None, typer.Option(help="AMQP URL of another broker, run in turn with it")] = None,
-    b_pid: Annotated[int | None, typer.Option(help="its parent process")] = None,
-    runs: Annotated[int, typer.Option(min=1, help="how often each row is run on each broker")] = 3,
-    seconds: Annotated[float, typer.Option(min=0.1, help="how long one run takes, but for idle")] = 4.0,
+    rows: Annotated[list[str] | None, typer.Argument(help=f"rows to run, of {', '.join(ROWS)}; default: all")] = None,
+    a: Annotated[str, typer.Option(help="AMQP URL of broker A")] = "amqp://127.0.0.1:5672",
+    a_pid: Annotated[int | None, typer.Option(help="parent process of A, for memory and CPU time")] = None,
+    b: Annotated[str | None, typer.Option(help="AMQP URL of broker B, run in turn with A")] = None,
+    b_pid: Annotated[int | None, typer.Option(help="parent process of B")] = None,
+    runs: Annotated[int, typer.Option(min=1, help="runs of each row on each broker")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.1, help="length of one run, except for idle")] = 4.0,
     concurrency: Annotated[int, typer.Option(min=1, help="client processes of churn")] = 4,
     connections: Annotated[int, typer.Option(min=1, help="connections of idle")] = 2000,
     client: Annotated[
-        Client, typer.Option(help="what clients are written in; churn and idle are Python's")
+        Client, typer.Option(help="language of the clients; churn and idle always use Python")
     ] = Client.PYTHON,
-    json_file: Annotated[Path | None, typer.Option("--json", help="write every run's figures here")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write the figures of every run here")] = None,
 ) -> None:
-    """Measure throughput and latency in shapes that people have, and connections: churn (opened and closed a second)
-    and idle (memory of many that do nothing).
+    """Measure throughput and latency of common load shapes, and two costs of connections: churn (opened and closed a
+    second) and idle (memory of many idle ones).
     """
     options = Options(seconds, concurrency, connections, client)
     report: dict[str, Any] = {}
@@ -189,7 +195,7 @@ def bench(
             name for name, row in ROWS.items() if not row.needs_pid or all(p for _, p in brokers.values())
         ]
         if unknown := sorted(set(chosen) - set(ROWS)):
-            raise ValueError(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
+            raise ValueError(f"no row is called {', '.join(unknown)}; choose from {', '.join(ROWS)}")
         for target, pid in brokers.values():
             check(chosen, target, pid)
         typer.echo(line("row", "A", "B", "B/A"))

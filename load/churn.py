@@ -19,7 +19,7 @@ def churn(target: Target, pid: int | None, seconds: float, concurrency: int) -> 
     """Open and close connections for `seconds` in `concurrency` processes, one at a time in each.
 
     Returns connections (opened and closed), connections_per_second, p50_ms and p99_ms of one (from connect to
-    close-ok), and, if `pid` is the broker's, its cpu_us_per_connection. The first error of a client is raised.
+    close-ok), and, if `pid` is the broker's, its cpu_us_per_connection. Raises the first error of a client.
     """
     context = multiprocessing.get_context("spawn")
     clients = []
@@ -30,7 +30,7 @@ def churn(target: Target, pid: int | None, seconds: float, concurrency: int) -> 
         theirs.close()
         clients.append((process, ours))
     for _, ours in clients:
-        received(ours)  # it is there; all begin only when all are
+        received(ours)  # ready: the clients begin together once all are
     before = cpu_seconds(pid) if pid else 0.0
     for _, ours in clients:
         ours.send(None)
@@ -42,6 +42,7 @@ def churn(target: Target, pid: int | None, seconds: float, concurrency: int) -> 
 
 
 def received(pipe: Connection) -> Times | Exception:
+    """Receive a client's message; ConnectionError, returned and not raised, if the client died."""
     try:
         answer: Times | Exception = pipe.recv()
     except (EOFError, OSError):
@@ -50,8 +51,9 @@ def received(pipe: Connection) -> Times | Exception:
 
 
 def client(target: Target, seconds: float, pipe: Connection) -> None:
-    """One process: says that it is there, waits for the start, then opens and closes. Sends the seconds that each
-    took, or the error.
+    """Run one client process: report ready, wait for the start, then open and close connections.
+
+    Sends the duration of each in seconds, or the error.
     """
     took: Times = []
     pipe.send(took)
@@ -68,7 +70,7 @@ def client(target: Target, seconds: float, pipe: Connection) -> None:
 
 
 def summary(answers: list[Times | Exception], seconds: float, spent: float | None) -> dict[str, Any]:
-    """The row's figures from the times of all clients."""
+    """Compute the row's figures from the durations of all clients; raise the first error among the answers."""
     took: Times = []
     for answer in answers:
         if isinstance(answer, Exception):

@@ -1,4 +1,4 @@
-"""Which publishes still wait for their confirm."""
+"""The window of unconfirmed publishes of a channel."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from load.ranges import RangeSet
 
 
 class ConfirmWindow:
-    """Delivery tags of one channel in confirm mode, from confirm.select on (tags count from 1)."""
+    """Unconfirmed delivery tags of one channel, counted from 1 from confirm.select on."""
 
     __slots__ = ("_next", "_outstanding")
 
     def __init__(self) -> None:
         self._next = 1
-        self._outstanding: dict[int, None] = {}  # in order of publishing: a dict pops its oldest cheaply
+        self._outstanding: dict[int, None] = {}  # in publishing order: a dict removes its oldest key cheaply
 
     def __len__(self) -> int:
-        """How many publishes wait for their confirm."""
+        """The number of unconfirmed publishes."""
         return len(self._outstanding)
 
     def publish(self) -> int:
-        """The tag of the next publish, which now waits."""
+        """Return the tag of the next publish and count it as unconfirmed."""
         tag, self._next = self._next, self._next + 1
         self._outstanding[tag] = None
         return tag
 
     def settle(self, tag: int, multiple: bool) -> RangeSet:
-        """The tags that a basic.ack or basic.nack settles. With `multiple`, all up to `tag`, and 0 means all there are.
+        """Remove and return the tags that a basic.ack or basic.nack settles: `tag`, or with `multiple` all tags up to
+        `tag`, where 0 means all.
 
-        Tags that do not wait (any more) are left out, so a broker that confirms twice is not counted twice.
+        Tags that are not outstanding are left out, so a broker that confirms twice is not counted twice.
         """
         settled = RangeSet()
         if not multiple:

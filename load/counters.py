@@ -1,8 +1,8 @@
-"""What a run counted: kept per process, sent to the master as differences, summed there.
+"""Counters of a run: kept per process, sent to the master as differences and summed there.
 
 Locust's own statistics count *batches*, because an event per message would cost more than the message; messages are
-counted here. With `--processes`, a worker's tally is taken (and so emptied) for each report to the master, which adds
-the reports up; without, the one tally is both.
+counted here. With `--processes`, each report to the master takes, and so empties, the worker's tally, and the master
+adds up the reports. Without, one tally serves as both.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Sum = Literal[
 ]
 
 Wait = Literal["stopped", "confirms", "writing"]
-"""What a publisher waited for: that a stop it obeys ends, confirms, room in the socket."""
+"""The reason for a publisher's wait: a stop that it obeys, confirms, or room in the socket."""
 
 COPY_SHIFT = 32
 
 
 def stream_of(producer: int, copy: int = 0) -> int:
-    """The messages of a producer (32 bits) in one of the queues that get a copy of them, numbered from 0."""
+    """Return the stream id of a producer (32 bits) in one of the queues that get copies; copies are numbered from 0."""
     return copy << COPY_SHIFT | producer
 
 
 class Stop(NamedTuple):
-    """One time a publisher was told to stop: CLOCK_MONOTONIC seconds, by which method, which class of user it is, and
-    which queues it publishes to.
+    """A period in which a publisher was asked to stop: CLOCK_MONOTONIC seconds, the method that asked, the class of the
+    user, and the queues that the user publishes to.
     """
 
     began: float
     ended: float
-    told_by: Literal["FLOW", "BLOCKED"]
+    method: Literal["FLOW", "BLOCKED"]
     user: str = ""
     queues: tuple[str, ...] = ()
 
@@ -54,69 +54,69 @@ class Stop(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """Sums, per class of publishers what they published and waited for, and per stream which sequence numbers were
-    confirmed and received.
+    """Sums; per publisher class, messages published and time waited; per stream, the sequence numbers confirmed and
+    received.
     """
 
     sums: defaultdict[Sum, float] = field(default_factory=lambda: defaultdict(float))
     published: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """Messages by class of user and producer."""
+    """Messages by user class and producer."""
     waits: defaultdict[str, defaultdict[Wait, float]] = field(default_factory=lambda: defaultdict(_seconds))
-    """Seconds by class of user and what they waited for, added up over its users while they wait."""
+    """Seconds by user class and reason, summed over the users of the class, including waits in progress."""
     confirmed: dict[int, RangeSet] = field(default_factory=dict)
     received: dict[int, RangeSet] = field(default_factory=dict)
-    received_again: dict[int, RangeSet] = field(default_factory=dict)
+    redelivered: dict[int, RangeSet] = field(default_factory=dict)
     stops: list[Stop] = field(default_factory=list)
 
     @property
     def published_total(self) -> int:
         return sum(producers.total() for producers in self.published.values())
 
-    def note_confirmed(self, producer: int, first: int, end: int, copies: int = 1) -> None:
-        """A broker confirmed sequences first … end-1 of a producer, of which so many queues get a copy each."""
+    def record_confirmed(self, producer: int, first: int, end: int, copies: int = 1) -> None:
+        """Record that sequences first … end-1 of a producer are confirmed; each of `copies` queues gets a copy."""
         for copy in range(copies):
             self.confirmed.setdefault(stream_of(producer, copy), RangeSet()).add(first, end)
         self.sums["confirmed"] += end - first
 
-    def note_received(self, stream: int, sequence: int, redelivered: bool) -> None:
-        """A consumer got a message. Only one that is not marked redelivered can be a duplicate."""
+    def record_received(self, stream: int, sequence: int, redelivered: bool) -> None:
+        """Record a message that a consumer received. Only a message not marked redelivered can be a duplicate."""
         if redelivered:
-            self.received_again.setdefault(stream, RangeSet()).add(sequence, sequence + 1)
+            self.redelivered.setdefault(stream, RangeSet()).add(sequence, sequence + 1)
             self.sums["redelivered"] += 1
         else:
             known = self.received.setdefault(stream, RangeSet())
             self.sums["duplicated"] += known.add(sequence, sequence + 1)
 
-    def note_stop(self, stop: Stop) -> None:
-        """A publisher that was told to stop may go on again."""
+    def record_stop(self, stop: Stop) -> None:
+        """Record a stop that has ended."""
         self.stops.append(stop)
 
     def lost(self) -> dict[int, RangeSet]:
-        """Per stream, what was confirmed and never received."""
+        """Return, per stream, the messages that were confirmed and never received."""
         missing = {}
         for stream, confirmed in self.confirmed.items():
             arrived = RangeSet(self.received.get(stream, ()))
-            arrived.update(self.received_again.get(stream, RangeSet()))
+            arrived.update(self.redelivered.get(stream, RangeSet()))
             if left := confirmed.minus(arrived):
                 missing[stream] = left
         return missing
 
-    def take(self) -> dict[str, Any]:
-        """Everything counted since the last call, as plain lists and dicts, and start from nothing again."""
+    def pop_report(self) -> dict[str, Any]:
+        """Return everything counted since the last call, as plain lists and dicts, and reset the counters."""
         report = {
             "sums": dict(self.sums),
             "published": [(user, list(producers.items())) for user, producers in self.published.items()],
             "waits": [(user, dict(waits)) for user, waits in self.waits.items()],
             "confirmed": _plain(self.confirmed),
             "received": _plain(self.received),
-            "received_again": _plain(self.received_again),
+            "redelivered": _plain(self.redelivered),
             "stops": [list(stop) for stop in self.stops],
         }
         self.clear()
         return report
 
     def add(self, report: Mapping[str, Any]) -> None:
-        """Add what another process took. Messages two of them received count as duplicated here."""
+        """Add the report of another process. A message that two processes received counts as duplicated."""
         for name, value in report["sums"].items():
             self.sums[name] += value
         for user, producers in report["published"]:
@@ -126,13 +126,13 @@ class Tally:
                 self.waits[user][name] += seconds
         _merge(self.confirmed, report["confirmed"])
         self.sums["duplicated"] += _merge(self.received, report["received"])
-        _merge(self.received_again, report["received_again"])
+        _merge(self.redelivered, report["redelivered"])
         self.stops.extend(Stop(*stop)._replace(queues=tuple(stop[-1])) for stop in report["stops"])
 
     def clear(self) -> None:
-        """Forget everything: a new test starts."""
+        """Reset all counters for a new test."""
         for counted in (
-            self.sums, self.published, self.waits, self.confirmed, self.received, self.received_again, self.stops
+            self.sums, self.published, self.waits, self.confirmed, self.received, self.redelivered, self.stops
         ):  # fmt: skip
             counted.clear()
 
@@ -146,5 +146,5 @@ def _plain(sets: Mapping[int, RangeSet]) -> list[tuple[int, list[tuple[int, int]
 
 
 def _merge(into: dict[int, RangeSet], plain: list[tuple[int, list[tuple[int, int]]]]) -> int:
-    """Returns how many sequence numbers were in both."""
+    """Merge the sets and return how many sequence numbers were in both."""
     return sum(into.setdefault(stream, RangeSet()).update(RangeSet(ranges)) for stream, ranges in plain)

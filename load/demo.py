@@ -1,7 +1,7 @@
-"""`make demo`: a broker, a producer that publishes flat out, a consumer that is slow, and what keeps them together.
+"""`make demo`: a broker, a flat-out producer and a slow consumer, and the flow control that balances them.
 
-The queue fills to its stop mark, the broker stops the producer, the consumer empties it to the resume mark, the broker
-lets the producer go: that is shown live, until it ends by itself with a summary and a plot.
+The queue fills to its stop mark, the broker stops the producer, the consumer drains the queue to the resume mark, and
+the broker lets the producer go on. The demonstration shows this live and ends by itself with a summary and a plot.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from load.probe import prepare
 from load.recording import Recording, Sample
 
 QUEUE = "demo"
-LOOK_SECONDS = 0.02
-"""How often depth and flow state are read: shared memory, so it costs the broker nothing."""
-DRAW_LOOKS = 6
+POLL_SECONDS = 0.02
+"""Interval of reading depth and flow state; they are in shared memory, so reading costs the broker nothing."""
+DRAW_SAMPLES = 6
 DRAIN_SECONDS = 30.0
-"""Longest time for the consumer to take what is left when the producer has ended."""
+"""Longest time for the consumer to drain the queue after the producer has ended."""
 BATCH = 50
 PREFETCH = 500
 
@@ -39,24 +39,24 @@ class Failed(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it went."""
+    """The result of a demonstration; `wrong` counts gaps in the order of messages."""
 
     recording: Recording
     wrong: int
 
     @property
     def complete(self) -> bool:
-        """Everything that was published was received, in order and once."""
+        """Whether every published message was received, once and in order."""
         return self.wrong == 0 and self.recording.latest.received == self.recording.latest.published
 
 
 class Show:
-    """Both clients against one node, watched."""
+    """Both clients at work on one node, and the recording of their progress."""
 
     def __init__(self, node: LocalNode, load: Load, view: View) -> None:
         self._node, self._view = node, view
         self.recording = Recording()
-        self._looks = 0
+        self._sampled = 0
         self._consumer = Client(consume, load)
         self._consumer.wait_started()
         self._producer = Client(produce, load)
@@ -64,11 +64,13 @@ class Show:
         self._began = time.monotonic()
 
     def run(self, seconds: float) -> Outcome:
-        """Watch for `seconds`, then end the producer and let the consumer take the rest. Failed if a client does."""
+        """Watch for `seconds`, then end the producer and let the consumer drain the queue. Raises Failed if a client
+        fails.
+        """
         try:
             self._watch(lambda: self._elapsed() >= seconds)
             self._producer.ending.set()
-            self._consumer.ending.set()  # from now on it takes what it can
+            self._consumer.ending.set()  # lifts the consumer's rate limit
             deadline = self._elapsed() + DRAIN_SECONDS
             self._watch(lambda: (self._producer.done and self._all_received()) or self._elapsed() > deadline)
             return Outcome(self.recording, self._consumer.progress.wrong)
@@ -84,12 +86,12 @@ class Show:
 
     def _watch(self, enough: Callable[[], bool]) -> None:
         while not enough():
-            self._look()
-            time.sleep(LOOK_SECONDS)
-        self._look()
+            self._sample()
+            time.sleep(POLL_SECONDS)
+        self._sample()
         self._view.update(self.recording)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         producer, consumer = self._producer.progress, self._consumer.progress
         for name, progress in (("producer", producer), ("consumer", consumer)):
             if progress.error:
@@ -109,13 +111,13 @@ class Show:
                 epoch=flow.epoch,
             )
         )
-        self._looks += 1
-        if self._looks % DRAW_LOOKS == 0:
+        self._sampled += 1
+        if self._sampled % DRAW_SAMPLES == 0:
             self._view.update(self.recording)
 
 
 def summary(outcome: Outcome) -> str:
-    """What happened, in a few lines."""
+    """Describe the outcome in a few lines."""
     recording = outcome.recording
     latest, lengths = recording.latest, [span.ended - span.began for span in recording.saturated_spans()]
     over = recording.deepest - recording.stop_count
@@ -138,15 +140,15 @@ def summary(outcome: Outcome) -> str:
 
 def demo(
     seconds: Annotated[float, typer.Option(min=1, help="how long the producer publishes")] = 20.0,
-    producer: Annotated[ProducerKind, typer.Option(help="how it takes being stopped")] = ProducerKind.CONFIRMS,
+    producer: Annotated[ProducerKind, typer.Option(help="how it reacts to a stop")] = ProducerKind.CONFIRMS,
     stop: Annotated[int, typer.Option(min=1, help="stop mark of the queue, in messages")] = 8000,
     resume: Annotated[int, typer.Option(min=0, help="resume mark, in messages")] = 6000,
-    consumer_rate: Annotated[float, typer.Option(min=1, help="messages a second that the consumer takes")] = 2000.0,
+    consumer_rate: Annotated[float, typer.Option(min=1, help="messages a second that the consumer handles")] = 2000.0,
     size: Annotated[int, typer.Option(min=16, help="bytes of a body")] = 512,
-    png: Annotated[Path, typer.Option(help="where the plot goes")] = Path("demo.png"),
+    png: Annotated[Path, typer.Option(help="file of the plot")] = Path("demo.png"),
     plain: Annotated[bool, typer.Option(help="lines instead of a live picture")] = False,
 ) -> None:
-    """Show a producer being stopped and resumed by a broker started for it."""
+    """Start a broker and show how it stops and resumes a producer."""
     console = Console()
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory, LocalNode(Path(directory)) as node:

@@ -1,6 +1,6 @@
-"""The two clients of the demonstration, each a process of its own: a flat-out producer and a slow consumer.
+"""The two clients of the demonstration, each in a process of its own: a flat-out producer and a slow consumer.
 
-Both tell the demonstration twenty times a second what they have done, also while pika keeps them waiting.
+Both report their progress twenty times a second, even while pika blocks their main thread.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ REPORT_SECONDS = 0.05
 START_SECONDS = 30.0
 TURN_SECONDS = 0.05
 CATCH_UP_SECONDS = 0.2
-"""A consumer that found nothing to do for longer does not make up for it."""
+"""The longest idle time that a consumer may make up for."""
 HELD_SECONDS = 0.1
 """A producer that waits longer than this for the broker is shown as held."""
 
 
 class ProducerKind(StrEnum):
-    """How the producer takes being stopped."""
+    """How the producer reacts to a stop."""
 
     CONFIRMS = "confirms"
-    """waits for the confirms of a batch before the next one; knows nothing of flow control"""
+    """waits for the confirms of each batch before the next; knows nothing of flow control"""
     OBEYS = "obeys"
     """never waits, but stops on Channel.Flow, as the Java client does"""
     FLAT_OUT = "flat-out"
-    """never waits, and is deaf to everything but TCP"""
+    """never waits, and obeys nothing but TCP"""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What both clients need to know."""
+    """The settings of both clients."""
 
     target: Target
     queue: str
@@ -57,8 +57,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a client has done so far. `held` says what keeps the producer from publishing, "" if nothing does;
-    `wrong` counts messages that came out of order or were missing before one that came; `error` ends the client.
+    """The progress of a client. `held` says what holds the producer, "" if nothing does; `wrong` counts messages that
+    came out of order or after a gap; `error` ends the client.
     """
 
     messages: int = 0
@@ -80,12 +80,12 @@ class Client:
         self._progress = Progress()
 
     def wait_started(self) -> None:
-        """Until it has told something, or for long enough."""
+        """Wait until the client has reported, at most `START_SECONDS`."""
         self._pipe.poll(START_SECONDS)
 
     @property
     def progress(self) -> Progress:
-        """The latest that it told; `error` if it died without a word."""
+        """The latest progress reported; `error` is set if the client died without a report."""
         try:
             while self._pipe.poll():
                 self._progress = self._pipe.recv()
@@ -96,37 +96,38 @@ class Client:
 
     @property
     def done(self) -> bool:
+        """Whether the process has ended."""
         return not self._process.is_alive()
 
     def stop(self) -> None:
-        """End it now, in whatever it is doing."""
+        """End the process at once."""
         self._process.terminate()
         self._process.join()
         self._pipe.close()
 
 
 class Reporter:
-    """Sends what `look` returns until `close`, from a thread of its own: pika may keep the main one waiting."""
+    """Sends the result of `progress` until `close`, from a thread of its own: pika may block the main thread."""
 
-    def __init__(self, pipe: Connection, look: Callable[[], Progress]) -> None:
-        self._pipe, self._look = pipe, look
+    def __init__(self, pipe: Connection, progress: Callable[[], Progress]) -> None:
+        self._pipe, self._get_progress = pipe, progress
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._ending.wait(REPORT_SECONDS):
-            self._pipe.send(self._look())
+            self._pipe.send(self._get_progress())
 
     def close(self, error: str = "") -> None:
-        """Send the last word."""
+        """Send the last report."""
         self._ending.set()
         self._thread.join()
-        self._pipe.send(replace(self._look(), error=error))
+        self._pipe.send(replace(self._get_progress(), error=error))
 
 
 class Producer:
-    """Publishes batches; what it does at the moment can be seen from another thread."""
+    """Publishes batches; another thread may read what it is doing."""
 
     def __init__(self, load: Load) -> None:
         self.load = load
@@ -136,7 +137,7 @@ class Producer:
         self._since = time.monotonic()
 
     def run(self, ending: Event) -> None:
-        """Publish until `ending`, then see what is under way confirmed."""
+        """Publish until `ending`, then close the session."""
         if self.load.kind == ProducerKind.CONFIRMS:
             self.session.confirm_select(lambda _tags, _acked: None)
         while not ending.is_set():
@@ -163,21 +164,22 @@ class Producer:
         self._doing, self._since = doing, time.monotonic()
 
     def progress(self) -> Progress:
+        """Return the messages published so far, and what holds the producer at present."""
         return Progress(messages=self.published, held=self._held())
 
     def _held(self) -> str:
-        told = []
+        causes = []
         if self.session.stopped_by_flow:
-            told.append("Channel.Flow")
+            causes.append("Channel.Flow")
         if self.session.blocked:
-            told.append("Connection.Blocked")
+            causes.append("Connection.Blocked")
         if self._doing and time.monotonic() - self._since > HELD_SECONDS:
-            told.append(self._doing)
-        return ", ".join(told)
+            causes.append(self._doing)
+        return ", ".join(causes)
 
 
 class Consumer:
-    """Takes messages at a limited rate until the end, then as many as come."""
+    """Handles messages at a limited rate until `ending`, then without a limit."""
 
     def __init__(self, load: Load) -> None:
         self.load = load
@@ -188,11 +190,11 @@ class Consumer:
         self._waiting: list[tuple[Any, bytes]] = []
 
     def run(self, ending: Event) -> None:
-        """Until `stop` of the process."""
+        """Consume until the process is stopped."""
         self.session.consume(
             self.load.queue, self.load.prefetch, lambda method, _properties, body: self._waiting.append((method, body))
         )
-        handled_at = time.monotonic()  # as if all messages had been handled at exactly the rate
+        handled_at = time.monotonic()  # the time of the last message, had all been handled at exactly the rate
         while True:
             self.session.turn(TURN_SECONDS / 5)
             now = time.monotonic()
@@ -214,21 +216,22 @@ class Consumer:
         del self._waiting[:count]
 
     def progress(self) -> Progress:
+        """Return the messages received so far."""
         return Progress(messages=self.received, wrong=self.wrong)
 
 
 def produce(load: Load, ending: Event, pipe: Connection) -> None:
-    """The producer's process."""
+    """Run the producer in its process."""
     run_client(Producer, load, ending, pipe)
 
 
 def consume(load: Load, ending: Event, pipe: Connection) -> None:
-    """The consumer's process."""
+    """Run the consumer in its process."""
     run_client(Consumer, load, ending, pipe)
 
 
 def run_client(client_class: type[Producer] | type[Consumer], load: Load, ending: Event, pipe: Connection) -> None:
-    """A client's life in its process; an error of the broker or the connection is its last word."""
+    """Run a client in its process; report an error of the broker or the connection last."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the demonstration, which ends its clients
     try:
         client = client_class(load)

@@ -1,4 +1,4 @@
-"""The demonstration as a picture to keep: depth, marks, stops and rates over time (matplotlib, in the extra `load`)."""
+"""The plot of a demonstration: depth, marks, stops and rates over time (matplotlib, in the extra `load`)."""
 
 from __future__ import annotations
 

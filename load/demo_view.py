@@ -1,4 +1,4 @@
-"""The demonstration on a terminal: a live picture (rich) where there is one, plain lines where not."""
+"""The demonstration on a terminal: a live picture (rich), or plain lines where the output is no terminal."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ CHART_MARGIN = LABEL_WIDTH + 4  # and the border
 STATE_WIDTH = 30
 COUNT_WIDTH = 12
 HEADROOM = 1.15
-"""The chart reaches this much above the stop mark, so that an overshoot would be seen."""
+"""The top of the chart as a multiple of the stop mark, so that an overshoot is visible."""
 LINE_SECONDS = 1.0
 
 
 class View(Protocol):
-    """Somewhere to show a recording as it grows."""
+    """A display of a recording as it grows."""
 
     def update(self, recording: Recording) -> None: ...
 
 
 @contextmanager
 def opened_view(console: Console, heading: str, seconds: float, plain: bool) -> Iterator[View]:
-    """A live picture on a terminal, lines otherwise or if asked for. `seconds` is how long it is going to take."""
+    """Yield a live picture on a terminal, plain lines otherwise or if `plain`. `seconds` is the expected length."""
     if plain or not console.is_terminal:
         console.print(heading, highlight=False, markup=False, soft_wrap=True)
         yield Lines(console)
@@ -81,7 +81,7 @@ class Lines:
 
 
 class Picture:
-    """Depth over time against the marks, who is held by what, and rates; redrawn eight times a second."""
+    """Depth over time against the marks, what holds the producer, and rates; redrawn eight times a second."""
 
     def __init__(self, console: Console, heading: str, seconds: float) -> None:
         self._console = console
@@ -110,8 +110,8 @@ class Picture:
 
 
 def chart(recording: Recording, width: int, seconds: float) -> Text:
-    """`width` columns for `seconds`: a column is as high as the queue was deep, red where its producers were stopped;
-    the marks are lines behind it.
+    """Draw `seconds` in `width` columns: a column is as high as the queue was deep, red where its producers were
+    stopped; the marks are lines behind the columns.
     """
     top = max(recording.stop_count * HEADROOM, recording.deepest, 1)
     columns = buckets(recording, width, seconds)
@@ -140,8 +140,8 @@ def row_of(count: int, top: float) -> int:
 
 
 def buckets(recording: Recording, width: int, seconds: float) -> dict[int, tuple[int, bool]]:
-    """Per column the deepest seen in it and whether producers were stopped; one without a look is as that before.
-    Time past `seconds` narrows the columns.
+    """Return, per column, the greatest depth seen and whether producers were stopped; a column without a sample repeats
+    the one before. Time beyond `seconds` narrows the columns.
     """
     wide = max(seconds, recording.latest.at) / width
     columns: dict[int, tuple[int, bool]] = {}
@@ -157,7 +157,7 @@ def buckets(recording: Recording, width: int, seconds: float) -> dict[int, tuple
 
 
 def state(recording: Recording) -> Table:
-    """Queue, producer and consumer: how they are, how fast, how much in all."""
+    """A table of queue, producer and consumer: state, rate and total of each."""
     now = recording.latest
     published, received = recording.rates()
     stopped = sum(span.ended - span.began for span in recording.saturated_spans())

@@ -1,12 +1,12 @@
-"""Whether producers get shares of what a queue lets in as their weights say, whatever limits it.
-
-It is to be so at whatever acceptor they are, however much they have under way, and over however many channels.
+"""Whether producers get shares of a queue in proportion to their fair share weights, whatever limits the queue.
 
     python -m load.fairness
 
+Shares must not depend on a producer's acceptor, the size of its window, or the number of its channels.
+
 Each course is one queue whose producers always have something to publish, within a window of unconfirmed messages, and
-of which less is consumed, or let in, than they offer. Their shares, by weight, are judged by Jain's index: 1 where all
-get the same, 1 / n where one gets everything. The kernel decides which acceptor a producer is at.
+offer more than is consumed or let in. Their shares, by weight, are judged by Jain's index: 1 where all are equal, 1 / n
+where one producer gets everything. The kernel chooses the acceptor of each producer.
 """
 
 from __future__ import annotations
@@ -46,14 +46,16 @@ from load.wire import Wire
 LEAST = 0.95
 PRODUCERS, WINDOW, RATE = 20, 200, 1500
 SIZE, PREFETCH = 100, 100
-WARM_UP_SECONDS, LOOK_SECONDS = 2.0, 0.002
+WARM_UP_SECONDS, POLL_SECONDS = 2.0, 0.002
 
 
 WEIGHT, WEIGHTY, PASSWORD = 5, "weighty", "secret"
 
 
 class Offer(NamedTuple):
-    """What a producer, a connection, offers: how much is unconfirmed on each of its channels; its weight."""
+    """The offer of one producer, a connection: its window of unconfirmed messages on each channel, its channels, its
+    fair share weight.
+    """
 
     window: int = WINDOW
     channels: int = 1
@@ -61,7 +63,7 @@ class Offer(NamedTuple):
 
 
 class Course(NamedTuple):
-    """A queue's arguments; its producers and the priority of what they publish; messages a second that are consumed."""
+    """A queue's arguments; its producers and the priority of their messages; messages consumed a second."""
 
     name: str
     arguments: dict[str, object]
@@ -83,7 +85,7 @@ COURSES = (
 
 
 class Result(NamedTuple):
-    """Of one course: what each producer got confirmed, by its weight, in so many seconds; and all of them together."""
+    """The result of one course: messages confirmed for each producer, divided by its weight; seconds; and the total."""
 
     course: str
     acceptors: int
@@ -93,6 +95,7 @@ class Result(NamedTuple):
 
     @property
     def jain(self) -> float:
+        """Jain's index of the shares."""
         return jain(self.shares)
 
     def __str__(self) -> str:
@@ -107,13 +110,13 @@ HEAD = f"{'course':<8} {'acceptors':>9} {'Jain':>6} {'least':>7} {'most':>7} {'m
 
 
 def jain(shares: Sequence[int]) -> float:
-    """Jain's index of fairness; 0 where nobody got anything."""
+    """Jain's index of fairness; 0 if nothing was confirmed at all."""
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
 
 
 class Producer(Peer):
-    """Keeps its window of unconfirmed messages full, on each of its channels."""
+    """Keeps its window of unconfirmed messages full on each of its channels."""
 
     def __init__(self, target: Target, queue: str, offer: Offer, priority: int) -> None:
         if offer.weight != 1:
@@ -130,12 +133,14 @@ class Producer(Peer):
         self.confirmed = 0
 
     def read(self) -> None:
+        """Count the confirms received."""
         for channel, method, arguments in self.methods_of_channels():
             if method == BASIC_ACK:
                 settled = self.unconfirmed[channel].settle(*settled_up_to(arguments))
                 self.confirmed += sum(end - first for first, end in settled)
 
     def write(self, now: float) -> None:
+        """Refill the windows, and write as far as the socket accepts."""
         octets = []
         for channel, unconfirmed in self.unconfirmed.items():
             room = self.window - len(unconfirmed)
@@ -147,7 +152,7 @@ class Producer(Peer):
 
 
 class Consumer(Peer):
-    """Acks so many messages a second."""
+    """Acks `rate` messages a second."""
 
     def __init__(self, target: Target, queue: str, rate: int) -> None:
         wire = Wire(target)
@@ -159,9 +164,11 @@ class Consumer(Peer):
         self.delivered = self.acked = 0
 
     def read(self) -> None:
+        """Count the deliveries received."""
         self.delivered += sum(method == BASIC_DELIVER for method, _ in self.methods())
 
     def write(self, now: float) -> None:
+        """Ack the deliveries due by `now`."""
         due = min(self.delivered, int((now - self.began) * self.rate))
         if self.pending or due > self.acked:
             self.send(ack_up_to(due) if due > self.acked else b"")
@@ -169,15 +176,15 @@ class Consumer(Peer):
 
 
 def run(target: Target, course: Course, acceptors: int, seconds: float) -> Result:
-    """Have the course run on a broker."""
+    """Run a course on a broker."""
     queue = f"fairness-{course.name}"
     prepare(target, queue, course.arguments)
     producers = [Producer(target, queue, offer, course.priority) for offer in course.offers]
     peers: list[Producer | Consumer] = [*producers, Consumer(target, queue, course.consumed)]
     try:
-        go_on(peers, WARM_UP_SECONDS)
+        run_peers(peers, WARM_UP_SECONDS)
         before = [producer.confirmed for producer in producers]
-        took = go_on(peers, seconds)
+        took = run_peers(peers, seconds)
         got = [producer.confirmed - was for producer, was in zip(producers, before, strict=True)]
     finally:
         for peer in peers:
@@ -187,7 +194,7 @@ def run(target: Target, course: Course, acceptors: int, seconds: float) -> Resul
 
 
 def add_weighty(data: Path) -> None:
-    """Make the user with a weight, on the node of that data directory."""
+    """Create the user with a fair share weight on the node of that data directory."""
     policy = f'{{"weight": {WEIGHT}}}'
     for command in (
         ("user", "add", WEIGHTY),
@@ -198,15 +205,15 @@ def add_weighty(data: Path) -> None:
         subprocess.run(arguments, input=f"{PASSWORD}\n", text=True, check=True, stdout=subprocess.DEVNULL)
 
 
-def go_on(peers: Sequence[Producer | Consumer], seconds: float) -> float:
-    """Have all of them read and write for that long; for how long it was."""
+def run_peers(peers: Sequence[Producer | Consumer], seconds: float) -> float:
+    """Let all peers read and write for `seconds`; return the time it really took."""
     began = now = time.monotonic()
     with selectors.DefaultSelector() as selector:
         for peer in peers:
             selector.register(peer.socket, selectors.EVENT_READ, peer)
             peer.read()
         while now < began + seconds:
-            for key, _ in selector.select(LOOK_SECONDS):
+            for key, _ in selector.select(POLL_SECONDS):
                 key.data.read()
             now = time.monotonic()
             for peer in peers:
@@ -215,7 +222,7 @@ def go_on(peers: Sequence[Producer | Consumer], seconds: float) -> float:
 
 
 def unfair(results: Sequence[Result]) -> list[str]:
-    """Which courses are below the least index."""
+    """Describe the courses below the least index."""
     return [
         f"{result.course} with {result.acceptors} acceptors: Jain {result.jain:.3f}, wanted {LEAST}"
         for result in results
@@ -225,11 +232,11 @@ def unfair(results: Sequence[Result]) -> list[str]:
 
 def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="how long each course is measured")] = 5.0,
-    acceptors: Annotated[list[int] | None, typer.Option(help="numbers of acceptors, 1, 2 and 4 unless given")] = None,
-    course: Annotated[list[str] | None, typer.Option(help="courses to run, all unless given")] = None,
+    acceptors: Annotated[list[int] | None, typer.Option(help="numbers of acceptors; default: 1, 2 and 4")] = None,
+    course: Annotated[list[str] | None, typer.Option(help="courses to run; default: all")] = None,
 ) -> None:
-    """Equal producers at marks, at a pace, at a rate and in a priority lane; and at marks those with windows of many
-    sizes, many channels, and a weight: on brokers started for it.
+    """Measure fairness on brokers started for it: equal producers at marks, at a pace, at a rate and in a priority
+    lane; at marks, also producers with different windows, many channels, or a weight.
     """
     results = []
     print(HEAD, flush=True)

@@ -1,4 +1,4 @@
-"""How long publishers were held, by class of user: the rows of the table that console, UI, HTML and CSV show."""
+"""How long publishers were held, by user class: the rows of the table in the console, UI, HTML and CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ TOTAL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One row. What the broker told (when a stop ends) and what its users waited for (while they wait)."""
+    """One row: stops that the broker announced, counted when they end, and users' waiting time, counted while they
+    wait.
+    """
 
     user: str
     published: int
@@ -38,11 +40,11 @@ TITLES = {
     "confirms_seconds": "Held: confirms (s)",
     "writing_seconds": "Held: socket (s)",
 }
-"""Of the columns, in order: `Held` by field."""
+"""Titles of the columns in order, by field of `Held`."""
 
 
 def rows(tally: Tally) -> Iterator[Held]:
-    """One row a class of publishers, and one of all if there are several. Seconds are those of all users together."""
+    """Yield one row per publisher class, and a total if there are several. Seconds are summed over users."""
     users = sorted(set(tally.published) | {stop.user for stop in tally.stops} | set(tally.waits))
     for user in users:
         yield row(tally, user, [user])
@@ -51,9 +53,10 @@ def rows(tally: Tally) -> Iterator[Held]:
 
 
 def row(tally: Tally, name: str, users: Sequence[str]) -> Held:
+    """One row over the given user classes."""
     stops = [stop for stop in tally.stops if stop.user in users]
-    flow = [stop.seconds for stop in stops if stop.told_by == "FLOW"]
-    blocked = [stop.seconds for stop in stops if stop.told_by == "BLOCKED"]
+    flow = [stop.seconds for stop in stops if stop.method == "FLOW"]
+    blocked = [stop.seconds for stop in stops if stop.method == "BLOCKED"]
     waits = [tally.waits[user] for user in users if user in tally.waits]
     return Held(
         user=name,
@@ -70,18 +73,19 @@ def row(tally: Tally, name: str, users: Sequence[str]) -> Held:
 
 
 def cells(row: Held) -> list[str]:
-    """A row as text, seconds with one decimal."""
+    """Format a row as text, with one decimal for seconds."""
     return [text(value) for value in astuple(row)]
 
 
 def text(value: str | float) -> str:
+    """Format one cell."""
     if isinstance(value, str):
         return value
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def table(rows: Sequence[Held]) -> list[str]:
-    """Lines for a terminal: names to the left, numbers to the right."""
+    """Format the rows as lines for a terminal: names aligned left, numbers right."""
     lines = [list(TITLES.values()), *(cells(row) for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(TITLES))]
     return [

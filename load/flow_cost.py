@@ -1,11 +1,11 @@
-"""What flow control costs: limits that are not reached, producers that are held, the way of a resume to a producer.
+"""The cost of flow control: limits that are not reached, held producers, and the delay of a resume to a producer.
 
     python -m load.flow_cost
 
-Four figures, from a broker that is started for them: throughput of a queue with limits that are never reached against
-that of an unlimited one, in turn, and of another unlimited one against it; CPU time of the broker for 1,000 held
-producers against 1,000 idle connections; the same for producers held by one rate, a few of them and all; time from a
-queue's resume, as the gauges show it, until a held producer hears of it (connection.unblocked).
+Four figures, from a broker started for them: throughput of a queue with limits that are never reached against an
+unlimited one, in turn, and of a second unlimited queue against the first; CPU time of the broker for 1,000 held
+producers against 1,000 idle connections; the same for a few and for all producers held by one rate; time from a queue's
+resume, as the gauges show it, until a held producer receives connection.unblocked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LIMITS: dict[str, dict[str, int]] = {
     "rates": {"x-max-rate": NEVER, "x-max-rate-bytes": NEVER * 1000},
     "control": {},
 }
-"""Limits that are not reached; and none, to see by how much measurements of the same differ."""
+"""Limits that are not reached; and none, to see how much equal measurements differ."""
 HELD_MESSAGES = 1000
 HELD_SECONDS = 5.0
 REST_SECONDS = 5.0
@@ -49,8 +49,8 @@ FEW = 10
 
 
 def compare_throughput(node: LocalNode, seconds: float, runs: int) -> dict[str, Any]:
-    """Queues with limits against one without, in turn: medians of what each run is to that of the unlimited queue
-    before or after it, in throughput and in CPU time for a message.
+    """Compare queues with limits against an unlimited one, in turn: the medians of each run's ratio to the unlimited
+    queue's run of the same round, in throughput and in CPU time a message.
     """
     shapes = {name: Shape(BODY, arguments=limits) for name, limits in {"unlimited": {}, **LIMITS}.items()}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in shapes}
@@ -74,33 +74,36 @@ def compare_throughput(node: LocalNode, seconds: float, runs: int) -> dict[str, 
 
 
 def held_cpu(node: LocalNode, connections: int) -> dict[str, Any]:
-    """CPU time of the broker, in milliseconds a second: with idle connections, and when each of them is held."""
+    """Measure CPU time of the broker in milliseconds a second: with idle connections, and with all of them held."""
     queue = "cost-held"
     prepare(node.target, queue, {"x-flow-stop-count": 10})
     with connected(node, connections) as wires:
-        idle = busy(node.pid, HELD_SECONDS)
+        idle = cpu_ms_per_second(node.pid, HELD_SECONDS)
         fill(wires, publish(queue, bytes(BODY), HELD_MESSAGES))
-        held = busy(node.pid, HELD_SECONDS)
+        held = cpu_ms_per_second(node.pid, HELD_SECONDS)
     return {"connections": connections, "idle_ms_per_second": round(idle, 1), "held_ms_per_second": round(held, 1)}
 
 
 def rated_cpu(node: LocalNode, connections: int) -> dict[str, Any]:
-    """The same at a queue with a limited rate: with idle connections, when a few of them are held, and all of them."""
+    """Measure CPU time of the broker, in milliseconds a second, at a queue with a limited rate: with idle connections,
+    with a few of them held, and with all of them held.
+    """
     queue = "cost-rated"
     prepare(node.target, queue, {"x-max-rate": RATE})
     octets = publish(queue, bytes(BODY), HELD_MESSAGES)
     with connected(node, connections) as wires:
-        idle = busy(node.pid, HELD_SECONDS)
+        idle = cpu_ms_per_second(node.pid, HELD_SECONDS)
         fill(wires[:FEW], octets)
-        few = busy(node.pid, HELD_SECONDS)
+        few = cpu_ms_per_second(node.pid, HELD_SECONDS)
         fill(wires[FEW:], octets)
-        held = busy(node.pid, HELD_SECONDS)
+        held = cpu_ms_per_second(node.pid, HELD_SECONDS)
     figures = {"idle": idle, f"{FEW}_held": few, "all_held": held}
     return {"connections": connections, **{f"{name}_ms_per_second": round(each, 1) for name, each in figures.items()}}
 
 
 @contextmanager
 def connected(node: LocalNode, connections: int) -> Iterator[list[Wire]]:
+    """Yield `connections` open connections."""
     allow_open_files(connections + SPARE_FILES)
     wires = [Wire(node.target) for _ in range(connections)]
     try:
@@ -111,7 +114,7 @@ def connected(node: LocalNode, connections: int) -> Iterator[list[Wire]]:
 
 
 def fill(wires: list[Wire], octets: bytes) -> None:
-    """Send of it what each socket takes, and wait until the broker has come to rest."""
+    """Write to each socket as much as it accepts, then wait for the broker to come to rest."""
     for wire in wires:
         wire.socket.setblocking(False)
         try:
@@ -121,14 +124,15 @@ def fill(wires: list[Wire], octets: bytes) -> None:
     time.sleep(REST_SECONDS)
 
 
-def busy(pid: int, seconds: float) -> float:
+def cpu_ms_per_second(pid: int, seconds: float) -> float:
+    """Return the CPU time of a process tree, in milliseconds a second."""
     before = cpu_seconds(pid)
     time.sleep(seconds)
     return (cpu_seconds(pid) - before) / seconds * 1000
 
 
 def resumes(node: LocalNode, rounds: int) -> dict[str, Any]:
-    """Milliseconds from a resume until a held producer is told."""
+    """Measure the milliseconds from a resume until a held producer receives connection.unblocked."""
     queue = "cost-resume"
     prepare(node.target, queue, {"x-flow-stop-count": 100, "x-flow-resume-count": 50})
     producer = Wire(node.target, capabilities=("connection.blocked",))
@@ -141,12 +145,12 @@ def resumes(node: LocalNode, rounds: int) -> dict[str, Any]:
         for _ in range(rounds):
             producer.socket.sendall(octets)
             until(lambda: saturated(node, queue))
-            hear(producer, CONNECTION_BLOCKED)
+            read_until(producer, CONNECTION_BLOCKED)
             time.sleep(0.02)
             purger.socket.sendall(purge)
             until(lambda: not saturated(node, queue))
             resumed = time.perf_counter()
-            hear(producer, CONNECTION_UNBLOCKED)
+            read_until(producer, CONNECTION_UNBLOCKED)
             took.append((time.perf_counter() - resumed) * 1000)
             time.sleep(0.02)
             purger.call(QUEUE_PURGE, arguments + b"\0", QUEUE_PURGE_OK)
@@ -163,29 +167,31 @@ def resumes(node: LocalNode, rounds: int) -> dict[str, Any]:
 
 
 def saturated(node: LocalNode, queue: str) -> bool:
+    """Whether the queue is saturated by its gauge."""
     state = node.flow_state(queue)
     return state is not None and state.saturated
 
 
 def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, without sleeping."""
     while not condition():
         pass
 
 
-def hear(wire: Wire, method: bytes) -> None:
-    """Read until the broker says that. What it had said before is not what is waited for."""
+def read_until(wire: Wire, method: bytes) -> None:
+    """Read until the broker sends `method`. Earlier frames are not the one waited for."""
     received = b""
     while method not in received:
         received += wire.socket.recv(4096)
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=1, help="how long each measurement of throughput takes")] = 1.5,
+    seconds: Annotated[float, typer.Option(min=1, help="length of each measurement of throughput")] = 1.5,
     runs: Annotated[int, typer.Option(min=1, help="measurements of throughput, of each kind")] = 8,
     connections: Annotated[int, typer.Option(min=1, help="held producers")] = 1000,
     rounds: Annotated[int, typer.Option(min=20, help="resumes")] = 200,
 ) -> None:
-    """Print what flow control costs."""
+    """Print the cost of flow control."""
     with tempfile.TemporaryDirectory(prefix="penstock-cost-") as directory, LocalNode(Path(directory)) as node:
         print("throughput", compare_throughput(node, seconds, runs), flush=True)
         print("held", held_cpu(node, connections), flush=True)

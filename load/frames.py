@@ -1,4 +1,4 @@
-"""Octets of publishes, deliveries and acks, built by hand: a benchmark does not share the broker's codec."""
+"""Bytes of publishes, deliveries and acks, built by hand: a benchmark does not share the broker's codec."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def publish(
     key: str, body: bytes, count: int = 1, exchange: str = "", persistent: bool = False, priority: int = 0,
     headers: bytes = b"", channel: int = 1,
 ) -> bytes:  # fmt: skip
-    """So many times the same message, with a table of headers. Its body is at most one frame."""
+    """Return `count` publishes of one message, with an encoded table of headers. The body is at most one frame."""
     arguments = struct.pack("!H", 0) + short_string(exchange) + short_string(key) + b"\0"
     method = method_frame(channel, BASIC_PUBLISH, arguments)
     flags, properties = (HAS_DELIVERY_MODE, bytes([PERSISTENT])) if persistent else (0, b"")
@@ -48,23 +48,23 @@ def _frame(kind: int, channel: int, payload: bytes) -> bytes:
 
 
 def delivery_octets(size: int, exchange: str, key: str, persistent: bool) -> int:
-    """How long a delivery of such a message is: method, header and one body frame."""
+    """Return the size of the message's delivery in bytes: method, header and one body frame."""
     method = 4 + 1 + len(CONSUMER_TAG) + 8 + 1 + 1 + len(exchange) + 1 + len(key)
     header = 14 + (1 if persistent else 0)
     return 3 * FRAME_OVERHEAD + method + header + size
 
 
 def consume(queue: str, acks: bool) -> bytes:
-    """Arguments of basic.consume."""
+    """Return the arguments of basic.consume."""
     flags = b"\0" if acks else b"\2"
     return struct.pack("!H", 0) + short_string(queue) + short_string(CONSUMER_TAG) + flags + struct.pack("!I", 0)
 
 
 def qos(prefetch: int) -> bytes:
-    """Arguments of basic.qos."""
+    """Return the arguments of basic.qos."""
     return struct.pack("!IHB", 0, prefetch, 0)
 
 
 def ack_up_to(tag: int) -> bytes:
-    """Everything up to that delivery tag."""
+    """Return a basic.ack of everything up to a delivery tag."""
     return method_frame(1, BASIC_ACK, struct.pack("!QB", tag, 1))

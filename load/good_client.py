@@ -1,5 +1,5 @@
-"""A client that asks for little: so many times a second it publishes to a queue of its own, waits for the confirm, and
-gets what it has published. It says how often it could.
+"""A modest client: `RATE` times a second it publishes to its own queue, waits for the confirm, and gets the message
+back. Prints how many round trips succeeded.
 
     python -m load.good_client URL QUEUE RATE SECONDS
 """
@@ -19,7 +19,9 @@ BODY = bytes(200)
 
 
 def run(target: Target, queue: str, rate: float, seconds: float) -> dict[str, float]:
-    """`done` of `wanted` round trips, the `slowest` of them and the 99th percentile, in seconds."""
+    """Return the round trips `done` of those `wanted`, the `slowest` and the 99th percentile, in seconds. RuntimeError
+    if a confirmed message is missing.
+    """
     with pika.BlockingConnection(connection_parameters(target, "good", answers_flow=False)) as connection:
         channel = connection.channel()
         channel.queue_declare(queue)

@@ -1,12 +1,12 @@
-"""How a node grows with its queues, and with what is stored: declaring, memory, stop, start, the death of its router.
+"""How a node grows with its queues and its stored messages: declaring, memory, stop, start, the death of its router.
 
     python -m load.growth
 
-For each size a broker is started on an empty data directory, so many durable queues are declared and bound, and it is
-stopped and started again. Then its router is killed, while one client publishes, is confirmed and gets its message back
-100 times a second, and another one declares: printed are the longest round trip of the first, and when the second was
-answered. With `--messages` so many persistent ones are in 100 queues. Each line is a row of the table in
-docs/operations.md: seconds, and MiB of all processes.
+For each size a broker is started on an empty data directory, the queues, all durable, are declared and bound, and the
+broker is stopped and started again. Then its router is killed while one client makes 100 round trips a second (publish,
+confirm, get) and another declares a queue. Printed are the longest round trip of the first client, and the time until
+the second was answered. With `--messages`, that many persistent messages lie in 100 of the queues. Each line is a row
+of the table in docs/operations.md: seconds, and MiB of all processes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HEADER = ("queues", "messages", "declared", "memory", "stopped", "started", "mem
 
 
 class Figures(NamedTuple):
-    """Of one size: seconds, and MiB."""
+    """The figures of one size: seconds, and MiB."""
 
     declared: float
     memory: float
@@ -62,7 +62,7 @@ def name(number: int) -> str:
 
 
 def declare(target: Target, count: int) -> None:
-    """So many durable queues, each bound with its name, over some connections; done when this returns."""
+    """Declare `count` durable queues over several connections, each bound under its own name; return when all exist."""
     share = -(-count // DECLARERS)
     with ThreadPoolExecutor(DECLARERS) as declarers:
         shares = (range(first, min(first + share, count)) for first in range(0, count, share))
@@ -70,6 +70,7 @@ def declare(target: Target, count: int) -> None:
 
 
 def declare_some(target: Target, numbers: range) -> None:
+    """Declare and bind the queues of these numbers on one connection."""
     wire = Wire(target, timeout=PATIENCE_SECONDS)
     for first in range(0, len(numbers), PIECE):
         names = [short_string(name(number)) for number in numbers[first : first + PIECE]]
@@ -83,7 +84,7 @@ def declare_some(target: Target, numbers: range) -> None:
 
 
 def store(target: Target, count: int) -> None:
-    """So many persistent messages, confirmed."""
+    """Publish `count` persistent messages and wait for their confirms."""
     publisher = Publisher(target)
     each = count // MESSAGE_QUEUES
     for number in range(MESSAGE_QUEUES if each else 0):
@@ -92,7 +93,7 @@ def store(target: Target, count: int) -> None:
 
 
 def until_declared(target: Target) -> float:
-    """Seconds until one more queue is declared."""
+    """Declare one more queue and return how many seconds that took."""
     began = time.monotonic()
     wire = Wire(target, timeout=PATIENCE_SECONDS)
     wire.call(QUEUE_DECLARE, b"\0\0" + short_string("one more") + DURABLE + table({}), QUEUE_DECLARE_OK)
@@ -100,14 +101,16 @@ def until_declared(target: Target) -> float:
     return time.monotonic() - began
 
 
-def death_of_the_router(node: LocalNode, seconds: float) -> tuple[float, float]:
-    """The longest round trip of the good client, and the time until a queue is declared."""
+def kill_router(node: LocalNode, seconds: float) -> tuple[float, float]:
+    """Kill the router; return, in seconds, the good client's longest round trip and the time until a queue is
+    declared.
+    """
     found: list[float] = []
 
-    def goes_on() -> None:
+    def make_round_trips() -> None:
         found.append(run(node.target, "good", RATE, seconds)["slowest"])
 
-    thread = threading.Thread(target=goes_on)
+    thread = threading.Thread(target=make_round_trips)
     thread.start()
     time.sleep(BEFORE_SECONDS)
     router = next(process for process in living(node.pid) if process.name() == "pstk-router-0")
@@ -118,6 +121,7 @@ def death_of_the_router(node: LocalNode, seconds: float) -> tuple[float, float]:
 
 
 def figures(directory: Path, queues: int, messages: int, seconds: float) -> Figures:
+    """Measure one size."""
     options = "--set", f"max_queues={2 * queues + 1000}"
     with LocalNode(directory, *options) as node:
         began = time.monotonic()
@@ -131,16 +135,16 @@ def figures(directory: Path, queues: int, messages: int, seconds: float) -> Figu
     with LocalNode(directory, *options) as node:
         started = time.monotonic() - began
         memory_then = settled_memory(node.pid).octets / MIB
-        trip, again = death_of_the_router(node, seconds)
+        trip, again = kill_router(node, seconds)
     return Figures(declared, memory, stopped, started, memory_then, trip, again)
 
 
 def main(
-    sizes: Annotated[list[int] | None, typer.Argument(help="how many queues; 1,000 to 300,000 unless given")] = None,
-    messages: Annotated[int, typer.Option(min=0, help="persistent messages in 100 of them")] = 0,
-    seconds: Annotated[float, typer.Option(min=2, help="how long the good client goes on")] = 20.0,
+    sizes: Annotated[list[int] | None, typer.Argument(help="numbers of queues; default: 1,000 to 300,000")] = None,
+    messages: Annotated[int, typer.Option(min=0, help="persistent messages, in 100 of the queues")] = 0,
+    seconds: Annotated[float, typer.Option(min=2, help="how long the good client runs")] = 20.0,
 ) -> None:
-    """Growth with queues and messages."""
+    """Measure the growth of a node with queues and messages."""
     print("| " + " | ".join(HEADER) + " |\n|" + " ---: |" * len(HEADER))
     for queues in sizes or SIZES:
         with tempfile.TemporaryDirectory(prefix="growth-") as directory:

@@ -1,11 +1,12 @@
-"""Producers that publish flat out whatever they are told, as client libraries take being held; one thread has them all.
+"""Producers that publish flat out whatever the broker asks, reacting as client libraries do; one thread runs them all.
 
 Each is a bare socket that behaves as a library does (`load.peer`): py-amqp's gives up its connection when its kernel
-does (TCP_USER_TIMEOUT), php-amqplib and the Go client when a write has waited for so long, the others never. Java's
-stops for Channel.Flow. One that consumes acks each delivery behind what it publishes. Who has lost its connection, or
-was told to close it, comes back after a second, as another producer.
+does (TCP_USER_TIMEOUT), php-amqplib and the Go client when a write has waited too long, the others never. Java's stops
+for Channel.Flow. One kind also consumes, and acks each delivery behind its publishes. A producer whose connection is
+lost or closed comes back after a second as a new producer.
 
-A body begins with the number of the producer and of its message. Publishes are confirmed, and no confirm is waited for.
+A body begins with the numbers of the producer and of the message. Publishes are confirmed, and no confirm is waited
+for.
 """
 
 from __future__ import annotations
@@ -55,20 +56,20 @@ from load.target import Target
 from load.wire import CONNECTION_CLOSE, CONNECTION_CLOSE_OK, Method, Wire, method_frame
 
 STAMP: Final = struct.Struct("!II")
-AGAIN_SECONDS = 1.0
+RECONNECT_SECONDS = 1.0
 LOGINS_AT_ONCE = 8
 BATCH = 8
 PREFETCH = 4
 
 CONSUMING: Final = replace(UNKNOWN, name="consuming")
-"""The kind that consumes, too."""
+"""The kind that also consumes."""
 KINDS: Final = (PY_AMQP, PHP, GO, JAVA, CONSUMING)
 
 
 @dataclass
 class Record:
-    """What became of the producers: `confirmed` are counts of the first messages of each, by its number; `ends` are
-    counts of how connections ended, by kind and reason.
+    """The results of the producers: `confirmed` has the numbers of confirmed messages (from 0) by producer; `written`
+    is bytes written; `ends` counts how connections ended, by kind and reason.
     """
 
     confirmed: dict[int, set[int]] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class Record:
 
 
 class Producer(Peer):
-    """One connection."""
+    """One connection of a producer."""
 
     def __init__(self, kind: Kind, number: int, wire: Wire, queue: str, size: int) -> None:
         super().__init__(wire)
@@ -94,15 +95,16 @@ class Producer(Peer):
         self.progress = time.monotonic()
 
     def write(self) -> int:
-        """Hand the socket what it takes; how many octets. OSError when the connection is lost."""
+        """Write what the socket accepts and return the number of bytes. OSError if the connection is lost."""
         sent = self.send(b"" if self.pending else self.batch())
         if sent:
             self.progress = time.monotonic()
         return sent
 
     def batch(self) -> bytes:
+        """Return the next bytes to write: pending answers, and a batch of publishes unless Channel.Flow forbids it."""
         answers, self.answers = self.answers, b""
-        if self.stopped:  # whoever says nothing for long is taken for dead
+        if self.stopped:  # the broker closes a connection that stays silent
             answers += HEARTBEAT * self.heartbeats
             self.heartbeats = 0
             return answers
@@ -114,16 +116,19 @@ class Producer(Peer):
         return answers + octets
 
     def read(self) -> str:
-        """Take in what the broker says; why the connection is to end, if it says so. OSError when it is lost."""
+        """Process what the broker sent; return why the connection ends, if the broker closes it. OSError if it
+        breaks.
+        """
         for method, arguments in self.methods():
             if method == CONNECTION_CLOSE:
                 with suppress(OSError):
                     self.socket.send(method_frame(0, CONNECTION_CLOSE_OK))
                 return f"closed with {int.from_bytes(arguments[:2], 'big')}"
-            self.take(method, arguments)
+            self.on_method(method, arguments)
         return ""
 
-    def take(self, method: Method, arguments: bytes) -> None:
+    def on_method(self, method: Method, arguments: bytes) -> None:
+        """Process one method."""
         if method in (BASIC_ACK, BASIC_NACK):
             settled = self.window.settle(*settled_up_to(arguments))
             if method == BASIC_ACK:
@@ -135,11 +140,12 @@ class Producer(Peer):
             self.answers += ack_up_to(delivery_tag(arguments))
 
     def gives_up(self, now: float) -> bool:
+        """Whether the library gives up its connection by now, as a write has waited too long."""
         return bool(self.kind.write_seconds and self.pending and now - self.progress > self.kind.write_seconds)
 
 
 class HeldClients:
-    """So many producers of each kind in turn, from `with` to its end."""
+    """Runs `count` producers, of all kinds in turn, within a `with` block."""
 
     def __init__(self, target: Target, count: int, queue: str, consumed: str, size: int) -> None:
         self.target, self.queue, self.consumed, self.size = target, queue, consumed, size
@@ -178,16 +184,16 @@ class HeldClients:
                         self._begin(selector, *future.result())
                     else:
                         self.record.ends[kind.name, f"not let in: {future.exception()}"] += 1
-                        due.append((now + AGAIN_SECONDS, kind))
+                        due.append((now + RECONNECT_SECONDS, kind))
                 for key, events in selector.select(0.05):
-                    end = self._go_on(key.data, events)
+                    end = self._read_and_write(key.data, events)
                     if end:
                         self._end(selector, key.data, end)
-                        due.append((now + AGAIN_SECONDS, key.data.kind))
+                        due.append((now + RECONNECT_SECONDS, key.data.kind))
                 for key in list(selector.get_map().values()):
                     if key.data.gives_up(now):
                         self._end(selector, key.data, "gave up")
-                        due.append((now + AGAIN_SECONDS, key.data.kind))
+                        due.append((now + RECONNECT_SECONDS, key.data.kind))
             for key in list(selector.get_map().values()):
                 self._end(selector, key.data, "connected to the end")
             for _, future in opening:
@@ -200,8 +206,8 @@ class HeldClients:
         self.record.confirmed[producer.number] = producer.confirmed
         selector.register(producer.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, producer)
 
-    def _go_on(self, producer: Producer, events: int) -> str:
-        """Read and write; why the connection ends, if it does."""
+    def _read_and_write(self, producer: Producer, events: int) -> str:
+        """Read and write; return why the connection ends, "" if it does not."""
         try:
             if events & selectors.EVENT_READ and (end := producer.read()):
                 return end

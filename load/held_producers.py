@@ -1,12 +1,12 @@
-"""Many flat-out producers of five kinds held by one full queue: does the node stay within its limits?
+"""Whether a node stays within its limits while one full queue holds many flat-out producers of five kinds.
 
     python -m load.held_producers                  # 200 for 10 minutes
     python -m load.held_producers --seconds 60 --producers 50
 
-A broker is started for it, with limits for its memory and for what may be parked. Beside the producers a good client
-confirms and gets 40 messages a second. At the end all is taken out of the queue. Exit status 1 if memory was above
-`memory.process_limit`, if the good client had less than 90 % of its rate, if a confirmed message is missing, or if a
-producer's messages come out in another order.
+A broker is started for it, with limits for its memory and for parked publishes. A good client beside the producers
+makes 40 round trips a second (publish, confirm, get). At the end the queue is drained. Exit status 1 if memory exceeded
+`memory.process_limit`, if the good client reached less than 90 % of its rate, if a confirmed message is missing, or if
+a producer's messages come out of order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MARK = 1000
 BODY = 4096
 GOOD_RATE = 40.0
 GOOD_SHARE = 0.9
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 QUIET_SECONDS = 10.0
 SPARE_FILES = 100
 SETTINGS = {
@@ -45,8 +45,8 @@ SETTINGS = {
 }
 
 
-def drained(target: Target) -> dict[int, list[int]]:
-    """The numbers of the messages that come out of the queue, by producer, until no more come."""
+def drain_queue(target: Target) -> dict[int, list[int]]:
+    """Drain the queue until it stays silent; return the message numbers by producer, in order of delivery."""
     found: dict[int, list[int]] = {}
     wire = Wire(target)
     wire.call(BASIC_CONSUME, consume(QUEUE, False), BASIC_CONSUME_OK)
@@ -70,8 +70,8 @@ def drained(target: Target) -> dict[int, list[int]]:
             return found
 
 
-def judged(record: Record, found: dict[int, list[int]]) -> dict[str, int]:
-    """Confirmed messages that are missing, and producers whose messages came in another order."""
+def judge(record: Record, found: dict[int, list[int]]) -> dict[str, int]:
+    """Count confirmed messages that are missing, and producers whose messages came out of order."""
     missing = sum(len(numbers - set(found.get(each, ()))) for each, numbers in record.confirmed.items())
     confirmed = sum(map(len, record.confirmed.values()))
     wrong = sum(numbers != sorted(numbers) for numbers in found.values())
@@ -79,7 +79,7 @@ def judged(record: Record, found: dict[int, list[int]]) -> dict[str, int]:
 
 
 def run(node: LocalNode, producers: int, seconds: float) -> dict[str, Any]:
-    """The figures. Memory in MiB."""
+    """Run the measurement and return its figures, memory in MiB."""
     prepare(node.target, QUEUE, {"x-flow-stop-count": MARK})
     prepare(node.target, CONSUMED, {})
     with_work = Wire(node.target)
@@ -90,16 +90,16 @@ def run(node: LocalNode, producers: int, seconds: float) -> dict[str, Any]:
     good = subprocess.Popen(
         [sys.executable, "-m", "load.good_client", url, GOOD, str(GOOD_RATE), str(seconds)], stdout=subprocess.PIPE
     )
-    most, looks = idle, 0
+    most, samples = idle, 0
     with HeldClients(target, producers, QUEUE, CONSUMED, BODY) as clients:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             now = memory(node.pid).octets
-            most, looks = max(most, now), looks + 1
-            if looks % 10 == 0:
+            most, samples = max(most, now), samples + 1
+            if samples % 10 == 0:
                 ends = sum(clients.record.ends.values())
-                print(f"{looks * LOOK_SECONDS:4.0f} s  {now / MIB:6.0f} MiB  {ends} connections ended", flush=True)
+                print(f"{samples * POLL_SECONDS:4.0f} s  {now / MIB:6.0f} MiB  {ends} connections ended", flush=True)
     said, _ = good.communicate(timeout=seconds + 60)
     record = clients.record
     return {
@@ -112,13 +112,13 @@ def run(node: LocalNode, producers: int, seconds: float) -> dict[str, Any]:
         "connections": record.connections,
         "ends": {f"{kind}: {reason}": count for (kind, reason), count in sorted(record.ends.items())},
         "good": json.loads(said or b"{}"),
-        **judged(record, drained(target)),
+        **judge(record, drain_queue(target)),
         "memory_at_the_end": settled_memory(node.pid).octets // MIB,
     }
 
 
 def problems(report: dict[str, Any], limit: int) -> list[str]:
-    """What is not as it should be; `limit` in MiB."""
+    """Describe what is wrong with the figures; `limit` is in MiB."""
     good = report["good"]
     return [
         *([f"memory: {report['most']} of {limit} MiB"] if report["most"] > limit else []),
@@ -129,11 +129,11 @@ def problems(report: dict[str, Any], limit: int) -> list[str]:
 
 
 def main(
-    producers: Annotated[int, typer.Option(min=1, help="how many producers, of all kinds in turn")] = 200,
+    producers: Annotated[int, typer.Option(min=1, help="number of producers, of all kinds in turn")] = 200,
     seconds: Annotated[float, typer.Option(min=1, help="how long they publish")] = 600.0,
     acceptors: Annotated[int, typer.Option(min=1, help="acceptors of the broker")] = 1,
 ) -> None:
-    """Many flat-out producers, held by one full queue, and a good client beside them."""
+    """Hold many flat-out producers at one full queue, with a good client beside them."""
     allow_open_files(producers + SPARE_FILES)
     options = [part for setting in SETTINGS.items() for part in ("--set", "=".join(setting))]
     with (

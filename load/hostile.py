@@ -1,11 +1,12 @@
-"""Whether one client that means harm can fill the memory of a node, or hold others: a good client beside it tells.
+"""Whether one malicious client can exhaust a node's memory or hold other clients; a good client beside it is the
+witness.
 
     python -m load.hostile returns
 
-Each attack runs on a broker that is started for it, with small limits of memory, while a good client publishes, waits
-for the confirm and gets the message back, 40 times a second. Printed are the most memory that each process had for
-itself, and how the good client did. Exit status 1 if all processes together had more than `memory.process_limit` and a
-fifth, or if the good client got less than 90 % of what it gets without an attack, or was told that it is blocked.
+Each attack runs on a broker started for it, with small memory limits, while a good client makes 40 round trips a second
+(publish, confirm, get). Printed are the peak private memory of each process, and how the good client fared. Exit status
+1 if all processes together exceeded `memory.process_limit` by more than a fifth, or if the good client reached less
+than 90 % of its rate without an attack, or was told that it is blocked.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ OPTIONS = (
 SLACK = 1.2
 LEAST = 0.9
 PERIOD = 0.025
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 FRAME_OCTETS = 131064
 LARGE = 1_000_000
 CHANNELS = 400
@@ -76,7 +77,9 @@ NOTE = 15_000
 
 
 class Attack(NamedTuple):
-    """What is there before it, and what each of its connections, of so many channels, writes and reads nothing."""
+    """The setup before the attack, and the bytes that each of its connections, with so many channels, writes without
+    reading.
+    """
 
     prepares: Callable[[Target], None]
     connections: int
@@ -85,7 +88,7 @@ class Attack(NamedTuple):
 
 
 def flood(connection: socket.socket, stop: threading.Event, octets: Iterator[bytes]) -> None:
-    """Write, as fast as it is taken, until it is not taken any more."""
+    """Write as fast as the socket accepts, until stopped."""
     connection.settimeout(1)
     for each in octets:
         pending = memoryview(each)
@@ -98,28 +101,31 @@ def flood(connection: socket.socket, stop: threading.Event, octets: Iterator[byt
 
 
 def attack_from(connection: socket.socket, stop: threading.Event, octets: Iterator[bytes]) -> None:
-    with suppress(ConnectionError):  # it may be closed for what it does
+    """Flood a connection, which the broker may close."""
+    with suppress(ConnectionError):  # the broker may close an attacker's connection
         flood(connection, stop, octets)
     connection.close()
 
 
 def forever(octets: bytes) -> Iterator[bytes]:
+    """Repeat the same bytes."""
     while True:
         yield octets
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """Encode a frame."""
     return struct.pack("!BHI", kind, channel, len(payload)) + payload + FRAME_END
 
 
 def announced(channel: int, key: str, size: int, bits: int = 0) -> bytes:
-    """A publish up to where its body begins."""
+    """Return a publish up to where its body begins."""
     method = method_frame(channel, BASIC_PUBLISH, b"\0\0" + short_string("") + short_string(key) + bytes([bits]))
     return method + frame(HEADER_FRAME, channel, struct.pack("!HHQH", BASIC_CLASS, 0, size, 0))
 
 
 def returns() -> Iterator[bytes]:
-    """Mandatory publishes that no queue takes; what comes back is not read."""
+    """Mandatory publishes that no queue accepts; the returned messages are not read."""
     return forever((announced(1, "nowhere", 100_000, 1) + frame(BODY_FRAME, 1, bytes(100_000))) * 4)
 
 
@@ -132,13 +138,13 @@ def bodies() -> Iterator[bytes]:
 
 
 def gets() -> Iterator[bytes]:
-    """The same large message again and again."""
+    """The same large message got and requeued over and over."""
     again = method_frame(1, BASIC_GET, b"\0\0" + short_string("large") + b"\0")
     return forever((again + method_frame(1, BASIC_NACK, struct.pack("!QB", 0, 3))) * 20)
 
 
 def crowd() -> Iterator[bytes]:
-    """One consumer of a queue of large messages."""
+    """One consumer of a queue of large messages on each of many connections."""
     yield method_frame(1, BASIC_CONSUME, b"\0\0" + short_string("large") + short_string("") + b"\x08\0\0\0\0")
 
 
@@ -156,16 +162,14 @@ def declares() -> Iterator[bytes]:
 
 
 def commits() -> Iterator[bytes]:
-    """Methods behind a commit that waits for room in a full queue, of a connection that consumes."""
+    """Methods behind a commit that waits for room in a full queue, on a connection that consumes."""
     yield method_frame(1, BASIC_CONSUME, b"\0\0" + short_string("idle") + short_string("") + b"\x08\0\0\0\0")
     yield method_frame(1, TX_SELECT) + publish("full", b"x", 20) + method_frame(1, TX_COMMIT)
     yield from declares()
 
 
 def arguments() -> Iterator[bytes]:
-    """Queues of names of their own with arguments that nobody knows, on one channel after the other: a refusal closes
-    it.
-    """
+    """Queues with unique names and unknown arguments, on one channel after the other: a refusal closes the channel."""
     whose, note = uuid4().hex, table({"x-note": "x" * NOTE})
     for channel in range(1, CHANNELS + 1):
         for number in range(100):
@@ -174,13 +178,13 @@ def arguments() -> Iterator[bytes]:
 
 
 def drip() -> Iterator[bytes]:
-    """Publishes to a full queue of one who has a delivery in hand, whose ack may be behind them."""
+    """Publishes to a full queue by a client with an unacked delivery, whose ack may be behind them."""
     yield method_frame(1, BASIC_GET, b"\0\0" + short_string("stock") + b"\0")
     yield from forever(publish("full", bytes(4096), 16))
 
 
 def backlog(target: Target) -> None:
-    """Large messages."""
+    """Fill a queue with large messages."""
     prepare(target, "large", {})
     wire = Wire(target)
     message = announced(1, "large", LARGE)
@@ -193,6 +197,7 @@ def backlog(target: Target) -> None:
 
 
 def full(target: Target) -> None:
+    """Fill a queue with a limit of ten messages, and declare an idle one."""
     prepare(target, "idle", {})
     prepare(target, "full", {"x-max-length": 10, "x-overflow": "flow"})
     wire = Wire(target)
@@ -201,6 +206,7 @@ def full(target: Target) -> None:
 
 
 def stocked(target: Target) -> None:
+    """Do as `full`, and put messages into a queue for `drip` to get."""
     full(target)
     prepare(target, "stock", {})
     wire = Wire(target)
@@ -222,7 +228,7 @@ ATTACKS = {
 
 
 class Good:
-    """A client that publishes, is confirmed, and gets the message back."""
+    """A client that publishes, waits for the confirm, and gets the message back."""
 
     def __init__(self, target: Target) -> None:
         prepare(target, "good", {})
@@ -233,7 +239,7 @@ class Good:
         self.longest = 0.0
 
     def rounds(self, seconds: float) -> int:
-        """How many it does in that time, one each period at most."""
+        """Return how many round trips it completes in that time, at most one each period."""
         done, due, ends = 0, time.monotonic(), time.monotonic() + seconds
         while (began := time.monotonic()) < ends:
             self.wire.socket.sendall(publish("good", b"good"))
@@ -247,6 +253,7 @@ class Good:
         return done
 
     def wait_for(self, method: bytes) -> None:
+        """Read until the broker sends `method`, counting connection.blocked on the way."""
         while True:
             while (found := self.next_method()) is None:
                 more = self.wire.socket.recv(65536)
@@ -258,7 +265,9 @@ class Good:
                 return
 
     def next_method(self) -> bytes | None:
-        """Class and method of the next method frame that is whole."""
+        """Remove frames up to the next whole method frame and return its class and method, encoded; None if there is
+        none.
+        """
         while len(self.input) >= FRAME_OVERHEAD:
             kind, _, size = struct.unpack_from("!BHI", self.input)
             if len(self.input) < size + FRAME_OVERHEAD:
@@ -271,7 +280,7 @@ class Good:
 
 
 class Watch(threading.Thread):
-    """The most memory that each process of a node has for itself, and all together, octets."""
+    """Samples the private memory of a node's processes, in bytes: the peak of each, and of all together."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -281,7 +290,8 @@ class Watch(threading.Thread):
         self.ended = threading.Event()
 
     def run(self) -> None:
-        while not self.ended.wait(LOOK_SECONDS):
+        """Sample until `ended` is set."""
+        while not self.ended.wait(POLL_SECONDS):
             total = 0
             for process in living(self.pid):
                 with suppress(psutil.Error):
@@ -292,7 +302,7 @@ class Watch(threading.Thread):
 
 
 class Result(NamedTuple):
-    """Of one attack: memory in octets, rounds of the good client a second."""
+    """The result of one attack: memory in bytes, round trips of the good client a second."""
 
     attack: str
     peaks: dict[str, int]
@@ -303,7 +313,7 @@ class Result(NamedTuple):
     blocked: int
 
     def broken(self) -> list[str]:
-        """What of the promise is."""
+        """Describe the promises that the node broke."""
         found = []
         if self.most > LIMIT * SLACK:
             found.append(f"{self.most // MIB} MiB, the limit is {LIMIT // MIB}")
@@ -315,7 +325,7 @@ class Result(NamedTuple):
 
 
 def run(node: LocalNode, name: str, seconds: float, before: float) -> Result:
-    """Have an attack run on a node; the good client alone for `before` seconds first."""
+    """Run an attack on a node, after the good client has run alone for `before` seconds."""
     attack, target = ATTACKS[name], node.target
     attack.prepares(target)
     good, watch, stop = Good(target), Watch(node.pid), threading.Event()
@@ -340,10 +350,10 @@ def run(node: LocalNode, name: str, seconds: float, before: float) -> Result:
 
 
 def main(
-    attacks: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(ATTACKS)}; all unless given")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="how long each goes on")] = 15.0,
+    attacks: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(ATTACKS)}; default: all")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="length of each attack")] = 15.0,
 ) -> None:
-    """One client that means harm, and a good one, on a broker with small limits."""
+    """Attack a broker with small limits from one malicious client, with a good client beside it."""
     unknown = [name for name in attacks or () if name not in ATTACKS]
     if unknown:
         raise typer.BadParameter(f"no attack {', '.join(unknown)}")

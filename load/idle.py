@@ -1,4 +1,4 @@
-"""Benchmark row: what connections cost that do nothing."""
+"""Benchmark row: the memory of idle connections."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ SPARE_FILES = 100
 
 
 def idle(target: Target, pid: int, connections: int) -> dict[str, Any]:
-    """Open `connections`, each with one channel, and look what the broker's process tree (root `pid`) needs more.
+    """Open `connections`, each with one channel, and measure by how much the broker's process tree (root `pid`) grows.
 
     Returns connections, before_mib, open_mib, after_mib (closed again), cost_mib (open minus before),
-    kib_per_connection and measure ("pss" or "rss"). OSError if the broker refuses one, ValueError if `pid` is nobody's.
+    kib_per_connection and measure ("pss" or "rss"). OSError if the broker refuses a connection, ValueError if there is
+    no process `pid`.
     """
     allow_open_files(connections + SPARE_FILES)
     before = settled_memory(pid)
     wires: list[Wire] = []
     try:
         for _ in range(connections):
-            wires.append(Wire(target))  # noqa: PERF401  (those opened before an error have to be closed)
+            wires.append(Wire(target))  # noqa: PERF401  (on an error the open ones must be closed)
         during = settled_memory(pid)
     finally:
         for wire in wires:

@@ -1,6 +1,6 @@
-"""Benchmark rows: how long a message takes from before it is written until a consumer has it, at a rate that is easy.
+"""Benchmark rows of latency: the time from before a message is written until a consumer has it, at a moderate rate.
 
-Producers and consumers are one process, so one clock; what that process costs is in the figures of every broker.
+Producers and consumers share one process and so one clock; the cost of that process is in the figures of every broker.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PATIENCE_SECONDS = 20.0
 
 
 class Pace(NamedTuple):
-    """Messages a second of each producer."""
+    """A load shape at a rate, in messages a second of each producer."""
 
     shape: Shape
     rate: float
 
 
 class _Reader(Subscription):
-    """Looks at each message, and acks it: `took` are nanoseconds from its stamp."""
+    """Reads the stamp of each message and acks the message; `took` has the nanoseconds since the stamps."""
 
     def __init__(self, target: Target, shape: Shape, queue: str) -> None:
         super().__init__(target, shape, queue)
@@ -39,9 +39,11 @@ class _Reader(Subscription):
         self.took: list[int] = []
 
     def fileno(self) -> int:
+        """Of the socket, for `select`."""
         return self.socket.fileno()
 
-    def take(self) -> None:
+    def receive(self) -> None:
+        """Receive deliveries."""
         self.received += self.socket.recv(1 << 16)
         now = time.monotonic_ns()
         whole = len(self.received) // self.octets_each
@@ -55,8 +57,8 @@ class _Reader(Subscription):
 
 
 def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict[str, Any]:
-    """Publish at a rate for so long. Returns messages, p50_ms, p99_ms, max_ms and, if `pid` is the broker's, its
-    cpu_us_per_message. ConnectionError if messages did not come.
+    """Publish at a rate for `seconds`. Returns messages, p50_ms, p99_ms, max_ms and, if `pid` is the broker's, its
+    cpu_us_per_message. ConnectionError if messages do not arrive.
     """
     shape = pace.shape
     with prepared(target, shape):
@@ -78,7 +80,7 @@ def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict
 
 
 def _publish(readers: list[_Reader], producers: list[tuple[socket, str]], pace: Pace, seconds: float) -> int:
-    """How many messages were sent: one each time that it is due, of each producer in turn."""
+    """Publish each message when it is due, from each producer in turn; return how many were sent."""
     shape, interval = pace.shape, 1 / (pace.rate * len(producers))
     began = time.monotonic()
     sent = 0
@@ -88,22 +90,24 @@ def _publish(readers: list[_Reader], producers: list[tuple[socket, str]], pace: 
             body = STAMP.pack(time.monotonic_ns()) + bytes(shape.size - STAMP.size)
             producer.sendall(frames.publish(shape.key(queue), body, 1, shape.exchange, shape.persistent))
             sent += 1
-        _take(readers, max(began + sent * interval - time.monotonic(), 0))
+        _receive(readers, max(began + sent * interval - time.monotonic(), 0))
     return sent
 
 
-def _take(readers: list[_Reader], seconds: float) -> None:
-    """What comes within this time, at least what is there. select(2), for its time-outs of less than a millisecond."""
+def _receive(readers: list[_Reader], seconds: float) -> None:
+    """Receive what arrives within this time, and at least all that has arrived. select(2), for its sub-millisecond
+    time-outs.
+    """
     for reader in select.select(readers, [], [], seconds)[0]:
-        reader.take()
+        reader.receive()
 
 
 def _drain(readers: list[_Reader], sent: int) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while sum(len(reader.took) for reader in readers) < sent:
         if time.monotonic() > until:
-            raise ConnectionError(f"of {sent} messages not all came")
-        _take(readers, 0.05)
+            raise ConnectionError(f"not all of {sent} messages arrived")
+        _receive(readers, 0.05)
 
 
 def _summary(took: list[int], spent: float | None) -> dict[str, Any]:

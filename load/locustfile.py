@@ -1,7 +1,7 @@
 """Load for an AMQP 0-9-1 broker, with Locust: `locust -f load/locustfile.py --host amqp://127.0.0.1`.
 
 This file ties the parts to Locust's events: users (`users/`), counters across `--processes` (`counters.py`,
-`workers.py`), the run that is observed and judged (`run.py`, `verdict.py`) and gives the exit code, scenarios
+`workers.py`), the run that is observed and judged (`run.py`, `verdict.py`) and sets the exit code, scenarios
 (`shape.py`), the tab in the UI (`web.py`). See `docs/load-testing.md`.
 """
 
@@ -20,7 +20,7 @@ from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import WorkerRunner
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # Locust knows this file only, not where it belongs
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # Locust imports this file alone, not its package
 
 from load import web
 from load.options import LoadOptions, add_arguments, target_of
@@ -29,17 +29,17 @@ from load.shape import Scenario
 from load.users import PATTERNS, USERS, AmqpUser, Publisher, attendance, consumer_counts, tally, unacked
 from load.workers import Workers
 
-globals().update({user.__name__: user for user in USERS})  # Locust looks for classes among the names of this file
+globals().update({user.__name__: user for user in USERS})  # Locust finds user classes by the names in this file
 
 STOP_SECONDS = 10.0
-"""How long users may take to end when the test is over: with less than that they are killed between two frames."""
+"""Grace period of users when the test is over: with less, Locust kills them between two frames."""
 
 log = logging.getLogger("load")
-logging.getLogger("pika").setLevel(logging.CRITICAL)  # its errors reach us as exceptions, and Locust as failures
+logging.getLogger("pika").setLevel(logging.CRITICAL)  # we get its errors as exceptions, and Locust as failures
 
 
 class Parts:
-    """What outlives one test: the connection to the workers; and the run that is on, or was last."""
+    """State that outlives one test: the connection to the workers; and the current or last run."""
 
     workers: Workers
     run: Run | None = None
@@ -49,11 +49,12 @@ parts = Parts()
 
 
 def declare_arguments(parser: LocustArgumentParser) -> None:
+    """Declare the command-line arguments of a load run."""
     add_arguments(parser)
 
 
 def check_options(environment: Environment, **_: object) -> None:
-    """Refuse what cannot work before anything is started, and choose who takes part."""
+    """Refuse impossible options before anything is started, and choose the user classes."""
     parsed = environment.parsed_options
     assert parsed is not None
     try:
@@ -78,25 +79,25 @@ def check_options(environment: Environment, **_: object) -> None:
 
 
 def interrupt_only_main(environment: Environment, **_: object) -> None:
-    """Ctrl-C ends Locust's main greenlet, as Locust expects it. Of itself it ends whichever runs: a user that it hits
-    would keep its connection, and what is unacknowledged there would be missing in the end.
+    """Let Ctrl-C end Locust's main greenlet, as Locust expects. By default Ctrl-C ends the greenlet that happens to
+    run: a user ended that way would keep its connection, and its unacknowledged messages would be missing at the end.
     """
     gevent.signal_handler(signal.SIGINT, gevent.kill, gevent.getcurrent(), KeyboardInterrupt)
 
 
 def chosen(options: LoadOptions) -> list[type[AmqpUser]]:
-    """The users of the patterns, each class once."""
+    """Return the user classes of the patterns, each once."""
     users: dict[type[AmqpUser], None] = {}
     counts = consumer_counts(options)
     for name in options.patterns:
         users |= dict.fromkeys(PATTERNS[name].publishers)
-        if counts[PATTERNS[name].consumer]:  # of a class with a fixed count of 0 Locust would make any number
+        if counts[PATTERNS[name].consumer]:  # Locust ignores a fixed count of 0
             users[PATTERNS[name].consumer] = None
     return list(users)
 
 
 def check_count(environment: Environment, options: LoadOptions) -> None:
-    """ValueError if consumers are all there would be: Locust makes them first."""
+    """Raise ValueError if no user is left to publish: Locust starts consumers first."""
     parsed = environment.parsed_options
     assert parsed is not None
     consumers = sum(count for user, count in consumer_counts(options).items() if user in environment.user_classes)
@@ -104,11 +105,11 @@ def check_count(environment: Environment, options: LoadOptions) -> None:
     if parsed.headless and not isinstance(environment.runner, WorkerRunner) and publishers:
         users = parsed.num_users or 1
         if users <= consumers:
-            raise ValueError(f"-u {users} leaves nobody to publish: {consumers} of the users consume")
+            raise ValueError(f"-u {users} leaves no user to publish: {consumers} of them consume")
 
 
 def check_marks(environment: Environment, options: LoadOptions) -> None:
-    """ValueError if it cannot be seen whether queues have room: their depth is seen without what is unacknowledged."""
+    """Raise ValueError if the depth seen, which excludes unacknowledged messages, cannot show that queues have room."""
     most = max(unacked(amqp_users(environment), options).values(), default=0)
     if options.max_resume_seconds and options.resume_count < most:
         raise ValueError(
@@ -118,14 +119,17 @@ def check_marks(environment: Environment, options: LoadOptions) -> None:
 
 
 def amqp_users(environment: Environment) -> list[type[AmqpUser]]:
+    """Return the run's user classes that belong to this package."""
     return [user for user in environment.user_classes if issubclass(user, AmqpUser)]
 
 
 def send_consumers(away: bool) -> None:
+    """Send the consumers of this process away, or call them back."""
     attendance.away = away
 
 
 def start_observing(environment: Environment, **_: object) -> None:
+    """Reset the counters and, unless this is a worker, begin to observe the run."""
     tally.clear()
     send_consumers(away=False)
     if isinstance(environment.runner, WorkerRunner):
@@ -136,29 +140,33 @@ def start_observing(environment: Environment, **_: object) -> None:
     parts.run.begin()
 
 
-def hear_workers(environment: Environment, **_: object) -> None:
-    heard_all = parts.workers.stop_all()
+def stop_workers(environment: Environment, **_: object) -> None:
+    """Stop all workers and record whether all of them answered."""
+    all_answered = parts.workers.stop_all()
     if parts.run is not None:
-        parts.run.heard_all = heard_all
+        parts.run.all_answered = all_answered
 
 
 def stop_observing(environment: Environment, **_: object) -> None:
+    """Stop observing the run."""
     parts.workers.restore_users()
     if parts.run is not None:
         parts.run.end()
 
 
 def report(client_id: str, data: dict[str, Any]) -> None:
-    data["load"] = tally.take()
+    """Attach a worker's counts to its report."""
+    data["load"] = tally.pop_report()
 
 
 def add_report(client_id: str, data: Mapping[str, Any]) -> None:
+    """Add a worker's counts."""
     tally.add(data["load"])
 
 
 def conclude(environment: Environment, **_: object) -> None:
-    """Judge, and set the exit code. Listeners of `quitting` run in reverse order, so by now a master has stopped all
-    users and collected the last reports; users of this process may still be at it (Ctrl-C).
+    """Judge the run and set the exit code. Listeners of `quitting` run in reverse order, so a master has already
+    stopped all users and collected the last reports; users of this process may still be running (Ctrl-C).
     """
     if environment.runner is None or parts.run is None:
         return
@@ -172,7 +180,7 @@ LISTENERS: tuple[tuple[Any, Callable[..., None]], ...] = (
     (events.init, check_options),
     (events.init, interrupt_only_main),
     (events.test_start, start_observing),
-    (events.test_stopping, hear_workers),
+    (events.test_stopping, stop_workers),
     (events.test_stop, stop_observing),
     (events.report_to_master, report),
     (events.worker_report, add_report),

@@ -1,12 +1,12 @@
-"""How routing grows with the bindings of an exchange, and whether others notice one who has the costliest routed.
+"""How routing time grows with the bindings of an exchange, and whether the costliest publishes slow down other clients.
 
     python -m load.matching
 
-For each kind of bindings, and more and more of them, a broker is started and a client publishes in batches with keys,
-or headers, that the broker has not seen, and then the same again: printed are microseconds a publish. With the most
-bindings a client then publishes batch after batch beside one that publishes, is confirmed and gets its message back 100
-times a second. Printed is the 99th percentile of the good client's round trips, in milliseconds: alone, beside batches
-that are all the same, which cost no matching, and beside new ones.
+For each kind of bindings, in growing numbers, a broker is started and a client publishes in batches with keys or
+headers that are new to the broker, and then the same batches once more; printed are microseconds a publish. With the
+most bindings a client then publishes batch after batch while a good client makes 100 round trips a second (publish,
+confirm, get). Printed is the 99th percentile of those round trips in milliseconds: alone, beside batches that are all
+the same and cost no matching, and beside new ones.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Address = tuple[str, bytes]
 
 
 class Kind(NamedTuple):
-    """Bindings of an exchange of a type: the routing keys and tables of so many, and what is published that costs most.
+    """An exchange type, the keys and header tables of its bindings, and the publishes that cost most.
 
-    What is published ends with the number of the publish, so that none is like another.
+    The number of a publish is the last part of its key or headers, so no two are alike.
     """
 
     type: str
@@ -62,36 +62,39 @@ class Kind(NamedTuple):
 
 
 def plain_patterns(count: int) -> Iterator[Address]:
-    """As programs have them."""
+    """Topic patterns like those of real programs."""
     return ((f"region{number % 100}.*.kind{number}.#", b"") for number in range(count))
 
 
 def plain_keys(number: int, generator: random.Random) -> Address:
+    """A key that matches one of `plain_patterns`."""
     kind = generator.randrange(SIZES[-1])
     return f"region{kind % 100}.host.kind{kind}.{number}", b""
 
 
 def hashes(count: int) -> Iterator[Address]:
-    """Patterns with a `#` between all words, so that a key may be at all of their places at once."""
+    """Patterns with a `#` between all words, so that a key may match all of their positions simultaneously."""
     every = itertools.product(LETTERS, repeat=5)
     return ((f"#.{'.#.'.join(words)}.#.z", b"") for words in itertools.islice(every, count))
 
 
 def long_keys(number: int, generator: random.Random) -> Address:
+    """A long key of few different words."""
     return ".".join([*generator.choices(LETTERS[:4], k=WORDS - 1), str(number)]), b""
 
 
 def one_of_its_own(count: int) -> Iterator[Address]:
-    """Bindings to three headers, of which two are everybody's."""
+    """Bindings to three headers, two of which are common to all bindings."""
     return (("", table({"x-match": "all", "k": str(number), "l": "v", "m": "w"})) for number in range(count))
 
 
 def all_of_these(number: int, generator: random.Random) -> Address:
+    """The headers of one binding of `one_of_its_own`."""
     return "", table({"k": str(generator.randrange(SIZES[-1])), "l": "v", "m": "w", "number": str(number)})
 
 
 def subsets(count: int) -> Iterator[Address]:
-    """Bindings to some of the same headers each, and to one that never comes."""
+    """Bindings to random halves of the same headers, and to one that no publish has."""
     generator = random.Random(1)
     for _ in range(count):
         names = generator.sample(range(HEADERS), HEADERS // 2)
@@ -99,6 +102,7 @@ def subsets(count: int) -> Iterator[Address]:
 
 
 def nearly_all(number: int, generator: random.Random) -> Address:
+    """All but two of the headers of `subsets`."""
     missing = generator.sample(range(HEADERS), 2)
     values = {f"h{name}": "v" for name in range(HEADERS) if name not in missing}
     return "", table({**values, "number": str(number)})
@@ -113,7 +117,7 @@ KINDS = {
 
 
 def bind(target: Target, kind: Kind, count: int) -> None:
-    """An exchange with so many bindings to one queue that drops what comes."""
+    """Declare an exchange with `count` bindings to one queue, which drops most messages."""
     prepare(target, SINK, {"x-max-length": 10})
     wire = Wire(target, timeout=120.0)
     exchange = b"\0\0" + short_string(EXCHANGE)
@@ -127,13 +131,13 @@ def bind(target: Target, kind: Kind, count: int) -> None:
 
 
 def batch(publisher: Publisher, addresses: list[Address]) -> float:
-    """Seconds for a publish to each."""
+    """Publish once to each address; return the seconds a publish took."""
     octets = b"".join(publish(key, b"x", exchange=EXCHANGE, headers=headers) for key, headers in addresses)
     return publisher.batch(octets, len(addresses)) / len(addresses)
 
 
 def growth(target: Target, kind: Kind) -> tuple[float, float]:
-    """Microseconds for a publish that is new, and for one like an earlier one."""
+    """Return the microseconds of a new publish, and of one published before."""
     publisher, generator = Publisher(target), random.Random(2)
     addresses = [kind.publish(number, generator) for number in range(PUBLISHES)]
     found = batch(publisher, addresses), batch(publisher, addresses)
@@ -142,7 +146,7 @@ def growth(target: Target, kind: Kind) -> tuple[float, float]:
 
 
 def attack(target: Target, name: str, new: bool) -> None:
-    """Batch after batch, until the process is killed."""
+    """Publish batch after batch until the process is killed."""
     publisher = Publisher(target)
     for first in itertools.count(step=PUBLISHES):
         generator = random.Random(first if new else 0)
@@ -152,7 +156,7 @@ def attack(target: Target, name: str, new: bool) -> None:
 
 
 def good(target: Target, seconds: float) -> float:
-    """The 99th percentile of its round trips, milliseconds."""
+    """Run the good client; return the 99th percentile of its round trips in milliseconds."""
     arguments = [f"amqp://{target}", "good", str(RATE), str(seconds)]
     done = subprocess.run(
         [sys.executable, "-m", "load.good_client", *arguments], capture_output=True, text=True, check=True
@@ -161,8 +165,8 @@ def good(target: Target, seconds: float) -> float:
     return float(found["percentile_99"]) * 1000
 
 
-def beside(target: Target, name: str, new: bool, seconds: float) -> float:
-    """The good client's percentile beside one who publishes."""
+def good_beside_attack(target: Target, name: str, new: bool, seconds: float) -> float:
+    """Return the good client's percentile while an attacker publishes."""
     process = multiprocessing.get_context("spawn").Process(target=attack, args=(target, name, new), daemon=True)
     process.start()
     try:
@@ -172,18 +176,18 @@ def beside(target: Target, name: str, new: bool, seconds: float) -> float:
         process.join()
 
 
-def others(target: Target, name: str, seconds: float) -> str:
-    """How the good client does, in words."""
+def describe_good_client(target: Target, name: str, seconds: float) -> str:
+    """Describe how the good client fares."""
     alone = good(target, seconds)
-    known, new = (beside(target, name, kind, seconds) for kind in (False, True))
+    known, new = (good_beside_attack(target, name, kind, seconds) for kind in (False, True))
     return f"; good client's p99 {alone:.1f} ms alone, {known:.1f} beside known, {new:.1f} beside new publishes"
 
 
 def main(
-    kinds: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(KINDS)}; all unless given")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="how long the good client goes on, each time")] = 8.0,
+    kinds: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(KINDS)}; default: all")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="length of each run of the good client")] = 8.0,
 ) -> None:
-    """Routing by more and more bindings, and others beside it."""
+    """Measure routing over growing numbers of bindings, and a good client beside it."""
     unknown = [name for name in kinds or () if name not in KINDS]
     if unknown:
         raise typer.BadParameter(f"no kind {', '.join(unknown)}")
@@ -196,8 +200,8 @@ def main(
             ):
                 bind(node.target, KINDS[name], size)
                 new, again = growth(node.target, KINDS[name])
-                told = others(node.target, name, seconds) if size == SIZES[-1] else ""
-            print(f"{name}, {size} bindings: {new:.0f} µs a new publish, {again:.0f} µs again{told}", flush=True)
+                witness = describe_good_client(node.target, name, seconds) if size == SIZES[-1] else ""
+            print(f"{name}, {size} bindings: {new:.0f} µs a new publish, {again:.0f} µs repeated{witness}", flush=True)
 
 
 if __name__ == "__main__":

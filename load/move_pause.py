@@ -2,10 +2,9 @@
 
     python -m load.move_pause
 
-A broker with two shards is started. A queue, empty or with a backlog, is moved there and back while a producer
-publishes one persistent message after the other and waits for each confirm. Two figures for each size: how long the
-queue was held, as the node says, and the longest that the producer waited for a confirm meanwhile; and how long it
-waits otherwise.
+A broker with two shards is started. A queue, empty or with a backlog, is moved back and forth while a producer
+publishes one persistent message after the other and waits for each confirm. For each size: how long the queue paused,
+as the node reports it; the producer's longest wait for a confirm during a move; and its median wait.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ BURST = 500
 SHARDS = 2
 SETTLE_SECONDS = 0.1
 EMPTY = {"x-message-ttl": 0}
-"""Arguments of a queue that keeps nothing."""
+"""Arguments of a queue whose messages expire at once."""
 
 
 class Producer(threading.Thread):
-    """Publishes and waits for the confirm, again and again. `longest` is the longest wait since it was reset, seconds;
-    `waits` all of them, those that are over.
+    """Publishes and waits for the confirm, over and over. `longest` is the longest wait since it was reset, in seconds;
+    `waits` has all completed ones.
     """
 
     def __init__(self, target: Target, queue: str, body: int) -> None:
@@ -50,6 +49,7 @@ class Producer(threading.Thread):
         self.waits: list[float] = []
 
     def run(self) -> None:
+        """Publish until `ending` is set."""
         while not self.ending.is_set():
             began = time.perf_counter()
             self.wire.socket.sendall(self.octets)
@@ -61,7 +61,7 @@ class Producer(threading.Thread):
 
 
 def fill(node: LocalNode, queue: str, count: int, body: int) -> None:
-    """Publish a backlog, and wait until it is there."""
+    """Publish a backlog, and wait until the queue has it."""
     wire = Wire(node.target)
     octets = publish(queue, bytes(body), BURST, persistent=True)
     for _ in range(count // BURST):
@@ -72,7 +72,7 @@ def fill(node: LocalNode, queue: str, count: int, body: int) -> None:
 
 
 def move(data: Path, queue: str, shard: int) -> dict[str, Any]:
-    """Move a queue; what the node says of it."""
+    """Move a queue and return the node's answer."""
     runtime = Path(json.loads((data / POINTER_FILE).read_text())["runtime"])
     arguments = {"vhost": "/", "name": queue, "shard": shard, "placement_version": None, "plan": None}
     result: dict[str, Any] = control.call(Node.load(runtime).control, "queue_move", arguments)
@@ -80,7 +80,7 @@ def move(data: Path, queue: str, shard: int) -> dict[str, Any]:
 
 
 def pauses(node: LocalNode, count: int, body: int, rounds: int) -> dict[str, Any]:
-    """Move a queue with a backlog so often; milliseconds."""
+    """Move a queue with a backlog `rounds` times; the figures are in milliseconds."""
     queue = f"moved-{count}"
     prepare(node.target, queue, {} if count else EMPTY)
     fill(node, queue, count, body)
@@ -101,7 +101,7 @@ def pauses(node: LocalNode, count: int, body: int, rounds: int) -> dict[str, Any
             raise RuntimeError(f"not moved: {result}")
         time.sleep(SETTLE_SECONDS)
         over = len(producer.waits)
-        while len(producer.waits) == over and producer.is_alive():  # the one that is under way counts too
+        while len(producer.waits) == over and producer.is_alive():  # count the wait in progress too
             time.sleep(SETTLE_SECONDS)
         held.append(result["pause_ms"])
         waited.append(producer.longest * 1000)
@@ -119,13 +119,14 @@ def pauses(node: LocalNode, count: int, body: int, rounds: int) -> dict[str, Any
 
 
 def spread(name: str, found: list[float]) -> dict[str, float]:
+    """Return median and maximum in milliseconds."""
     return {f"{name}_median_ms": round(statistics.median(found), 1), f"{name}_max_ms": round(max(found), 1)}
 
 
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="moves of each queue")] = 10,
-    backlog: Annotated[int, typer.Option(min=BURST, help="messages in the queue that is not empty")] = 100_000,
-    body: Annotated[int, typer.Option(min=1, help="octets of a body")] = 256,
+    backlog: Annotated[int, typer.Option(min=BURST, help="messages in the queue with a backlog")] = 100_000,
+    body: Annotated[int, typer.Option(min=1, help="bytes of a body")] = 256,
 ) -> None:
     """Print how long clients wait for a queue that moves."""
     options = "--shards", str(SHARDS), "--acceptors", "2"

@@ -1,4 +1,4 @@
-"""A broker of one's own for a demonstration: a penstock node as a child process, and its gauges."""
+"""A private broker for a measurement or demonstration: a penstock node as a child process, and its gauges."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ READY = re.compile(r"^penstock ready amqp=(?P<host>\S+):(?P<port>\d+) pid=(?P<pi
 START_SECONDS = 900.0
 STOP_SECONDS = 60.0
 POINTER_FILE = "running.json"
-"""In the data directory, while a node runs on it: where its gauges are."""
+"""A file in the data directory of a running node that says where its gauges are."""
 
 
 class NotStarted(RuntimeError):
-    """The node did not come up; the text ends with what it said."""
+    """The node did not start; the text ends with its log."""
 
 
 class FlowState(NamedTuple):
-    """A queue as the gauges show it, in messages. `depth` is ready and unacked, what the marks are compared with;
+    """A queue as the gauges show it, in messages. `depth` is ready plus unacked, the number compared with the marks;
     `epoch` counts the stops and resumes of its producers.
     """
 
@@ -37,9 +37,9 @@ class FlowState(NamedTuple):
 
 
 class LocalNode:
-    """`penstock serve` on a free port of 127.0.0.1, from `with` to its end. Data and log are in `directory`.
+    """Runs `penstock serve` on a free port of 127.0.0.1 within a `with` block. Data and log are in `directory`.
 
-    `options` are more of the command's, as `--shards`, `2`.
+    `options` are further options of the command, such as `--shards`, `2`.
     """
 
     def __init__(self, directory: Path, *options: str) -> None:
@@ -49,7 +49,7 @@ class LocalNode:
         self._slots: dict[str, int] = {}
 
     def __enter__(self) -> Self:
-        """Start and wait until it is ready. NotStarted if it is not."""
+        """Start the node and wait until it is ready. NotStarted if it fails to start."""
         command = [sys.executable, "-m", "ops", "serve", "--port", "0", "--data", str(self.data), *self._options]
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
@@ -67,10 +67,11 @@ class LocalNode:
 
     @property
     def pid(self) -> int:
+        """The supervisor's process id."""
         return self._process.pid
 
     def flow_state(self, queue: str) -> FlowState | None:
-        """How the queue (of any vhost) is by now; None while there is none of that name."""
+        """Return the present state of a queue (of any vhost); None while none has that name."""
         slot = self._slots.get(queue)
         found = None if slot is None else self._gauges.queue_read(slot)
         if found is None or found.name != queue:
@@ -108,5 +109,5 @@ class LocalNode:
 
 
 def gauges_file(data: Path) -> Path:
-    """The gauges of the node that runs on a data directory. OSError or ValueError if none does."""
+    """Return the path of the gauges of the node that runs on a data directory. OSError or ValueError if none does."""
     return Path(json.loads((data / POINTER_FILE).read_text())["gauges"])

@@ -1,4 +1,4 @@
-"""What a load run can be told: Locust arguments, each also an environment variable `LOAD_…` and a field of the UI."""
+"""The options of a load run: Locust arguments, each also an environment variable `LOAD_…` and a field of the UI."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ QUEUE_NAME_MAX = 200
 SUBSCRIBERS_MAX = 100
 
 PATTERNS = ("work-queue", "bursty", "slow-consumer", "churn", "pub-sub", "rpc", "celery")
-"""Names of `load.users.PATTERNS`, which is not imported here for the sake of those who do not want Locust."""
-PATTERN_HELP = f"{', '.join(PATTERNS)}; several with commas between"
+"""The names of `load.users.PATTERNS`, which is not imported here, as that would import Locust."""
+PATTERN_HELP = f"{', '.join(PATTERNS)}; separate several with commas"
 SCENARIO_HELP = ", ".join(SCENARIOS)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """One field per argument (see `add_arguments` for their meaning), checked."""
+    """The validated options, one field per argument (see `add_arguments` for their meaning)."""
 
     pattern: str
     scenario: str
@@ -56,12 +56,15 @@ class LoadOptions:
 
     @classmethod
     def of(cls, parsed: Any) -> LoadOptions:
-        """From Locust's parsed options. ValueError names what cannot be."""
+        """Take the options from Locust's parsed ones. ValueError says which of them are impossible."""
         options = cls(**{field.name: getattr(parsed, field.name) for field in fields(cls)})
         wrong = (
             (not set(options.patterns) <= set(PATTERNS), f"--pattern must be of {PATTERN_HELP}"),
             (options.scenario not in SCENARIOS, f"--scenario must be one of {SCENARIO_HELP}"),
-            (not options.queue or len(options.queue) > QUEUE_NAME_MAX, "--queue needs a name, not a longer one"),
+            (
+                not options.queue or len(options.queue) > QUEUE_NAME_MAX,
+                f"--queue needs a name of at most {QUEUE_NAME_MAX} characters",
+            ),
             (options.size < HEAD_SIZE, f"--size must be at least {HEAD_SIZE}: a message carries time and sequence"),
             (options.batch < 1, "--batch must be at least 1"),
             (options.prefetch < 1 or options.prefetch > 65535, "--prefetch must be from 1 to 65535"),
@@ -80,7 +83,7 @@ class LoadOptions:
             (options.resume_count > options.stop_count, "--resume-count must not be above --stop-count"),
             (
                 options.verify == "yes" and options.confirm == "no",
-                "--verify yes needs --confirm yes: what is not confirmed may be lost",
+                "--verify yes needs --confirm yes: an unconfirmed message may be lost",
             ),
             (
                 options.max_resume_seconds > 0 and not options.stop_count,
@@ -94,18 +97,19 @@ class LoadOptions:
 
     @property
     def patterns(self) -> list[str]:
+        """The names of the chosen patterns."""
         return self.pattern.split(",")
 
     @property
     def queue_arguments(self) -> dict[str, int]:
-        """Arguments of queue.declare: the marks, in Qpid's names. Brokers that do not know them ignore them."""
+        """The marks as arguments of queue.declare, by Qpid's names. Brokers that do not know them ignore them."""
         if not self.stop_count:
             return {}
         return {"qpid.flow_stop_count": self.stop_count, "qpid.flow_resume_count": self.resume_count}
 
 
 def add_arguments(parser: LocustArgumentParser) -> None:
-    """Declare the arguments to Locust. 0 in a limit or a rate is none."""
+    """Declare the arguments to Locust. A limit or rate of 0 means none."""
     group = parser.add_argument_group("AMQP load", "Where: --host amqp://user:password@host:port/vhost")
 
     def add(name: str, default: object, text: str, **more: Any) -> None:
@@ -114,33 +118,33 @@ def add_arguments(parser: LocustArgumentParser) -> None:
         action = group.add_argument(
             f"--{flag}", env_var=f"LOAD_{name.upper()}", type=type(default), default=default, help=text, **more
         )
-        action.include_in_web_ui = in_ui  # Locust sees to it only outside of groups
+        action.include_in_web_ui = in_ui  # Locust sets it only outside of groups
 
-    # which users and how many at what time is settled before the UI is there
-    add("pattern", "work-queue", "who the users are: " + PATTERN_HELP, in_ui=False)
-    add("scenario", "constant", "how many there are in the course of -t: " + SCENARIO_HELP, in_ui=False)
-    add("queue", "load", "the queue, and how names of others begin; emptied at the start, deleted at the end")
+    # the user classes and their numbers over time are settled before the UI exists
+    add("pattern", "work-queue", "what the users do: " + PATTERN_HELP, in_ui=False)
+    add("scenario", "constant", "how the number of users changes over -t: " + SCENARIO_HELP, in_ui=False)
+    add("queue", "load", "name of the queue, and prefix of other names; emptied at the start, deleted at the end")
     add("size", 256, "bytes of a body")
     add("batch", 100, "messages a publisher writes at once, and with --confirm waits for")
     add("publish_rate", 0.0, "messages a second of one publisher; 0 is flat out")
-    add("confirm", "yes", "publishers wait for confirms of a batch before the next one", choices=("yes", "no"))
+    add("confirm", "yes", "publishers wait for the confirms of a batch before the next one", choices=("yes", "no"))
     add("burst", 1000, "messages of a burst (bursty)")
     add("pause_seconds", 2.0, "time between two bursts (bursty)")
-    add("consumers", 1, "how many of the users consume, of each kind of consumer but subscribers")
-    add("consumer_rate", 0.0, "messages a second of one consumer; 0 is as many as come")
+    add("consumers", 1, "number of consumers, of each kind but subscribers")
+    add("consumer_rate", 0.0, "messages a second of one consumer; 0 is no limit")
     add("slow_rate", 100.0, "messages a second of one slow consumer or subscriber")
-    add("subscribers", 3, "how many subscribers there are, each with a queue (pub-sub)")
-    add("slow_subscribers", 0, "how many of them are slow")
+    add("subscribers", 3, "number of subscribers, each with a queue (pub-sub)")
+    add("slow_subscribers", 0, "number of them that are slow")
     add("call_seconds", 60.0, "an answer that takes longer is a failure (rpc)")
-    add("task_ms", 2.0, "what a worker takes for a task (celery)")
+    add("task_ms", 2.0, "time a worker takes for a task (celery)")
     add("prefetch", 200, "unacknowledged messages a consumer may have")
     add("stop_count", 0, "declare the queues with this stop mark, in messages; 0 leaves it to the broker")
     add("resume_count", 0, "their resume mark, in messages")
-    add("messages", 0, "end the run when so many were received, if its time is not over before")
+    add("messages", 0, "end the run early once this many messages were received; 0 is never")
     add(
         "verify",
         "yes",
-        "at the end empty the queues and count what was lost, doubled or out of order",
+        "at the end, empty the queues and count messages lost, duplicated or out of order",
         choices=("yes", "no"),
     )
     add("drain_seconds", 30.0, "longest time to empty a queue at the end")
@@ -148,13 +152,13 @@ def add_arguments(parser: LocustArgumentParser) -> None:
     add(
         "max_resume_seconds",
         0.0,
-        "fail if a publisher was stopped longer than that while all its queues were at or under their resume mark",
+        "fail if a publisher was stopped longer than this while all its queues were at or under their resume mark",
     )
-    add("max_end_to_end_ms", 0.0, "fail if the 99th percentile of end-to-end latency is above")
-    add("min_fairness", 0.0, "fail if Jain's index of what publishers published is below (1 is equal shares)")
+    add("max_end_to_end_ms", 0.0, "fail if the 99th percentile of end-to-end latency is above this")
+    add("min_fairness", 0.0, "fail if Jain's index of the publishers' shares is below this (1 is equal shares)")
     add("min_rate", 0.0, "fail if fewer messages a second were received, over the whole run")
 
 
 def target_of(host: str | None) -> Target:
-    """The broker of Locust's --host."""
+    """Return the broker of Locust's --host."""
     return Target.parse(host or "amqp://127.0.0.1")

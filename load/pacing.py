@@ -2,7 +2,7 @@
 
     python -m load.pacing --png docs/pace.png
 
-Prints for each how much its depth varies and how long the consumer had nothing to do, and draws the depths over time.
+Prints for each how much the depth varies and how long the consumer was idle, and plots the depths over time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DRAW_AT_MOST = 1000
 
 
 class Run(NamedTuple):
-    """One of the two: its name, (seconds, depth) of each look, and what came of it."""
+    """One of the two runs: its name, its samples (seconds, depth), and the figures computed from them."""
 
     name: str
     depths: list[tuple[float, int]]
@@ -40,9 +40,10 @@ class Run(NamedTuple):
 
 
 class Watched(Show):
-    """Ends without waiting for the rest."""
+    """A show that ends without draining the queue."""
 
     def watch(self, seconds: float) -> Recording:
+        """Record for `seconds` and return the recording."""
         try:
             self._watch(lambda: self._elapsed() >= seconds)
             return self.recording
@@ -52,13 +53,13 @@ class Watched(Show):
 
 
 class Silent:
-    """Nothing is shown while it runs."""
+    """A view that shows nothing."""
 
     def update(self, recording: Recording) -> None: ...
 
 
-def measured(name: str, recording: Recording, rate: float) -> Run:
-    """What a recording shows, from when both clients were under way. `idle` is a part of the time."""
+def summarize(name: str, recording: Recording, rate: float) -> Run:
+    """Compute the figures of a recording after the warm-up. `idle` is a fraction of the time."""
     samples = [sample for sample in recording.samples if sample.at >= WARM_UP_SECONDS]
     depths = [(sample.at - WARM_UP_SECONDS, sample.depth) for sample in samples]
     values = [depth for _, depth in depths]
@@ -68,15 +69,15 @@ def measured(name: str, recording: Recording, rate: float) -> Run:
 
 
 def run(node: LocalNode, target: Target, name: str, arguments: dict[str, int], seconds: float) -> Run:
-    """Producer and consumer at a queue with these arguments."""
+    """Run producer and consumer at a queue with these arguments."""
     queue = "demo"
     prepare(target, queue, arguments)
     show = Watched(node, Load(target, queue, ProducerKind.FLAT_OUT, SIZE, BATCH, RATE, PREFETCH), Silent())
-    return measured(name, show.watch(seconds + WARM_UP_SECONDS), RATE)
+    return summarize(name, show.watch(seconds + WARM_UP_SECONDS), RATE)
 
 
 def draw(runs: list[Run], path: Path) -> None:
-    """Write a PNG of the depths, one below the other."""
+    """Write a PNG of the depths, one plot below the other."""
     import matplotlib as mpl  # late: a broker's machine need not have it
 
     mpl.use("Agg")
@@ -86,7 +87,7 @@ def draw(runs: list[Run], path: Path) -> None:
     for each, axis in zip(runs, axes, strict=True):
         shown = each.depths[:: max(len(each.depths) // DRAW_AT_MOST, 1)]
         axis.plot([at for at, _ in shown], [depth for _, depth in shown], linewidth=0.8)
-        axis.set_title(told(each), fontsize=9, loc="left")
+        axis.set_title(describe(each), fontsize=9, loc="left")
         axis.set_ylabel("messages", fontsize=8)
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
@@ -95,7 +96,8 @@ def draw(runs: list[Run], path: Path) -> None:
     plt.close(figure)
 
 
-def told(run: Run) -> str:
+def describe(run: Run) -> str:
+    """Describe a run in one line."""
     return (
         f"{run.name}: depth {run.mean:.0f} on average, standard deviation {run.deviation:.0f}; "
         f"consumer idle {100 * run.idle:.1f} % of the time"
@@ -103,10 +105,10 @@ def told(run: Run) -> str:
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=1, help="how long each of the two is watched")] = 15.0,
-    png: Annotated[Path, typer.Option(help="where the plot goes")] = Path("pace.png"),
+    seconds: Annotated[float, typer.Option(min=1, help="length of each of the two runs")] = 15.0,
+    png: Annotated[Path, typer.Option(help="file of the plot")] = Path("pace.png"),
 ) -> None:
-    """Compare stop and go with pace, on a broker started for it."""
+    """Compare stop and go with pace, on brokers started for it."""
     kinds = {
         f"stop at {STOP}, resume at {RESUME}": {"x-flow-stop-count": STOP, "x-flow-resume-count": RESUME},
         f"paced to {PACE}": {"x-pace-depth": PACE},
@@ -115,7 +117,7 @@ def main(
     for name, arguments in kinds.items():
         with tempfile.TemporaryDirectory(prefix="penstock-pace-") as directory, LocalNode(Path(directory)) as node:
             runs.append(run(node, node.target, name, arguments, seconds))
-            print(told(runs[-1]), flush=True)
+            print(describe(runs[-1]), flush=True)
     draw(runs, png)
 
 

@@ -1,9 +1,10 @@
-"""Two brokers compared pair by pair: the median of the ratios of runs made one after the other, and its interval.
+"""Comparison of two brokers pair by pair: the median ratio of runs made one after the other, and its confidence
+interval.
 
-A shared machine drifts; the two runs of a pair meet it in nearly the same state, so their ratio keeps little of the
-drift. The interval is that of the sign test: between the k-th smallest and the k-th largest ratio lies the median of
-all ratios that could have been measured, with a probability that depends on their number only, not on how they are
-distributed (Conover, Practical Nonparametric Statistics, 3.2).
+A shared machine drifts; the two runs of a pair meet nearly the same conditions, so little of the drift is left in their
+ratio. The interval is that of the sign test: the true median lies between the k-th smallest and the k-th largest ratio
+with a probability that depends only on the number of ratios, not on their distribution (Conover, Practical
+Nonparametric Statistics, 3.2).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The median of ratios B/A; `low` to `high` has the true one with 95 %, None where there are too few pairs."""
+    """The median of the ratios B/A; the true one lies between `low` and `high` with 95 % confidence. Both are None if
+    there are too few pairs.
+    """
 
     median: float
     low: float | None
@@ -36,7 +39,9 @@ class Ratio:
 
 
 def rank(count: int) -> int:
-    """How many ratios lie outside the interval at each end, plus one; 0 where the interval has to be all there is."""
+    """Return which ratio, counted from each end, bounds the interval; 0 if even all ratios do not reach the
+    confidence.
+    """
     outside, at = 0.0, 0
     while at < count // 2:
         outside += 2 * comb(count, at) / 2**count
@@ -46,8 +51,8 @@ def rank(count: int) -> int:
     return at
 
 
-def compared(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
-    """Figures of runs in turn; None if A's are not all above 0."""
+def compare(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
+    """Compare the figures of runs in turn; None unless all of A's are above 0."""
     if not a or min(a) <= 0:
         return None
     ratios = sorted(there / here for here, there in zip(a, b, strict=True))

@@ -1,6 +1,6 @@
-"""One connection on a bare socket that never blocks, and the client library that it behaves as.
+"""A connection on a non-blocking bare socket, and the client library whose behaviour it imitates.
 
-How a library takes being stopped is what was measured of it: the table of clients in `docs/flow-holding.md`.
+How each library reacts to a stop was measured: see the table of clients in `docs/flow-holding.md`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ CHANNEL_FLOW_OK: Final[Method] = (20, 21)
 
 @dataclass(frozen=True)
 class Kind:
-    """How a client library takes being held.
+    """How a client library reacts to being held.
 
-    `user_timeout`: its kernel gives up a connection on which nothing goes for so long, milliseconds; `write_seconds`:
-    it gives up itself when a write has waited for so long. It `honours_flow` if Channel.Flow stops its publishes,
-    `answers_flow` if it says flow-ok, `breaks_on_flow` if it loses its connection. `reads_blocked`: it reads while a
-    write of it waits. `buffers`: no write waits, it keeps in memory what the socket does not take.
+    `user_timeout`: its kernel gives up a connection that makes no progress for so many milliseconds; `write_seconds`:
+    the library gives up when a write has waited that long. With `honours_flow` Channel.Flow stops its publishes, with
+    `answers_flow` it sends flow-ok, with `breaks_on_flow` it loses its connection. `reads_blocked`: it reads while a
+    write waits. `buffers`: no write waits; the library keeps in memory what the socket does not accept.
     """
 
     name: str
@@ -63,7 +63,7 @@ UNKNOWN: Final = Kind("unknown", {"product": "anyone"})
 
 
 def wire_of(target: Target, kind: Kind) -> Wire:
-    """A connection with one channel of a client of that kind."""
+    """Open a connection with one channel, as a client of that kind."""
     wire = Wire(target, capabilities=CAPABILITIES, properties=kind.properties)
     if kind.user_timeout:
         wire.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, kind.user_timeout)
@@ -74,7 +74,7 @@ HEARTBEAT = struct.pack("!BHI", HEARTBEAT_FRAME, 0, 0) + FRAME_END
 
 
 class Peer:
-    """A connection from which methods are read, of one channel where nothing else is said. `heartbeats` have come."""
+    """A connection that reads methods and writes without blocking. `heartbeats` counts those received."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -85,12 +85,14 @@ class Peer:
         self.socket.setblocking(False)
 
     def methods(self) -> Iterator[tuple[Method, bytes]]:
-        """What has come (`methods_of_channels`), of whatever channel."""
+        """Yield the methods received (`methods_of_channels`), of all channels."""
         for _, method, arguments in self.methods_of_channels():
             yield method, arguments
 
     def methods_of_channels(self) -> Iterator[tuple[int, Method, bytes]]:
-        """What has come, at first behind the last answer in the handshake; ConnectionError if the broker hung up."""
+        """Yield channel, method and arguments of the frames received, those left over from the handshake first.
+        ConnectionError if the broker hung up.
+        """
         try:
             octets = self.socket.recv(READ_OCTETS)
             if not octets:
@@ -112,7 +114,7 @@ class Peer:
         del self.received[:at]
 
     def send(self, octets: bytes = b"") -> int:
-        """Hand the socket this behind what it has not taken yet, as far as it takes it; how many octets it took."""
+        """Append `octets` to the pending bytes and write what the socket accepts; return how many bytes it accepted."""
         if octets:
             self.pending = memoryview(bytes(self.pending) + octets)
         try:
@@ -124,11 +126,11 @@ class Peer:
 
 
 def delivery_tag(arguments: bytes) -> int:
-    """That of a basic.deliver."""
+    """Return the delivery tag of a basic.deliver."""
     at = 1 + arguments[0]
     return int.from_bytes(arguments[at : at + 8], "big")
 
 
 def settled_up_to(arguments: bytes) -> tuple[int, bool]:
-    """Delivery tag and multiple of a basic.ack or basic.nack."""
+    """Return delivery tag and multiple of a basic.ack or basic.nack."""
     return int.from_bytes(arguments[:8], "big"), bool(arguments[8] & 1)

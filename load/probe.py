@@ -1,4 +1,4 @@
-"""The queues as the test's own eye sees them: how deep they are while the load runs, and what is left at the end."""
+"""Direct access to the queues of a test: their depth while the load runs, and the messages remaining at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from load.target import Target
 
 INTERVAL_SECONDS = 0.2
 QUIET_SECONDS = 1.0
-"""A queue that gave nothing for so long is taken for empty: a broker may still hand over what it held back."""
+"""Time without a delivery after which a queue may count as empty: a broker may still hold back messages."""
 DRAIN_PREFETCH = 1000
 
 
@@ -28,12 +28,13 @@ class Depth(NamedTuple):
 
     @property
     def deepest(self) -> int:
+        """The depth of the deepest queue."""
         return max(self.ready.values(), default=0)
 
 
 class DepthProbe:
-    """Asks for the depth of queues, five times a second, on a connection and in a thread (under Locust a greenlet) of
-    its own, from `start` to `stop`.
+    """Asks for the depth of queues five times a second between `start` and `stop`, on a connection and a thread (under
+    Locust a greenlet) of its own.
     """
 
     def __init__(self, target: Target, queues: Sequence[str]) -> None:
@@ -44,9 +45,11 @@ class DepthProbe:
         self._thread = threading.Thread(target=self._run, daemon=True, name="load depth probe")
 
     def start(self) -> None:
+        """Begin to ask."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Stop asking; wait up to five seconds for the thread."""
         self._ending.set()
         self._thread.join(5)
 
@@ -55,7 +58,7 @@ class DepthProbe:
             try:
                 self._observe(Session(self._target, "load depth probe"))
             except (exceptions.AMQPError, OSError):
-                self._ending.wait(INTERVAL_SECONDS)  # the queue is not declared yet, or the broker is away
+                self._ending.wait(INTERVAL_SECONDS)  # the queue is not declared yet, or the broker is down
 
     def _observe(self, session: Session) -> None:
         try:
@@ -69,7 +72,7 @@ class DepthProbe:
 
 
 def prepare(target: Target, queue: str, arguments: Mapping[str, object]) -> None:
-    """Declare the queue and empty it of what an earlier run left."""
+    """Declare the queue and purge what an earlier run left in it."""
     session = Session(target, "load setup")
     session.channel.queue_declare(queue, durable=True, arguments=dict(arguments))
     session.channel.queue_purge(queue)
@@ -77,8 +80,8 @@ def prepare(target: Target, queue: str, arguments: Mapping[str, object]) -> None
 
 
 def drain(target: Target, queue: str, tally: Tally, seconds: float, copy: int = 0) -> int:
-    """Take what is left in a queue and note it as received (of which copy, see `stream_of`), until nothing comes any
-    more and the broker says that it has none, at most for `seconds`. Returns how many messages that were.
+    """Consume the messages remaining in a queue and record them as received (of copy `copy`, see `stream_of`), until
+    none arrive and the broker says that none remain, for at most `seconds`. Returns their number.
     """
     session = Session(target, "load drain")
     taken = 0
@@ -92,14 +95,14 @@ def drain(target: Target, queue: str, tally: Tally, seconds: float, copy: int = 
         last_tag = method.delivery_tag
         quiet_since = time.monotonic()
         if stamp := read_stamp(body):
-            tally.note_received(stream_of(stamp.producer, copy), stamp.sequence, method.redelivered)
+            tally.record_received(stream_of(stamp.producer, copy), stamp.sequence, method.redelivered)
 
     def is_empty() -> bool:
-        """A broker that sends nothing may have no processor just now: it has to say that nothing is left."""
+        """A broker that sends nothing may be waiting for a processor, so also ask it how many messages remain."""
         asked = time.monotonic()
         if asked - quiet_since < QUIET_SECONDS or session.depth(queue):
             return False
-        session.turn()  # what came before that word
+        session.turn()  # deliveries that arrived before the answer
         return quiet_since < asked
 
     session.consume(queue, DRAIN_PREFETCH, delivered)

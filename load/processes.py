@@ -1,4 +1,4 @@
-"""What a broker costs the machine, asked of the operating system: memory and CPU time of its process tree."""
+"""The cost of a broker by the operating system's account: memory and CPU time of its process tree."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SETTLED_BYTES = MIB // 2
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of a process tree. `pss` counts a page shared by n of them as 1/n each; `rss` counts it in each (an upper
-    bound, taken where the system does not let us read PSS).
+    """Memory of a process tree in bytes. `pss` counts a page shared by n processes as 1/n in each; `rss` counts it in
+    full in each (an upper bound, used where the system does not let us read PSS).
     """
 
     octets: int
@@ -31,7 +31,7 @@ class Memory:
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """The process and everything below it. ValueError if there is none."""
+    """Return the process and all its descendants. ValueError if there is no such process."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -40,7 +40,7 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def living(pid: int) -> list[psutil.Process]:
-    """The same; nothing once it is gone."""
+    """Return the process and all its descendants; an empty list once it is gone."""
     try:
         return family(pid)
     except ValueError:
@@ -48,7 +48,7 @@ def living(pid: int) -> list[psutil.Process]:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to a process and all below it; they are gone at the end."""
+    """Send SIGKILL to a process and all its descendants, and wait until they are gone."""
     members = living(process.pid)
     for each in members:
         with suppress(psutil.NoSuchProcess):
@@ -58,7 +58,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def of_each(pid: int, ask: Callable[[psutil.Process], float]) -> float:
-    """Sum over the tree; a process that ends between being listed and being asked counts nothing."""
+    """Sum a figure over the tree; a process that ends between being listed and being asked counts 0."""
     total = 0.0
     for process in family(pid):
         with suppress(psutil.NoSuchProcess):
@@ -67,7 +67,7 @@ def of_each(pid: int, ask: Callable[[psutil.Process], float]) -> float:
 
 
 def memory(pid: int) -> Memory:
-    """Memory of the tree by now."""
+    """Return the present memory of the tree."""
     try:
         return Memory(int(of_each(pid, lambda process: process.memory_full_info().pss)), "pss")
     except psutil.AccessDenied:
@@ -75,7 +75,7 @@ def memory(pid: int) -> Memory:
 
 
 def settled_memory(pid: int) -> Memory:
-    """Memory of the tree once it moves by less than half a MiB between two looks, or after five seconds."""
+    """Return the memory of the tree once two samples differ by less than half a MiB, or after five seconds."""
     deadline = time.monotonic() + SETTLE_SECONDS_MAX
     before = memory(pid)
     while True:
@@ -87,12 +87,12 @@ def settled_memory(pid: int) -> Memory:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of the tree since each process of it started."""
+    """Return user and system time of the tree, of each process since its start."""
     return of_each(pid, lambda process: process.cpu_times().user + process.cpu_times().system)
 
 
 def allow_open_files(count: int) -> None:
-    """Raise this process' limit of open files, if that is possible. ValueError if it is not."""
+    """Raise this process's limit of open files to `count`. ValueError if the hard limit is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= count:
         return

@@ -12,7 +12,7 @@ from load.wire import FRAME_OVERHEAD, METHOD_FRAME, Wire
 
 
 class Publisher:
-    """A client that publishes in batches, each in one write, and waits until all of one is confirmed."""
+    """A client that publishes each batch in one write and waits until all of it is confirmed."""
 
     def __init__(self, target: Target) -> None:
         self.wire = Wire(target, timeout=120.0, capabilities=("publisher_confirms", "basic.nack"))
@@ -21,19 +21,19 @@ class Publisher:
         self.window = ConfirmWindow()
 
     def batch(self, octets: bytes, count: int) -> float:
-        """Have so many publishes confirmed; in how many seconds. ConnectionError if one is not."""
+        """Publish a batch and return how many seconds its confirms took. ConnectionError if one is refused."""
         for _ in range(count):
             self.window.publish()
         began = time.monotonic()
         self.wire.socket.sendall(octets)
         while self.window:
             self.input += self.wire.socket.recv(65536)
-            while self.take_frame():
+            while self.process_frame():
                 pass
         return time.monotonic() - began
 
-    def take_frame(self) -> bool:
-        """Take in one frame; whether there was one."""
+    def process_frame(self) -> bool:
+        """Process one frame; return False if none is complete."""
         if len(self.input) < FRAME_OVERHEAD:
             return False
         kind, _, size = struct.unpack_from("!BHI", self.input)

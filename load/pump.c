@@ -1,14 +1,14 @@
-/* One end of a benchmark, written in C so that it leaves the broker more of the machine. `load.pump` opens the
- * connections, says what to write and how long a delivery is, and starts this with their descriptors.
+/* One end of a benchmark, written in C so that it leaves more of the machine to the broker. `load.pump` opens the
+ * connections, passes the bytes to write or the size of a delivery, and starts this program with their descriptors.
  *
- *     pump produce RATE STAMP FD...          standard input: of each connection the octets of its burst, behind how many
- *                                            octets (4, big-endian) and messages (4) these are
- *     pump consume EACH PREFETCH STAMP FD... EACH: octets of a delivery; with a prefetch half of it is acked at a time
+ *     pump produce RATE STAMP FD...          standard input: for each connection the size of its burst in bytes
+ *                                            (4, big-endian) and messages (4), then these bytes
+ *     pump consume EACH PREFETCH STAMP FD... EACH: bytes of a delivery; with a prefetch half of it is acked at a time
  *
- * Both say how many messages there were every 50 ms and at the end: nanoseconds of the monotonic clock, and the count.
- * RATE is messages a second of all connections together, 0 for as many as sockets take. STAMP is where in a message, from its end, its time
- * is written or read, -1 for nowhere. SIGTERM ends it; a consumer that reads stamps prints what they came to, in
- * nanoseconds: "latency COUNT P50 P99 MAX". SIGUSR1 has it forget those it has read.
+ * Both print the number of messages every 50 ms and at the end: nanoseconds of the monotonic clock, and the count.
+ * RATE is messages a second of all connections together, 0 for as many as the sockets accept. STAMP is the position of
+ * the time stamp in a message, counted from its end, -1 for none. SIGTERM ends the program; a consumer that reads
+ * stamps then prints the latencies in nanoseconds: "latency COUNT P50 P99 MAX". SIGUSR1 discards those read so far.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +26,14 @@ enum { REPORT_NS = 50 * 1000 * 1000, WAIT_MS = 100, EVENTS = 64, READ_OCTETS = 1
 
 struct link {
     int fd;
-    uint8_t *octets; /* of a producer: its burst; of a consumer: what has come and is no whole delivery yet */
-    size_t size, at; /* how many there are, how many of them are written */
+    uint8_t *octets; /* producer: its burst; consumer: the start of a delivery that is not complete */
+    size_t size, at; /* bytes in `octets`, and how many of them are written */
     uint32_t messages;
-    uint64_t received, acked; /* octets of deliveries, and deliveries */
+    uint64_t received, acked; /* bytes of deliveries received, and deliveries acked */
 };
 
 static volatile sig_atomic_t ending, forgetting;
-static uint64_t total, told_at;
+static uint64_t total, reported_at;
 static int64_t *samples;
 static size_t sample_count, sample_room;
 
@@ -55,16 +55,16 @@ static uint64_t now_ns(void) {
     return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-static void tell(uint64_t now) {
-    told_at = now;
+static void print_count(uint64_t now) {
+    reported_at = now;
     printf("%llu %llu\n", (unsigned long long)now, (unsigned long long)total);
     fflush(stdout);
 }
 
 static void report(void) {
     uint64_t now = now_ns();
-    if (now >= told_at + REPORT_NS)
-        tell(now);
+    if (now >= reported_at + REPORT_NS)
+        print_count(now);
 }
 
 static void put64(uint8_t *at, uint64_t value) {
@@ -181,7 +181,7 @@ static void produce(char **arguments, int count) {
         produce_at(rate, stamp, links, count);
     else
         produce_flat_out(links, count);
-    tell(now_ns());
+    print_count(now_ns());
 }
 
 /* Consumers */
@@ -201,7 +201,7 @@ static void take_sample(int64_t took) {
     samples[sample_count++] = took;
 }
 
-/* Read stamps of whole deliveries; the rest is kept for the next time. */
+/* Read the stamps of whole deliveries; keep the rest for the next call. */
 static void read_stamps(struct link *link, size_t each, long stamp) {
     uint64_t now = now_ns();
     size_t at = 0;
@@ -211,7 +211,7 @@ static void read_stamps(struct link *link, size_t each, long stamp) {
     link->size -= at;
 }
 
-static void take(struct link *link, size_t each, uint64_t prefetch, long stamp) {
+static void receive_deliveries(struct link *link, size_t each, uint64_t prefetch, long stamp) {
     ssize_t got = read(link->fd, link->octets + link->size, READ_OCTETS - link->size);
     if (got == 0)
         fail("the broker closed a consumer's connection");
@@ -260,12 +260,12 @@ static void consume(char **arguments, int count) {
         struct epoll_event events[EVENTS];
         int found = epoll_wait(poller, events, EVENTS, REPORT_NS / 1000000);
         for (int i = 0; i < found; i++)
-            take(events[i].data.ptr, each, prefetch, stamp);
+            receive_deliveries(events[i].data.ptr, each, prefetch, stamp);
         if (forgetting)
             forgetting = sample_count = 0;
         report();
     }
-    tell(now_ns());
+    print_count(now_ns());
     if (stamp >= 0)
         print_latency();
 }

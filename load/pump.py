@@ -1,7 +1,7 @@
 """Benchmark rows with clients in C (`pump.c`), which cost the machine little.
 
-This module opens the connections and makes the octets to write; the compiled program gets the descriptors. So a load is
-the same octets as with clients in Python.
+This module opens the connections and builds the bytes to write; the compiled program gets the descriptors. So the bytes
+are the same as with clients in Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ NO_STAMP = "-1"
 
 
 def build() -> Path:
-    """The program, compiled if it is not or its source has changed. OSError, saying why, if it cannot be."""
+    """Return the program, compiling it if it is missing or older than its source. OSError with the reason if that
+    fails.
+    """
     if not PROGRAM.exists() or PROGRAM.stat().st_mtime < SOURCE.stat().st_mtime:
         PROGRAM.parent.mkdir(exist_ok=True)
         fresh = PROGRAM.with_suffix(f".{os.getpid()}")
@@ -43,7 +45,7 @@ def build() -> Path:
 
 
 class Pump:
-    """The program at work on connections, and the counts that it reports."""
+    """The running program, and the counts that it reports."""
 
     def __init__(self, arguments: list[str], connections: list[socket], octets: bytes = b"") -> None:
         descriptors = [each.fileno() for each in connections]
@@ -59,7 +61,7 @@ class Pump:
         self._process.stdin = None  # or `communicate` would write to it
 
     def recv(self) -> Counted:
-        """The next count. EOFError if the program has ended."""
+        """Return the next count. EOFError if the program has ended."""
         while b"\n" not in self._received:
             piece = os.read(self._descriptor, 4096)
             if not piece:
@@ -70,15 +72,15 @@ class Pump:
         return int(nanoseconds) / 1e9, int(count)
 
     def poll(self, timeout: float) -> bool:
-        """Whether there is a count, or the end, within so many seconds."""
+        """Whether a count, or the end, arrives within the time-out (seconds)."""
         return b"\n" in self._received or bool(select.select([self._descriptor], [], [], timeout)[0])
 
     def forget(self) -> None:
-        """Have it forget the latencies until now."""
+        """Make the program discard the latencies measured so far."""
         self._process.send_signal(signal.SIGUSR1)
 
     def end(self) -> str:
-        """Have it end; its last line. ConnectionError, saying why, if it failed."""
+        """End the program and return its last line. ConnectionError with the reason if it failed."""
         self._process.terminate()
         out, problem = self._process.communicate(timeout=END_SECONDS)
         if self._process.returncode:
@@ -86,20 +88,20 @@ class Pump:
         return (self._received + out).decode().splitlines()[-1]
 
     def kill(self) -> None:
-        """Whatever it does."""
+        """Kill the program, whatever its state."""
         self._process.kill()
         self._process.communicate()
 
 
-def given(burst: bytes, messages: int) -> bytes:
-    """A burst of so many messages, as a producer reads it."""
+def encode_burst(burst: bytes, messages: int) -> bytes:
+    """Encode a burst of `messages` messages as a producer reads it."""
     return struct.pack("!II", len(burst), messages) + burst
 
 
 @contextmanager
 def pumps(target: Target, shape: Shape, rate: float = 0.0) -> Iterator[tuple[Pump, Pump | None]]:
-    """The producers, and the consumers if there are any, at work. At a rate (messages a second, of all) messages have
-    stamps.
+    """Run the producers, and the consumers if there are any. With a rate (messages a second, of all producers together)
+    messages have stamps.
     """
     names, stamp = shape.names(), str(shape.size + 1) if rate else NO_STAMP
     with ExitStack() as stack:
@@ -113,20 +115,20 @@ def pumps(target: Target, shape: Shape, rate: float = 0.0) -> Iterator[tuple[Pum
             arguments = ["consume", str(each), str(shape.prefetch), stamp]
             consumers = Pump(arguments, [subscription.socket for subscription in subscriptions])
             stack.callback(consumers.kill)
-        octets = b"".join(given(burst, shape.burst) for _, burst in opened)
+        octets = b"".join(encode_burst(burst, shape.burst) for _, burst in opened)
         source = Pump(["produce", str(rate), stamp], [connection for connection, _ in opened], octets)
         stack.callback(source.kill)
         yield source, consumers
 
 
 def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) -> dict[str, Any]:
-    """As `load.throughput.throughput`."""
+    """Measure as `load.throughput.throughput` does."""
     with prepared(target, shape), pumps(target, shape) as (source, consumers):
         return measure(consumers or source, pid, seconds)
 
 
 def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict[str, Any]:
-    """As `load.latency.latency`."""
+    """Measure as `load.latency.latency` does."""
     shape = pace.shape
     with prepared(target, shape), pumps(target, shape, pace.rate * shape.producers) as (source, consumers):
         assert consumers is not None
@@ -138,7 +140,7 @@ def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict
         until = time.monotonic() + PATIENCE_SECONDS
         while (arrived := consumers.recv()[1]) < sent:
             if time.monotonic() > until:
-                raise ConnectionError(f"of {sent} messages {arrived} came")
+                raise ConnectionError(f"only {arrived} of {sent} messages arrived")
         spent = cpu_seconds(pid) - before if pid else 0.0
         _, count, p50, p99, most = consumers.end().split()
     result = {"messages": int(count), "p50_ms": int(p50) / 1e6, "p99_ms": int(p99) / 1e6, "max_ms": int(most) / 1e6}
@@ -148,7 +150,7 @@ def latency(target: Target, pid: int | None, seconds: float, pace: Pace) -> dict
 
 
 def count_for(pump: Pump, seconds: float) -> None:
-    """Let it go on for so long."""
+    """Read counts for `seconds`."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         pump.recv()

@@ -1,4 +1,4 @@
-"""Sets of sequence numbers kept as ranges: a million messages in order cost one pair of integers."""
+"""Sets of sequence numbers kept as ranges: a million consecutive messages cost one pair of integers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class RangeSet:
         return zip(self._starts, self._ends, strict=True)
 
     def __len__(self) -> int:
-        """How many integers are in the set (not how many ranges)."""
+        """The number of integers in the set (not of ranges)."""
         return sum(self._ends) - sum(self._starts)
 
     def add(self, start: int, end: int) -> int:
-        """Put start … end-1 into the set; returns how many of them were in it before."""
+        """Add start … end-1; return how many of them the set already had."""
         if end <= start:
             return 0
         if self._ends and start == self._ends[-1]:  # the usual case: the next one in order
@@ -42,11 +42,11 @@ class RangeSet:
         return known
 
     def update(self, other: RangeSet) -> int:
-        """Put all of `other` into the set; returns how many of them were in it before."""
+        """Add all of `other`; return how many of its integers the set already had."""
         return sum(self.add(start, end) for start, end in other)
 
     def minus(self, other: RangeSet) -> RangeSet:
-        """What is in this set and not in `other`."""
+        """Return the integers in this set that are not in `other`."""
         left = RangeSet()
         for start, end in self:
             at = bisect_right(other._ends, start)

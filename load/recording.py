@@ -1,4 +1,4 @@
-"""What a demonstration saw, as values over time: depth against marks, flow state, counts."""
+"""The recording of a demonstration over time: depth against marks, flow state, counts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 RATE_SECONDS = 0.3
-"""Rates are means over so long."""
+"""Rates are means over this time."""
 
 
 class Sample(NamedTuple):
-    """One look. `at` is in seconds since the start; depth in messages; `held` says what holds the producer, if any;
-    `epoch` counts the changes of `saturated`, also those between two looks.
+    """One sample. `at` is in seconds since the start, depth in messages; `held` says what holds the producer, if
+    anything does; `epoch` counts the changes of `saturated`, including those between two samples.
     """
 
     at: float
@@ -29,7 +29,7 @@ NOTHING = Sample(0.0, 0, False, 0, 0, "", 0)
 
 
 class Span(NamedTuple):
-    """A time in which the queue was saturated: from stop to resume, with the depths seen there."""
+    """A period in which the queue was saturated, from stop to resume, with the depths seen at its ends."""
 
     began: float
     ended: float
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Recording:
-    """Samples in order of time, and the marks of the queue (messages; 0 while they are not known)."""
+    """Samples in order of time, and the marks of the queue (messages; 0 while unknown)."""
 
     stop_count: int = 0
     resume_count: int = 0
@@ -47,20 +47,22 @@ class Recording:
 
     @property
     def latest(self) -> Sample:
+        """The last sample; `NOTHING` if there is none."""
         return self.samples[-1] if self.samples else NOTHING
 
     @property
     def deepest(self) -> int:
+        """The greatest depth seen."""
         return max((sample.depth for sample in self.samples), default=0)
 
     @property
     def stops(self) -> int:
-        """How often the producers were stopped, those too short to be seen included."""
+        """How often the producers were stopped, including stops too short to be sampled."""
         return (self.latest.epoch - self.samples[0].epoch + 1) // 2 if self.samples else 0
 
     def saturated_spans(self) -> Iterator[Span]:
-        """Each time from a stop to its resume; one that lasts is taken to end with the latest sample, and of a resume
-        that was over before it was looked at only the next stop is known.
+        """Yield each period from a stop to its resume. A period in progress ends with the latest sample; a resume
+        followed by another stop before the next sample is dated to that sample.
         """
         began: Sample | None = None
         for sample in self.samples:
@@ -73,12 +75,14 @@ class Recording:
             yield Span(began.at, self.latest.at, began.depth, self.latest.depth)
 
     def held_seconds(self) -> float:
-        """How long something kept the producer from publishing."""
+        """Return how long something held the producer."""
         pairs = zip(self.samples, self.samples[1:], strict=False)
         return sum(after.at - before.at for before, after in pairs if before.held)
 
     def rates(self, at: float | None = None) -> tuple[float, float]:
-        """Messages a second, published and received, over the `RATE_SECONDS` up to `at` (default: up to now)."""
+        """Return messages published and received a second over the `RATE_SECONDS` up to `at` (default: the latest
+        sample).
+        """
         if not self.samples:
             return 0.0, 0.0
         last = self.latest if at is None else self.samples[min(self._first_from(at), len(self.samples) - 1)]
@@ -89,5 +93,5 @@ class Recording:
         return (last.published - first.published) / seconds, (last.received - first.received) / seconds
 
     def _first_from(self, at: float) -> int:
-        """Index of the first sample at that time or later."""
+        """The index of the first sample at that time or later."""
         return bisect_left(self.samples, at, key=lambda sample: sample.at)

@@ -1,6 +1,6 @@
-"""The part of the HTML report that Locust does not know: the verdict, how publishers were held, depth over time.
+"""Our part of Locust's HTML report: the verdict, how publishers were held, depth over time.
 
-Pure: figures in, HTML out. No script, nothing is fetched.
+Pure: figures in, HTML out. It contains no script and fetches nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def section(
     stops: Sequence[Stop],
     marks: Mapping[str, int],
 ) -> str:
-    """A `<section>` with its style. `marks` are drawn as lines: messages by name. No findings: the run goes on."""
+    """Return a `<section>` with its style. `marks` are drawn as lines: messages by name. Without findings there is no
+    verdict: the run goes on.
+    """
     parts = [f"<style>{STYLE}</style><section class='load'><h2>Messages and flow control</h2>"]
     if findings:
         parts += ["<h3>Verdict</h3>", grid(("", "Check", "Found"), map(finding_cells, findings), numbers_from=3)]
@@ -53,19 +55,20 @@ def section(
     return "".join([*parts, "</section>"])
 
 
-def inserted(page: str, section: str) -> str:
-    """A page of Locust's with the section before all that it has itself."""
+def insert_section(page: str, section: str) -> str:
+    """Insert the section at the start of the body of a page of Locust's."""
     before, body, after = page.rpartition("<body>")
     return f"{before}{body}{section}{after}" if body else section + page
 
 
 def finding_cells(finding: Finding) -> list[str]:
+    """The cells of a finding, as HTML."""
     mark = "<span class='good'>ok</span>" if finding.good else "<span class='bad'>FAIL</span>"
     return [mark, escape(finding.what), escape(finding.found)]
 
 
 def grid(titles: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: int = 1) -> str:
-    """A table of cells that are HTML already; columns from `numbers_from` on are numbers."""
+    """Return a table of cells that are already HTML; columns from `numbers_from` on hold numbers."""
 
     def line(tag: str, texts: Iterable[str]) -> str:
         kinds = (" class='number'" if at >= numbers_from else "" for at in itertools.count())
@@ -77,7 +80,9 @@ def grid(titles: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: int
 
 
 def chart(depths: Sequence[Depth], stops: Sequence[Stop], marks: Mapping[str, int]) -> str:
-    """Depth over time as SVG, and a legend: a line a queue, a dashed line a mark, red while a publisher was stopped."""
+    """Draw depth over time as SVG with a legend: a line per queue, a dashed line per mark, red while a publisher was
+    stopped.
+    """
     began, ended = depths[0].at, max(depths[-1].at, depths[0].at + 1)
     highest = max(1, *(depth.deepest for depth in depths), *marks.values())
 
@@ -116,7 +121,7 @@ def chart(depths: Sequence[Depth], stops: Sequence[Stop], marks: Mapping[str, in
 
 
 def merged(stops: Iterable[Stop]) -> list[tuple[float, float]]:
-    """The times in which any publisher was told to stop."""
+    """Return the periods in which at least one publisher was asked to stop."""
     spans: list[tuple[float, float]] = []
     for stop in sorted(stops):
         if spans and stop.began <= spans[-1][1]:

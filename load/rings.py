@@ -1,13 +1,13 @@
-"""Whether programs that feed each other's full queues go on, whatever client library they are written with.
+"""Whether programs that feed each other's full queues make progress, whatever client library they use.
 
     python -m load.rings
 
-Each cell is a ring of programs, all of one kind: each consumes a queue, publishes a message to the next one's queue for
-each that it gets, and acks what it got only then; with confirms, once they are confirmed. It does one after the other,
-as a program with one thread does: while a publish of it waits, it does nothing else. At first each makes more than it
-takes, so that all queues are full and go on being it. Each is a bare socket that behaves as the library does
-(`load.peer`), so that what differs is what the broker does. All kinds go at the same time, so that what else the
-machine does is the same for all.
+Each cell is a ring of programs of one kind: each program consumes a queue, publishes a message to the next program's
+queue for each one that it receives, and only then acks; with confirms, once its publishes are confirmed. It works as a
+single-threaded program does: while a publish waits, it does nothing else. At first each publishes more than it
+consumes, so that all queues become full and stay full. Each program is a bare socket that behaves as the library does
+(`load.peer`), so all differences are due to the broker. All kinds run at the same time, so other load on the machine is
+the same for all.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ LEAST: Final = 0.5
 LIMIT: Final = 200
 ARGUMENTS: Final[dict[str, object]] = {"x-max-length": LIMIT, "x-overflow": "flow"}
 SEEDS, SURPLUS, PREFETCH, BATCH, SIZE = 10, 2 * LIMIT, 20, 10, 1000
-"""Messages that a program begins with; that it publishes beyond one for each it gets; that it has in hand at most, and
-publishes at a time; and octets of each.
+"""Messages a program begins with; messages it publishes beyond one for each received; its prefetch; messages it handles
+at a time; and bytes of each message.
 """
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 class Cell(NamedTuple):
-    """A ring: its size, of which kind, on how many connections each, with confirms or without."""
+    """A ring: its programs, their kind, connections of each program, and whether it uses confirms."""
 
     programs: int
     kind: Kind
@@ -80,7 +80,7 @@ class Cell(NamedTuple):
 
     @property
     def group(self) -> tuple[int, int, bool]:
-        """What it has in common with those of other kinds."""
+        """The properties shared with the cells of other kinds that it is compared with."""
         return self.programs, self.connections, self.confirms
 
     def __str__(self) -> str:
@@ -89,28 +89,30 @@ class Cell(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Of one cell: what each program has dealt with in all, and of that in the last part of the time; the longest time,
-    in seconds, in which none of them dealt with anything; why it ended.
+    """The result of a cell: messages that each program acked, in all and in the last quarter of the time; the longest
+    time, in seconds, in which no program acked anything; why the ring ended early, if it did.
     """
 
     cell: Cell
     done: list[int]
-    lately: list[int]
+    recent: list[int]
     seconds: float
     still: float
     lost: str = ""
 
     @property
     def rate(self) -> float:
+        """Messages acked a second, of all programs together."""
         return sum(self.done) / self.seconds
 
     @property
-    def goes_on(self) -> bool:
-        return not self.lost and all(self.lately)
+    def progresses(self) -> bool:
+        """Whether every program still made progress at the end."""
+        return not self.lost and all(self.recent)
 
 
 class Program:
-    """One of a ring, on one connection or with one of its own for what it publishes."""
+    """One program of a ring, with one connection, or two: one to consume and one to publish."""
 
     def __init__(self, target: Target, cell: Cell, source: str, destination: str, surplus: int) -> None:
         self.kind = cell.kind
@@ -127,15 +129,17 @@ class Program:
         self.unconfirmed = ConfirmWindow() if cell.confirms else None
         self.stopped = False
         self.to_publish, self.surplus = SEEDS, surplus
-        self.delivered = self.taken = self.acked = 0
+        self.delivered = self.handled = self.acked = 0
 
     @property
     def waits(self) -> bool:
-        """Whether a write of it waits for its socket."""
+        """Whether a write waits for its socket."""
         return not self.kind.buffers and any(peer.pending for peer in self.peers)
 
     def read(self, peer: Peer) -> None:
-        """Take in what has come, if it reads now. ConnectionError when the connection is lost."""
+        """Process what has arrived, unless the kind does not read while a write waits. ConnectionError if the
+        connection is lost.
+        """
         if self.waits and not self.kind.reads_blocked:
             return
         for method, arguments in peer.methods():
@@ -147,12 +151,12 @@ class Program:
                 if method == BASIC_NACK:
                     self.to_publish += sum(end - first for first, end in settled)
             elif method == CHANNEL_FLOW:
-                self.told(peer, arguments)
+                self.on_channel_flow(peer, arguments)
             elif method == CONNECTION_CLOSE:
                 raise ConnectionAbortedError(f"closed with {int.from_bytes(arguments[:2], 'big')}")
 
-    def told(self, peer: Peer, arguments: bytes) -> None:
-        """Channel.Flow."""
+    def on_channel_flow(self, peer: Peer, arguments: bytes) -> None:
+        """React to Channel.Flow."""
         if self.kind.breaks_on_flow:
             raise ConnectionAbortedError("Channel.Flow, which it does not expect")
         if self.kind.answers_flow:
@@ -160,8 +164,8 @@ class Program:
         if self.kind.honours_flow and peer is self.publisher:
             self.stopped = not arguments[0]
 
-    def go_on(self) -> None:
-        """Do what it can before it has to wait. OSError when a connection is lost."""
+    def work(self) -> None:
+        """Work until there is nothing to do but wait. OSError if a connection is lost."""
         for peer in self.peers:
             if peer.pending:
                 peer.send()
@@ -169,7 +173,7 @@ class Program:
             pass
 
     def step(self) -> bool:
-        """Publish; or, if that is done, ack; or else take what has come. Whether there was anything to do."""
+        """Publish, else ack, else begin the next messages received; return whether there was anything to do."""
         if self.to_publish:
             if self.stopped:
                 return False
@@ -180,13 +184,13 @@ class Program:
             self.to_publish = 0
         elif self.unconfirmed is not None and len(self.unconfirmed):
             return False
-        elif self.taken > self.acked:
-            self.consumer.send(ack_up_to(self.taken))
-            self.acked = self.taken
-        elif self.delivered > self.taken:
-            count = min(self.delivered - self.taken, BATCH)
+        elif self.handled > self.acked:
+            self.consumer.send(ack_up_to(self.handled))
+            self.acked = self.handled
+        elif self.delivered > self.handled:
+            count = min(self.delivered - self.handled, BATCH)
             more = min(self.surplus, count)
-            self.taken += count
+            self.handled += count
             self.surplus -= more
             self.to_publish = count + more
         else:
@@ -195,7 +199,7 @@ class Program:
 
 
 def ring(target: Target, cell: Cell, name: str, surplus: int = SURPLUS) -> list[Program]:
-    """The programs of a cell, with queues of that name."""
+    """Open the programs of a cell, on queues with names that begin with `name`."""
     queues = [f"{name}-{at}" for at in range(cell.programs)]
     for queue in queues:
         prepare(target, queue, ARGUMENTS)
@@ -204,9 +208,9 @@ def ring(target: Target, cell: Cell, name: str, surplus: int = SURPLUS) -> list[
 
 
 def turn(programs: Sequence[Program], selector: selectors.BaseSelector) -> None:
-    """Have all of them read and write once. OSError when a connection is lost."""
+    """Let all programs read and write once. OSError if a connection is lost."""
     for program in programs:
-        program.go_on()
+        program.work()
         for peer in program.peers:
             deaf = program.waits and not program.kind.reads_blocked
             events = (0 if deaf else selectors.EVENT_READ) | (selectors.EVENT_WRITE if peer.pending else 0)
@@ -214,20 +218,21 @@ def turn(programs: Sequence[Program], selector: selectors.BaseSelector) -> None:
                 selector.modify(peer.socket, events or selectors.EVENT_WRITE, (program, peer))
             else:
                 selector.register(peer.socket, events or selectors.EVENT_WRITE, (program, peer))
-    for key, events in selector.select(LOOK_SECONDS):
+    for key, events in selector.select(POLL_SECONDS):
         if events & selectors.EVENT_READ:
             program, peer = key.data
             program.read(peer)
 
 
 def close(programs: Sequence[Program]) -> None:
+    """Close the connections of the programs."""
     for program in programs:
         for peer in program.peers:
             peer.socket.close()
 
 
 def run(target: Target, seconds: float, cell: Cell) -> Result:
-    """Have a cell run on a broker for so long."""
+    """Run a cell on a broker for `seconds`."""
     programs, lost = ring(target, cell, f"ring of {cell}"), ""
     began = now = moved = time.monotonic()
     late: list[int] = []
@@ -248,23 +253,23 @@ def run(target: Target, seconds: float, cell: Cell) -> Result:
     finally:
         close(programs)
     acked = [program.acked for program in programs]
-    lately = [one - was for one, was in zip(acked, late or acked, strict=True)]
-    return Result(cell, acked, lately, seconds, still, lost)
+    recent = [one - was for one, was in zip(acked, late or acked, strict=True)]
+    return Result(cell, acked, recent, seconds, still, lost)
 
 
 def shares(results: Sequence[Result]) -> list[float]:
-    """Of each its rate, as a share of the fastest kind's in the same ring."""
+    """Return each cell's rate as a share of the fastest kind's rate in the same ring."""
     fastest: dict[tuple[int, int, bool], float] = {}
     for result in results:
         fastest[result.cell.group] = max(fastest.get(result.cell.group, 0.0), result.rate)
     return [result.rate / (fastest[result.cell.group] or 1.0) for result in results]
 
 
-def wrong(results: Sequence[Result]) -> list[str]:
-    """Which cells stand still, and which are too slow."""
+def problems(results: Sequence[Result]) -> list[str]:
+    """Describe the cells that stand still or are too slow."""
     found = []
     for result, share in zip(results, shares(results), strict=True):
-        if not result.goes_on:
+        if not result.progresses:
             found.append(f"{result.cell}: {result.lost or 'stands still'}")
         elif share < LEAST:
             found.append(f"{result.cell}: {share:.2f} of the fastest kind, wanted {LEAST}")
@@ -272,7 +277,7 @@ def wrong(results: Sequence[Result]) -> list[str]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """A line for each cell."""
+    """Format a line for each cell."""
     left = f"{'programs':>8} {'connections':>11} {'confirms':<8} {'kind':<8}"
     lines = [f"{left} {'messages/s':>10} {'share':>6} {'still':>6}  goes on"]
     for result, share in zip(results, shares(results), strict=True):
@@ -280,19 +285,19 @@ def table(results: Sequence[Result]) -> str:
         lines.append(
             f"{cell.programs:>8} {cell.connections:>11} {'yes' if cell.confirms else 'no':<8} {cell.kind.name:<8}"
             f" {result.rate:>10.0f} {share:>6.2f} {result.still:>4.2f} s"
-            f"  {result.lost or ('yes' if result.goes_on else 'no')}"
+            f"  {result.lost or ('yes' if result.progresses else 'no')}"
         )
     return "\n".join(lines)
 
 
 def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="how long each ring is measured")] = 20.0,
-    kind: Annotated[list[str] | None, typer.Option(help="kinds of client, all unless given")] = None,
-    programs: Annotated[list[int] | None, typer.Option(help="sizes of rings, 2 and 3 unless given")] = None,
-    connections: Annotated[list[int] | None, typer.Option(help="of each program, 1 and 2 unless given")] = None,
-    confirms: Annotated[bool | None, typer.Option(help="only with or only without, both unless given")] = None,
+    kind: Annotated[list[str] | None, typer.Option(help="kinds of client; default: all")] = None,
+    programs: Annotated[list[int] | None, typer.Option(help="sizes of rings; default: 2 and 3")] = None,
+    connections: Annotated[list[int] | None, typer.Option(help="of each program; default: 1 and 2")] = None,
+    confirms: Annotated[bool | None, typer.Option(help="only with or only without; default: both")] = None,
 ) -> None:
-    """Rings of programs whose queues are all full, as each client library, on a broker started for it."""
+    """Run rings of programs whose queues are all full, as each client library, on a broker started for it."""
     kinds = [each for each in KINDS if not kind or each.name in kind]
     choices = [confirms] if confirms is not None else [False, True]
     results = []
@@ -303,7 +308,7 @@ def main(
                 group = list(pool.map(partial(run, node.target, seconds), cells))
             print(table(group), flush=True)
             results += group
-    found = wrong(results)
+    found = problems(results)
     for text in found:
         print(text)
     raise typer.Exit(bool(found))

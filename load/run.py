@@ -1,4 +1,4 @@
-"""One run as the process sees it that judges (the only one, or the master): observed, concluded, reported."""
+"""One run in the process that judges it (the only process, or the master): observe, conclude, report."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ log = logging.getLogger("load")
 
 
 class Run:
-    """From the start of a test on. `unacked` says where users publish and consume, and how many messages of one queue
-    there its consumers may have; `roles` what each class of publishers does.
+    """A run from the start of the test. `unacked` has the destinations of the users, and how many messages of one queue
+    there its consumers may have unacked; `roles` has the role of each publisher class.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Run:
     ) -> None:
         self.options = LoadOptions.of(environment.parsed_options)
         self.findings: list[Finding] = []
-        self.heard_all = True
+        self.all_answered = True
         self._environment = environment
         self._tally = tally
         self._roles = roles
@@ -52,7 +52,7 @@ class Run:
         self._ended = threading.Event()
 
     def begin(self) -> None:
-        """Declare queues, empty them, and watch them from now on."""
+        """Declare and purge the queues, and begin to observe them."""
         try:
             session = Session(self._target, "load setup")
             for topology in self._topologies:
@@ -66,12 +66,12 @@ class Run:
             threading.Thread(target=self._end_after, daemon=True).start()
 
     def end(self) -> None:
-        """Watch no longer."""
+        """Stop observing."""
         self._ended.set()
         self.depth.stop()
 
     def _end_after(self) -> None:
-        """End the test when so many messages were received. In a thread, which under Locust is a greenlet."""
+        """End the test once enough messages were received. Runs in a thread, which under Locust is a greenlet."""
         runner = self._environment.runner
         while runner is not None and not self._ended.is_set():
             if self._tally.sums["received"] >= self.options.messages:
@@ -80,10 +80,12 @@ class Run:
             time.sleep(MESSAGES_SECONDS)
 
     def conclude(self) -> bool:
-        """Empty the queues, judge, say so in the terminal and in the files that Locust wrote; whether it was good."""
+        """Empty the queues, judge the run, and report on the terminal and in the files that Locust wrote; return
+        whether it was good.
+        """
         stats = self._environment.stats
         failures = stats.total.num_failures + self._clear()
-        if not self.heard_all:
+        if not self.all_answered:
             log.error("a worker did not answer, its counts are missing")
             failures += 1
         latencies = [entry for (_, kind), entry in stats.entries.items() if kind == "END-TO-END"]
@@ -104,7 +106,7 @@ class Run:
         return all(finding.good for finding in self.findings)
 
     def section(self) -> str:
-        """What Locust's HTML report is to have more, with the verdict if there is one."""
+        """Return the section to add to Locust's HTML report, with the verdict if there is one."""
         marks = (
             {"stop": self.options.stop_count, "resume": self.options.resume_count} if self.options.stop_count else {}
         )
@@ -118,7 +120,7 @@ class Run:
         return float(max((stats.last_request_timestamp or 0) - stats.start_time, 0))
 
     def _clear(self) -> int:
-        """Drain and delete the queues; returns 1 if that failed."""
+        """Drain and delete the queues; return 1 if that failed."""
         try:
             if self.options.verify == "yes":
                 left = sum(self._drain(topology) for topology in self._topologies)
@@ -139,7 +141,7 @@ class Run:
         )
 
     def _sums(self) -> dict[str, float]:
-        """Messages, where Locust's table has batches."""
+        """The sums in messages; Locust's table counts batches."""
         sums: dict[str, float] = {"published": self._tally.published_total, "confirmed": 0, "received": 0}
         return sums | {name: value for name, value in sorted(self._tally.sums.items()) if value}
 
@@ -152,12 +154,14 @@ class Run:
         print("", *table(list(rows(self._tally))), "", sep="\n")
 
     def _write(self) -> None:
-        """Add to the HTML report, which is written by now; write a table beside Locust's own ones."""
+        """Add the section to the HTML report, which Locust has written by now; write a CSV table beside
+        Locust's own.
+        """
         parsed = self._environment.parsed_options
         if parsed is None:
             return
         if parsed.html_file and (page := Path(parsed.html_file)).exists():
-            page.write_text(report.inserted(page.read_text("utf-8"), self.section()), "utf-8")
+            page.write_text(report.insert_section(page.read_text("utf-8"), self.section()), "utf-8")
         if parsed.csv_prefix:
             held = [asdict(row) for row in rows(self._tally)]
             with Path(f"{parsed.csv_prefix}_flow.csv").open("w", newline="", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""How many users there are in the course of a run, and whether the consumers are at work: pure functions of time."""
+"""The number of users over a run, and whether the consumers are at work: pure functions of time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SPIKE_REST = 0.25
 
 
 class Moment(NamedTuple):
-    """Users as a share of the most there are, and whether the consumers are at work."""
+    """Users as a share of their maximum, and whether the consumers are at work."""
 
     share: float
     consuming: bool = True
 
 
 def constant(progress: float) -> Moment:
-    """All, all the time."""
+    """All users, all the time."""
     return Moment(1.0)
 
 
@@ -46,11 +46,11 @@ def waves(progress: float) -> Moment:
 
 
 def outage(progress: float) -> Moment:
-    """All, but from a quarter to half of the time no consumer is there: what flow control is for."""
+    """All, but without consumers from a quarter to half of the time: the case for flow control."""
     return Moment(1.0, consuming=not 0.25 <= progress < 0.5)
 
 
 SCENARIOS: dict[str, Callable[[float], Moment]] = {
     each.__name__: each for each in (constant, ramp, steps, spike, waves, outage)
 }
-"""By name; each takes the share of the run that is over, 0 to (not including) 1."""
+"""Scenarios by name; each takes the share of the run that is over, from 0 to below 1."""

@@ -1,4 +1,4 @@
-"""One pika connection with one channel, for load: batches, confirms in batches, and being told to stop.
+"""One pika connection with one channel, for load: batches, their confirms, and stops by the broker.
 
 pika's blocking adapter confirms one publish at a time and offers no hook for Channel.Flow, so this file, and no other,
 reaches the channel object under it (`_impl`).
@@ -21,7 +21,7 @@ from load.target import Target
 Delivery = Callable[[spec.Basic.Deliver, pika.BasicProperties, bytes], None]
 
 BLOCKED_SECONDS_MAX = 3600
-"""pika closes a connection that is blocked for longer: above the longest stop that a load run plans."""
+"""pika closes a connection that is blocked for longer; no load run plans a stop of this length."""
 
 CAPABILITIES = {
     "authentication_failure_close": True,
@@ -34,13 +34,13 @@ CAPABILITIES = {
 
 
 HONOURS_FLOW = {"product": "RabbitMQ", "platform": "Java"}
-"""How the Java client introduces itself, by which brokers know that Channel.Flow stops it. A session that answers and
-obeys it uses the same words, or it would never be sent any.
+"""Client properties of the Java client, by which brokers know that Channel.Flow stops it. A session that obeys
+Channel.Flow must send them, or a broker would never send it any.
 """
 
 
 def connection_parameters(target: Target, name: str, answers_flow: bool) -> pika.ConnectionParameters:
-    """How to connect, and as whom."""
+    """Return pika's parameters for a connection of that name."""
     properties: dict[str, Any] = {"connection_name": name, "capabilities": CAPABILITIES}
     if answers_flow:
         properties |= HONOURS_FLOW
@@ -57,7 +57,7 @@ def connection_parameters(target: Target, name: str, answers_flow: bool) -> pika
 class Session:
     """A connection and its channel. Errors of pika (`pika.exceptions.AMQPError`) pass through.
 
-    `stopped_by_flow` and `blocked` say what the broker asks for; whether to obey is the caller's choice, but for the
+    `stopped_by_flow` and `blocked` say what the broker asks for; whether to obey is the caller's choice, except for the
     flow-ok, which only a session with `answers_flow` sends. `on_stop` is called when a stop has ended.
     """
 
@@ -82,28 +82,28 @@ class Session:
 
     @property
     def stopped_by_flow(self) -> bool:
-        """Channel.Flow(active=false) is in force."""
+        """Whether Channel.Flow(active=false) is in force."""
         return "FLOW" in self._began
 
     @property
     def blocked(self) -> bool:
-        """Connection.Blocked is in force."""
+        """Whether Connection.Blocked is in force."""
         return "BLOCKED" in self._began
 
     @property
     def unconfirmed(self) -> int:
-        """How many publishes wait for their confirm."""
+        """The number of unconfirmed publishes."""
         return len(self._window)
 
     def turn(self, seconds: float = 0.0) -> None:
-        """Write what is to be written and take what the broker sent, for at most about `seconds`.
+        """Write pending bytes and process what the broker sends, for about `seconds` at most.
 
-        Returns only once everything is written: it is here that a broker which does not read holds its client.
+        Returns only once everything is written: here a broker that does not read holds its client.
         """
         self.connection.process_data_events(seconds)
 
     def confirm_select(self, on_settled: Callable[[RangeSet, bool], None]) -> None:
-        """Ask for confirms; `on_settled` gets delivery tags and whether they were acked (else nacked)."""
+        """Switch on confirms; `on_settled` gets delivery tags and whether they were acked (else nacked)."""
         self._on_settled = on_settled
         selected: list[object] = []
         self.channel._impl.confirm_delivery(self._confirmed, callback=selected.append)
@@ -117,7 +117,7 @@ class Session:
         properties: pika.BasicProperties | None = None,
         exchange: str = "",
     ) -> None:
-        """Publish to an exchange, all in one write; through the default one the routing key is the queue's name."""
+        """Publish to an exchange, all in one write; with the default exchange the routing key is the queue's name."""
         for body in bodies:
             if self._on_settled is not None:
                 self._window.publish()
@@ -127,7 +127,7 @@ class Session:
     def consume(
         self, queue: str, prefetch: int, on_delivery: Delivery, auto_ack: bool = False, exclusive: bool = False
     ) -> None:
-        """Have deliveries handed to `on_delivery` in later turns, at most `prefetch` of them unacknowledged."""
+        """Deliver messages to `on_delivery` in later turns, at most `prefetch` of them unacknowledged."""
         self.channel.basic_qos(prefetch_count=prefetch)
         self.channel.basic_consume(
             queue,
@@ -145,11 +145,11 @@ class Session:
         self.channel.basic_ack(delivery_tag)
 
     def depth(self, queue: str) -> int:
-        """Messages ready in a queue, as a passive declare tells."""
+        """Return the number of ready messages in a queue, by a passive declare."""
         return int(self.channel.queue_declare(queue, passive=True).method.message_count)
 
     def close(self) -> None:
-        """Close in order, or, if the broker holds this session, just hang up: closing in order would wait for it."""
+        """Close in order, or hang up if the broker holds this session: an orderly close would wait for the broker."""
         self._end_stops()
         if not self.connection.is_open:
             return
@@ -172,12 +172,14 @@ class Session:
             self._end("FLOW")
         else:
             self._began.setdefault("FLOW", monotonic())
-        if self._answers_flow and self.channel.is_open:  # nothing may follow a channel.close that is on its way
+        if self._answers_flow and self.channel.is_open:  # no method may follow a sent channel.close
             self.channel._impl._send_method(spec.Channel.FlowOk(active))
         self._end_turn()
 
     def _end_turn(self) -> None:
-        """Let `turn` return, as it does of itself for a delivery but not for what pika's blocking adapter hides."""
+        """Let `turn` return, which it does by itself for a delivery but not for events that pika's blocking adapter
+        hides.
+        """
         self.connection._request_channel_dispatch(-self.channel.channel_number)
 
     def _connection_blocked(self, _connection: object, frame: Any) -> None:
@@ -187,11 +189,11 @@ class Session:
     def _connection_unblocked(self, _connection: object, _frame: object) -> None:
         self._end("BLOCKED")
 
-    def _end(self, told_by: Literal["FLOW", "BLOCKED"]) -> None:
-        began = self._began.pop(told_by, None)
+    def _end(self, method: Literal["FLOW", "BLOCKED"]) -> None:
+        began = self._began.pop(method, None)
         if began is not None and self._on_stop is not None:
-            self._on_stop(Stop(began, monotonic(), told_by))
+            self._on_stop(Stop(began, monotonic(), method))
 
     def _end_stops(self) -> None:
-        for told_by in tuple(self._began):
-            self._end(told_by)
+        for method in tuple(self._began):
+            self._end(method)

@@ -10,15 +10,15 @@ from load.scenarios import SCENARIOS
 from load.workers import Workers
 
 SECONDS = 60.0
-"""A run's time if `-t` does not tell."""
+"""Length of a run without `-t`."""
 SPAWN_RATE = 100.0
-"""Users started or stopped a second if `-r` does not tell: the scenario sets the pace."""
+"""Users started or stopped a second without `-r`; the scenario sets the pace."""
 
 
 class Scenario(LoadTestShape):
-    """`-u` is the most users there are, `-t` the time of the whole."""
+    """A scenario run by Locust: `-u` is the maximum number of users, `-t` the length of the run."""
 
-    abstract = True  # made here for the one run, not to be found by Locust
+    abstract = True  # keeps Locust from picking up the class by itself
     use_common_options = True
 
     def __init__(self, environment: Environment, options: LoadOptions, workers: Workers) -> None:
@@ -29,6 +29,7 @@ class Scenario(LoadTestShape):
         self._consuming = True
 
     def tick(self) -> tuple[int, float] | None:
+        """Return users and spawn rate for this moment, None at the end; send the consumers away or call them back."""
         parsed = self._environment.parsed_options
         assert parsed is not None
         progress = self.get_run_time() / (parsed.run_time or SECONDS)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Spark's standalone cluster on loopback: a master and workers, each a process of its own."""
+"""Spark's standalone cluster on loopback: a master and workers, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POLL_SECONDS = 0.1
 
 
 class Daemon:
-    """One of Spark's, with the log that says where it listens."""
+    """A master or worker process, and its log, which says where it listens."""
 
     def __init__(self, directory: Path, name: str, *command: str, python_path: str) -> None:
         self.log = directory / f"{name}.log"
@@ -38,7 +38,9 @@ class Daemon:
             )  # fmt: skip
 
     def line(self, text: str) -> str:
-        """The line of its log that has a text, once it is there. RuntimeError if it ends or takes too long."""
+        """Wait for a line of the log that contains `text` and return it. RuntimeError if the process ends or takes too
+        long.
+        """
         deadline = time.monotonic() + START_SECONDS
         while True:
             over = self.process.poll() is not None or time.monotonic() > deadline
@@ -51,17 +53,19 @@ class Daemon:
             time.sleep(POLL_SECONDS)
 
     def family(self) -> list[psutil.Process]:
-        """It and what it started: of a worker, the executors. Nothing once it is gone."""
+        """Return the process and its descendants, such as a worker's executors; an empty list once it is gone."""
         return living(self.process.pid)
 
     def kill(self) -> None:
-        """SIGKILL, to what it started as well."""
+        """Send SIGKILL to the process and its descendants."""
         kill(self.process)
 
 
 @contextmanager
 def cluster(directory: Path, workers: int, python_path: str = "") -> Iterator[tuple[str, list[Daemon]]]:
-    """Its address, and its workers: a core and a gigabyte each. `python_path` is where executors find packages."""
+    """Yield the address of the master, and its workers with a core and a gigabyte each. `python_path` is where
+    executors find packages.
+    """
     started: list[Daemon] = []
 
     def start(name: str, *command: str) -> Daemon:

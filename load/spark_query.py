@@ -1,12 +1,12 @@
-"""What `load.spark_source` runs in a Spark of its own, to be killed or waited for:
+"""The query that `load.spark_source` runs in a Spark of its own, to be killed or waited for:
 
     python -m load.spark_query read DIRECTORY MASTER NAME=VALUE …     a stream that never ends
-    python -m load.spark_query drain DIRECTORY MASTER NAME=VALUE …    one that ends when all that is there has been read
+    python -m load.spark_query drain DIRECTORY MASTER NAME=VALUE …    a stream that ends once it has read all messages
     python -m load.spark_query write DIRECTORY MASTER COUNT NAME=VALUE …
 
-Names are options of `format("penstock")`; that of `service` says how many milliseconds a service takes to answer, which
-a task of a stream calls for each thousand messages. Streams write to files below the directory. `drain` prints what is
-in these at the end, a line of JSON: `rows`, how many numbers there are among their bodies, the least and the greatest.
+Names are options of `format("penstock")`, and `service`: the milliseconds that a service takes to answer, which a task
+of a stream calls for each thousand messages. Streams write to files below the directory. `drain` prints at the end a
+line of JSON about these files: `rows`; `numbers`, the distinct message numbers in the bodies; `least` and `greatest`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ CONFIGURATION = {
     "spark.cleaner.referenceTracking": "false",
 }
 TOO_SLOW = "Python worker failed to connect back"
-"""Spark gives a Python process ten seconds to start, which a busy machine may not have."""
+"""Spark gives a Python process ten seconds to start, which may be too little on a busy machine."""
 STARTS = 10
 CALL_ROWS = 1000
-"""Messages of a call of the service."""
+"""Messages per call of the service."""
 NUMBER = "bigint(substring_index(string(body), ' ', 1))"
-"""A body is the number of its message, a blank, and what makes it long enough."""
+"""SQL for the number of a message: its body is the number, a blank, and padding."""
 
 
 def main(command: str, directory: Path, master: str, *rest: str) -> None:
+    """Run one query."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(f"penstock load: {command}")
     own = {"spark.local.dir": directory / "local", "spark.sql.warehouse.dir": directory / "warehouse"}
@@ -56,7 +57,7 @@ def main(command: str, directory: Path, master: str, *rest: str) -> None:
 
 
 def read(spark: SparkSession, directory: Path, options: Sequence[str], ends: bool) -> None:
-    """Take messages to files, from where the query was when it ran last."""
+    """Stream messages to files, resuming where the query ended last."""
     named = _named(options)
     service = int(named.pop("service", 0))
     stream = spark.readStream.format("penstock").options(**named).load()
@@ -75,7 +76,7 @@ def read(spark: SparkSession, directory: Path, options: Sequence[str], ends: boo
 
 
 def serviced(seconds: float, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Messages for which a service has been called: it is elsewhere, and takes so long, but no processor time here."""
+    """Pass messages on after calls of a remote service, which take `seconds` each but no local processor time."""
     for batch in batches:
         for first in range(0, batch.num_rows, CALL_ROWS):
             time.sleep(seconds)
@@ -83,6 +84,7 @@ def serviced(seconds: float, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def counted(spark: SparkSession, directory: Path) -> dict[str, int]:
+    """Count the rows and numbers in the files."""
     numbers = spark.read.parquet(str(directory / "out")).selectExpr(f"{NUMBER} as n")
     (row,) = numbers.selectExpr(
         "count(*) as rows", "count(distinct n) as numbers", "min(n) as least", "max(n) as greatest"
@@ -91,7 +93,7 @@ def counted(spark: SparkSession, directory: Path) -> dict[str, int]:
 
 
 def write(spark: SparkSession, count: int, options: Sequence[str]) -> None:
-    """Publish so many messages from two tasks."""
+    """Publish `count` messages from two tasks."""
     table = spark.range(0, count, 1, 2).selectExpr("concat(id, ' ', repeat('x', 248)) as body")
     table.write.format("penstock").options(**_named(options)).mode("append").save()
 

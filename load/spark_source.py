@@ -1,17 +1,17 @@
-"""A queue as a Spark stream that is killed on its way: what is lost, what comes twice, how fast it goes.
+"""A queue read by a Spark stream that is killed on the way: losses, duplicates and throughput.
 
     python -m load.spark_source --messages 1000000 --kills 2 --leases 0 2
     python -m load.spark_source --messages 1000000 --kills 0 --leases 2 --executors 1 2
     python -m load.spark_source --messages 300000 --kills 0 --leases 2 --executors 1 2 --service-ms 100
 
-A broker is started, a queue of it filled, and a stream takes the messages to files. Spark's driver and all below it is
-killed (SIGKILL) so often, evenly spread over the messages, and the query started again from its checkpoint; the last
-time it ends by itself. Each number of leases gives a row of a table in Markdown; 0 is a stream without. With
-`--executors` each gives a row for each number of executors, of one core, in a standalone cluster on loopback. With
-`--service-ms` the query has work to do: for each thousand messages a task waits so long for the answer of a service.
+A broker is started, one of its queues is filled, and a stream writes the messages to files. Spark's driver and all its
+descendants are killed (SIGKILL) `--kills` times, evenly spread over the messages, and the query is restarted from its
+checkpoint; the last run ends by itself. Each number of leases gives a row of a table in Markdown; 0 is a stream without
+leases. With `--executors` there is a row for each number of executors, of one core, in a standalone cluster on
+loopback. With `--service-ms` the query has work to do: for each thousand messages a task waits that long for a service.
 
-The rate is that of messages which the broker knows to be done with while a query is at work, Spark's own start left
-out. Exit status 1 if anything was lost, or came more often than it may.
+The rate counts messages that the broker knows to be processed while a query is at work, without Spark's own start. Exit
+status 1 if a message was lost, or more messages came twice than may.
 """
 
 from __future__ import annotations
@@ -46,23 +46,24 @@ RULE = "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of a queue that was read: messages. `seconds` are those in which `taken` messages were done with."""
+    """The result for one queue, in messages. `processed` messages were handled in `seconds`."""
 
     count: int
     kills: int
     lost: int
     twice: int
     left: int
-    taken: int
+    processed: int
     seconds: float
 
     @property
     def rate(self) -> float:
-        return self.taken / self.seconds if self.seconds else 0.0
+        """Messages processed a second."""
+        return self.processed / self.seconds if self.seconds else 0.0
 
 
 class Progress:
-    """How fast the depth of a queue changes, by looking at it: from the first change of a run to the last."""
+    """The rate at which a queue's depth changes, by polling: from the first change of a run to the last."""
 
     def __init__(self, node: LocalNode, queue: str) -> None:
         self._node = node
@@ -73,17 +74,17 @@ class Progress:
 
     @property
     def depth(self) -> int:
-        """Messages ready or in somebody's hand."""
+        """Messages ready or unacked."""
         state = self._node.flow_state(self._queue)
         return 0 if state is None else state.depth
 
     def begin(self) -> None:
-        """A run begins: until it first moves anything, time does not count."""
+        """Begin a run; its time counts from the first change of depth."""
         self._first: tuple[float, int] | None = None
         self._last = (time.monotonic(), self.depth)
 
-    def look(self) -> int:
-        """The depth now."""
+    def poll(self) -> int:
+        """Poll and return the depth."""
         now, depth = time.monotonic(), self.depth
         if depth != self._last[1]:
             if self._first is None:
@@ -92,7 +93,7 @@ class Progress:
         return depth
 
     def end(self) -> None:
-        """A run is over."""
+        """End the run and add it to the totals."""
         if self._first is not None:
             self.moved += abs(self._last[1] - self._first[1])
             self.seconds += self._last[0] - self._first[0]
@@ -100,7 +101,7 @@ class Progress:
 
 @contextmanager
 def query(directory: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`load.spark_query`, its tree killed at the end if it is still there. Its log is in the directory."""
+    """Run `load.spark_query`, and kill its process tree at the end if it still runs. Its log is in the directory."""
     with (directory / "query.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "load.spark_query", *command],
@@ -115,7 +116,7 @@ def query(directory: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def fill(node: LocalNode, queue: str, count: int) -> None:
-    """Numbered persistent messages in a durable queue that holds nobody."""
+    """Publish numbered persistent messages to a durable queue without flow control."""
     prepare(node.target, queue, NEVER_HELD)
     wire = Wire(node.target)
     for first in range(0, count, BURST):
@@ -127,8 +128,10 @@ def fill(node: LocalNode, queue: str, count: int) -> None:
     wire.close()
 
 
-def taken(node: LocalNode, queue: str, directory: Path, master: str, count: int, kills: int, **options: int) -> Outcome:
-    """Have a stream take what is in the queue, killed so often. RuntimeError with its last words if it fails."""
+def read_by_stream(
+    node: LocalNode, queue: str, directory: Path, master: str, count: int, kills: int, **options: int
+) -> Outcome:
+    """Let a stream read the queue, killed `kills` times. RuntimeError with the end of its log if it fails."""
     given = {"url": url(node), "queue": queue, **options}
     command = (str(directory), master, *(f"{name}={value}" for name, value in given.items()))
     progress = Progress(node, queue)
@@ -145,40 +148,40 @@ def taken(node: LocalNode, queue: str, directory: Path, master: str, count: int,
         lost=count - found["numbers"] if whole else count,
         twice=found["rows"] - found["numbers"],
         left=progress.depth,
-        taken=progress.moved,
+        processed=progress.moved,
         seconds=progress.seconds,
     )
 
 
-def written(node: LocalNode, queue: str, directory: Path, master: str, count: int) -> float:
-    """Have a sink write so many messages; how many a second."""
+def write_by_sink(node: LocalNode, queue: str, directory: Path, master: str, count: int) -> float:
+    """Let a sink write `count` messages; return messages a second."""
     prepare(node.target, queue, NEVER_HELD)
     progress = Progress(node, queue)
     options = (f"url={url(node)}", f"routingKey={queue}")
     with query(directory, "write", str(directory), master, str(count), *options) as process:
         while process.poll() is None:
-            progress.look()
+            progress.poll()
             time.sleep(POLL_SECONDS)
         progress.end()
         answer(process, directory)
-    if progress.look() != count:
+    if progress.poll() != count:
         raise RuntimeError(f"{progress.depth} messages in the queue, not {count}")
     return progress.moved / progress.seconds if progress.seconds else 0.0
 
 
 def watch(process: subprocess.Popen[bytes], directory: Path, progress: Progress, goal: int) -> None:
-    """Until no more than so many messages are left. RuntimeError if the query is over before."""
+    """Wait until at most `goal` messages are left. RuntimeError if the query ends before that."""
     progress.begin()
     deadline = time.monotonic() + RUN_SECONDS
-    while progress.look() > goal:
-        if (process.poll() is not None and progress.look() > goal) or time.monotonic() > deadline:
+    while progress.poll() > goal:
+        if (process.poll() is not None and progress.poll() > goal) or time.monotonic() > deadline:
             raise RuntimeError(f"{progress.depth} messages are left, not {goal}:\n{last_words(directory)}")
         time.sleep(POLL_SECONDS)
     progress.end()
 
 
 def answer(process: subprocess.Popen[bytes], directory: Path) -> dict[str, int]:
-    """What a query says at its end; nothing if it says nothing. RuntimeError if it failed."""
+    """Wait for a query's end and return the JSON it prints, if any. RuntimeError if it failed."""
     said, _ = process.communicate(timeout=RUN_SECONDS)
     if process.returncode:
         raise RuntimeError(last_words(directory))
@@ -187,50 +190,52 @@ def answer(process: subprocess.Popen[bytes], directory: Path) -> dict[str, int]:
 
 
 def last_words(directory: Path) -> str:
+    """Return the end of the query's log."""
     return (directory / "query.log").read_text(errors="replace")[-5000:]
 
 
 def url(node: LocalNode) -> str:
+    """Return the node's AMQP URL."""
     return f"amqp://guest:guest@{node.target}/%2F"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table; the exit status."""
+    """Measure and print the table; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--messages", type=int, default=100_000, help="for each row")
+    parser.add_argument("--messages", type=int, default=100_000, help="messages for each row")
     parser.add_argument("--kills", type=int, default=2, help="how often the driver is killed")
-    parser.add_argument("--leases", type=int, nargs="+", default=[0, 2], help="a row for each")
+    parser.add_argument("--leases", type=int, nargs="+", default=[0, 2], help="numbers of leases, a row for each")
     parser.add_argument("--rows", type=int, default=30_000, help="most messages of a micro-batch")
-    parser.add_argument("--master", default="local[2]", help="where the query runs")
-    parser.add_argument("--executors", type=int, nargs="+", default=[], help="in a cluster of so many: a row for each")
-    parser.add_argument("--service-ms", type=int, default=0, help="what a service takes for each thousand messages")
-    parser.add_argument("--sink", type=int, default=0, metavar="MESSAGES", help="what the sink writes at the end")
+    parser.add_argument("--master", default="local[2]", help="Spark's master, where the query runs")
+    parser.add_argument("--executors", type=int, nargs="+", default=[], help="sizes of clusters, a row for each")
+    parser.add_argument("--service-ms", type=int, default=0, help="time a service takes for each thousand messages")
+    parser.add_argument("--sink", type=int, default=0, metavar="MESSAGES", help="messages the sink writes at the end")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="penstock-source-") as name, LocalNode(Path(name)) as node:
         directory = Path(name)
         print(HEAD, RULE, sep="\n", flush=True)
         rows = [
-            measured(node, directory, leases, executors, options)
+            measure_row(node, directory, leases, executors, options)
             for leases in options.leases
             for executors in options.executors or [0]
         ]
         if options.sink:
             own = directory / "sink"
             own.mkdir()
-            rate = written(node, "sink", own, options.master, options.sink)
+            rate = write_by_sink(node, "sink", own, options.master, options.sink)
             print(f"sink: {options.sink:,} messages, {rate:,.0f} messages/s")
     return 0 if all(rows) else 1
 
 
-def measured(node: LocalNode, directory: Path, leases: int, executors: int, options: argparse.Namespace) -> bool:
-    """Print a row; whether nothing is wrong with it. No executors: where `--master` says."""
+def measure_row(node: LocalNode, directory: Path, leases: int, executors: int, options: argparse.Namespace) -> bool:
+    """Measure and print a row; return whether it is sound. Without executors the query runs at `--master`."""
     queue = f"source-{leases}-{executors}"
     own = directory / queue
     own.mkdir()
     fill(node, queue, options.messages)
     with place(own, executors, options.master) as (name, master):
         given = {"leases": leases, "maxRows": options.rows, "service": options.service_ms}
-        found = taken(node, queue, own, master, options.messages, options.kills, **given)
+        found = read_by_stream(node, queue, own, master, options.messages, options.kills, **given)
     numbers = (found.count, found.kills, found.lost, found.twice, found.left, round(found.rate))
     print(f"| {leases} | {name} | {' | '.join(f'{number:,}' for number in numbers)} |", flush=True)
     return sound(found, leases, options.rows)
@@ -238,7 +243,7 @@ def measured(node: LocalNode, directory: Path, leases: int, executors: int, opti
 
 @contextmanager
 def place(directory: Path, executors: int, master: str) -> Iterator[tuple[str, str]]:
-    """Where a query runs: its name in the table, and the address of Spark's master."""
+    """Yield where a query runs: its name in the table, and the address of Spark's master."""
     if not executors:
         yield master, master
         return
@@ -247,7 +252,7 @@ def place(directory: Path, executors: int, master: str) -> Iterator[tuple[str, s
 
 
 def sound(found: Outcome, leases: int, rows: int) -> bool:
-    """Whether nothing is lost or left, and as many messages came twice as may: a batch each time it was killed."""
+    """Whether no message is lost or left, and no more came twice than may: a batch for each kill, none with leases."""
     return not found.lost and not found.left and found.twice <= (0 if leases else found.kills * rows)
 
 

@@ -1,4 +1,4 @@
-"""Which broker a load runs against: an AMQP URL, taken apart."""
+"""The broker that a load runs against: a parsed AMQP URL."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Target:
 
     @classmethod
     def parse(cls, url: str) -> Target:
-        """Read `amqp://user:password@host:port/vhost`; every part but the scheme may be left out, parts are
-        percent-decoded, no vhost (and an empty one) is "/". ValueError says what is wrong with it.
+        """Parse `amqp://user:password@host:port/vhost`; every part but the scheme may be left out, parts are
+        percent-decoded, a missing or empty vhost is "/". ValueError says what is wrong with the URL.
         """
         parts = urlsplit(url)
         if parts.scheme != "amqp":
-            raise ValueError(f"an AMQP URL starts with amqp://, this one does not: {url!r}")
+            raise ValueError(f"an AMQP URL must start with amqp://: {url!r}")
         try:
             port = parts.port
         except ValueError:

@@ -1,9 +1,9 @@
-"""What telemetry costs: processor time of the process that records it, rows, and octets on the disk.
+"""The cost of telemetry: processor time and memory of the recording process, and bytes on the disk.
 
     python -m load.telemetry_cost
 
-A node is started with many queues. Nothing happens to them; then some of them get messages all the time; then all of
-them hold something, and nothing happens.
+A node with many queues is started. At first they are idle; then some of them get messages all the time; then all of
+them have messages and are idle.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from load.wire import Wire
 from penstock.process.process import process_name
 
 BODY = bytes(256)
-LOOKS_A_SECOND = 2
-"""How often each busy queue gets a message: more than once in a second of the recorder's."""
+MESSAGES_A_SECOND = 2
+"""Messages a second for each busy queue: more than one in each second that the recorder samples."""
 SETTLE_SECONDS = 3.0
 
 
 def recorder(pid: int) -> psutil.Process:
-    """The process of the node that records. ValueError if it has none."""
+    """Return the node's recording process. ValueError if it has none."""
     for process in family(pid):
         if process.name() == process_name("console", 0):
             return process
     raise ValueError("the node records no telemetry: telemetry.enabled is false")
 
 
-def written(directory: Path) -> int:
-    """Octets of all files of telemetry, finished or not."""
+def written_bytes(directory: Path) -> int:
+    """Return the bytes of all telemetry files, finished or not."""
     total = 0
     for path in (directory / "data" / "telemetry").rglob("*.zst"):
-        with suppress(FileNotFoundError):  # it has just got another name
+        with suppress(FileNotFoundError):  # the recorder has just renamed the file
             total += path.stat().st_size
     return total
 
@@ -60,27 +60,30 @@ class Queues:
         self.wire = Wire(node.target)
 
     def publish(self, count: int) -> None:
-        """One message to each of the first so many."""
+        """Publish one message to each of the first `count` queues."""
         self.wire.socket.sendall(b"".join(publish(name, BODY) for name in self.names[:count]))
 
     def close(self) -> None:
+        """Close the connection."""
         self.wire.socket.close()
 
 
 def cost(node: LocalNode, directory: Path, queues: Queues, busy: int, seconds: float) -> dict[str, Any]:
-    """While `busy` queues get messages: percent of a core and MiB that the recorder needs, what is written."""
+    """Measure while `busy` queues get messages: percent of a core and MiB that the recorder uses, and bytes that it
+    writes.
+    """
     process = recorder(node.pid)
-    before, octets, began = process.cpu_times(), written(directory), time.monotonic()
+    before, octets, began = process.cpu_times(), written_bytes(directory), time.monotonic()
     for turn in itertools.count(1):
         if busy:
             queues.publish(busy)
-        due = began + turn / LOOKS_A_SECOND
+        due = began + turn / MESSAGES_A_SECOND
         if due > began + seconds:
             break
         time.sleep(max(due - time.monotonic(), 0))
     took, after = time.monotonic() - began, process.cpu_times()
     spent = after.user + after.system - before.user - before.system
-    rate = (written(directory) - octets) / took
+    rate = (written_bytes(directory) - octets) / took
     return {
         "queues": len(queues.names),
         "busy": busy,
@@ -93,10 +96,10 @@ def cost(node: LocalNode, directory: Path, queues: Queues, busy: int, seconds: f
 
 def main(
     queues: Annotated[int, typer.Option(min=1, help="queues of the node")] = 2000,
-    busy: Annotated[int, typer.Option(min=1, help="of them those that get messages")] = 200,
-    seconds: Annotated[float, typer.Option(min=1, help="how long each measurement takes")] = 60,
+    busy: Annotated[int, typer.Option(min=1, help="queues that get messages")] = 200,
+    seconds: Annotated[float, typer.Option(min=1, help="length of each measurement")] = 60,
 ) -> None:
-    """Print what telemetry costs."""
+    """Print the cost of telemetry."""
     with tempfile.TemporaryDirectory(prefix="penstock-cost-") as name, LocalNode(Path(name)) as node:
         directory = Path(name)
         some = Queues(node, queues)

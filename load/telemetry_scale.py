@@ -1,10 +1,10 @@
-"""What compaction and the report cost on much telemetry: rows of a day are made up, then `python -m pipeline` runs.
+"""The cost of compaction and report on much telemetry: rows of a day are generated, then `python -m pipeline` runs.
 
     python -m load.telemetry_scale --rows 5000000 50000000
 
-The rows are those of 10,000 queues on 16 shards: a file a minute, sizes and rates by a seed. Each size of run gives a
-row of a table in Markdown: of both commands seconds and processor time of a row, and the most memory that all processes
-of one had together. All of it is in a temporary directory, Spark's own files too, and goes with it.
+The rows are those of 10,000 queues on 16 shards: a file a minute, sizes and rates by a seed. Each number of rows gives
+a row of a table in Markdown: seconds and processor time a row of both commands, and the peak memory of all processes of
+a command together. All files, Spark's included, are in a temporary directory that is removed at the end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of a command and all its children: seconds, seconds of processor time, and the most octets of resident memory."""
+    """The cost of a command with its descendants: seconds, processor seconds, and peak resident memory in bytes."""
 
     seconds: float
     cpu: float
@@ -53,12 +53,14 @@ class Cost:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run each size and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--rows", type=int, nargs="+", default=[5_000_000], help="rows of depth, for each run")
-    parser.add_argument("--master", default="local[2]", help="where jobs run")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[5_000_000], help="rows of the table depth, for each run"
+    )
+    parser.add_argument("--master", default="local[2]", help="Spark's master, where jobs run")
     parser.add_argument("--memory", default="2g", help="heap of Spark's driver")
     parser.add_argument("--directory", type=Path, help="for the rows; default: a temporary one")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not the default: what was made is to go
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the rows are removed
     print("| rows | live tier | made in | compaction | CPU a row | history | report | CPU a row | memory |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     if options.directory is not None:
@@ -66,13 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for rows in options.rows:
         root = Path(tempfile.mkdtemp(prefix="penstock-scale-", dir=options.directory))
         try:
-            print(measured(root, rows, options.master, options.memory), flush=True)
+            print(measure(root, rows, options.master, options.memory), flush=True)
         finally:
             shutil.rmtree(root)
 
 
-def measured(root: Path, rows: int, master: str, memory: str) -> str:
-    """A row of the table."""
+def measure(root: Path, rows: int, master: str, memory: str) -> str:
+    """Generate the rows, run both commands and return a row of the table."""
     began = time.monotonic()
     make(root, rows)
     made = time.monotonic() - began
@@ -98,14 +100,14 @@ def measured(root: Path, rows: int, master: str, memory: str) -> str:
 
 
 def run(*command: str) -> Cost:
-    """A command of the pipeline. RuntimeError with its last words if it fails."""
+    """Run a command of the pipeline. RuntimeError with the end of its log if it fails."""
     began, peak = time.monotonic(), 0
     used: dict[int, float] = {}
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen([sys.executable, "-m", "pipeline", *command], stderr=log)
         try:
             while process.poll() is None:
-                peak = max(peak, _look(process.pid, used))
+                peak = max(peak, _sample(process.pid, used))
                 time.sleep(POLL_S)
         finally:
             process.terminate()
@@ -117,8 +119,8 @@ def run(*command: str) -> Cost:
 
 
 def make(root: Path, rows: int, minutes: int = MINUTES, seed: int = 1) -> None:
-    """The first minutes of a day of telemetry that has about so many rows of depth, and what belongs to it of the
-    other tables.
+    """Write the first `minutes` of a day of telemetry: at `rows` rows of depth a day, and matching rows of other
+    tables.
     """
     chance = random.Random(seed)
     interval = MINUTES * 60_000 * QUEUES // rows
@@ -143,7 +145,7 @@ def make(root: Path, rows: int, minutes: int = MINUTES, seed: int = 1) -> None:
 
 
 class _Queue:
-    """A queue whose consumers keep up with its mean, but of one in five not with its peaks."""
+    """A queue whose consumers keep up with the mean rate; one queue in five has peaks that they do not keep up with."""
 
     def __init__(self, chance: random.Random, number: int, interval_ms: int) -> None:
         shard = min(int(chance.expovariate(1) * 4), SHARDS - 1)
@@ -163,7 +165,7 @@ class _Queue:
         self.same = orjson.dumps(same)[:-1]
 
     def line(self, ts: int, seq: int) -> bytes:
-        """The next row. Written by hand: there are fifty million of them."""
+        """Return the next row. The JSON is formatted by hand: there are fifty million rows."""
         swing = 1.0 if self.steady else 1.0 + 0.9 * math.sin(ts / 1e10 + self.phase)
         published = int(self.rate * swing)
         acked = min(self.depth + published, self.able)
@@ -230,9 +232,9 @@ def _write(root: Path, table: str, begin: int, lines: Iterator[bytes], compresso
     (directory / str(FileName(NODE, WRITER, begin, True))).write_bytes(compressor.compress(b"".join(lines)))
 
 
-def _look(pid: int, used: dict[int, float]) -> int:
-    """Octets of a process and its children; `used` is told of each how many seconds of processor time it had. Those
-    that have just ended count as none, and as at the last look.
+def _sample(pid: int, used: dict[int, float]) -> int:
+    """Return the resident memory of a process and its descendants in bytes; update `used`, the processor seconds of
+    each. A process that has just ended adds no memory, and keeps its seconds of the sample before.
     """
     total = 0
     try:

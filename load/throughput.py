@@ -1,7 +1,7 @@
-"""Benchmark rows: messages a second through queues, from bare sockets to bare sockets.
+"""Benchmark rows of throughput: messages a second through queues, from bare sockets to bare sockets.
 
-One process writes all publishes and another takes all deliveries, as octets: a message is as long as any other, so they
-need not be looked at to be counted. So the broker is the limit, and not the client, but for 100 producers that write
+One process writes all publishes and another reads all deliveries, as plain bytes: messages are of equal length, so they
+are counted without being parsed. Thus the broker is the limit, not the client, except for 100 producers that write
 message by message.
 """
 
@@ -26,18 +26,18 @@ from load.wire import Wire
 
 EXCHANGE = "bench"
 WARM_SECONDS = 0.4
-"""What comes in this time is not counted."""
+"""Messages received in this time are not counted."""
 REPORT_SECONDS = 0.05
 STALLED_SECONDS = 30.0
-"""How much longer than it was to be a run may be in which nothing has come: the machine may do something else."""
+"""Extra time for a run in which nothing has arrived: the machine may be busy otherwise."""
 WAIT_MS = 100
 BUFFER = bytearray(1 << 20)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A load: `burst` messages a write, `size` octets a body (one at least). Consumers that have a `prefetch` ack, half
-    of it at a time. Producers and consumers are spread over the queues in turn; in a fan-out each message goes to all.
+    """A load: `burst` messages a write, `size` bytes a body (at least one). Consumers with a `prefetch` ack half of it
+    at a time. Producers and consumers are spread over the queues in turn; in a fan-out each message goes to all queues.
     """
 
     size: int
@@ -50,27 +50,29 @@ class Shape:
     persistent: bool = False
     fanout: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """With which the queues are declared."""
+    """The arguments of queue.declare."""
 
     @property
     def exchange(self) -> str:
+        """The exchange that producers publish to."""
         return EXCHANGE if self.fanout else ""
 
     def names(self) -> list[str]:
+        """Return the names of the queues."""
         return [f"bench-{number}" for number in range(self.queues)]
 
     def key(self, queue: str) -> str:
-        """The routing key of what is in a queue."""
+        """Return the routing key of a queue's messages."""
         return "" if self.fanout else queue
 
 
 Counted = tuple[float, int]
-"""When (seconds of the monotonic clock), and how many messages by then."""
+"""A time (seconds of the monotonic clock), and the number of messages by then."""
 
 
 def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) -> dict[str, Any]:
-    """Run a load for so long. Returns messages_per_second (delivered; published where nobody consumes) and, if `pid` is
-    the broker's, its cpu_us_per_message. ConnectionError if a client died, or nothing came.
+    """Run a load for `seconds`. Returns messages_per_second (delivered, or published if there are no consumers) and, if
+    `pid` is the broker's, its cpu_us_per_message. ConnectionError if a client died or no message arrived.
     """
     with prepared(target, shape):
         ending = multiprocessing.Event()
@@ -95,7 +97,7 @@ def throughput(target: Target, pid: int | None, seconds: float, shape: Shape) ->
 
 
 class Counts(Protocol):
-    """Where counts come from. EOFError from `recv` when there are no more."""
+    """A source of counts. `recv` raises EOFError at the end."""
 
     def recv(self) -> Counted: ...
 
@@ -103,7 +105,7 @@ class Counts(Protocol):
 
 
 def measure(counts: Counts, pid: int | None, seconds: float) -> dict[str, Any]:
-    """Messages in so many seconds, once it is warm. ConnectionError if none come, or no more counts."""
+    """Count messages for `seconds` after warming up. ConnectionError if none arrive or the counts end."""
     try:
         _last(counts, WARM_SECONDS)
         before = cpu_seconds(pid) if pid else 0.0
@@ -124,7 +126,7 @@ def measure(counts: Counts, pid: int | None, seconds: float) -> dict[str, Any]:
 
 
 def _last(counts: Counts, seconds: float) -> Counted:
-    """The last count that comes within some time, but at least one."""
+    """Return the last count received within `seconds`; wait for the first one if necessary."""
     until = time.monotonic() + seconds
     found: Counted = counts.recv()
     while (left := until - time.monotonic()) > 0:
@@ -135,7 +137,7 @@ def _last(counts: Counts, seconds: float) -> Counted:
 
 @contextmanager
 def prepared(target: Target, shape: Shape) -> Iterator[None]:
-    """Empty queues, which are gone afterwards."""
+    """Declare empty queues, and delete them at the end."""
     session = Session(target, "bench setup")
     channel = session.channel
     for queue in shape.names():
@@ -158,7 +160,7 @@ def prepared(target: Target, shape: Shape) -> Iterator[None]:
 
 
 def _produce(target: Target, shape: Shape, ending: Event, counts: Connection | None) -> None:
-    """A process: publish as fast as sockets take it; count what was written if there is somebody to tell."""
+    """Run the producers' process: publish as fast as the sockets accept it; send counts if `counts` is given."""
     poll, wires, rest = select.epoll(), {}, {}
     bursts = {}
     for connection, burst in producers(target, shape):
@@ -184,7 +186,7 @@ def _produce(target: Target, shape: Shape, ending: Event, counts: Connection | N
 
 
 def producers(target: Target, shape: Shape) -> Iterator[tuple[socket, bytes]]:
-    """The connection of each producer, and its burst."""
+    """Open the connection of each producer, and yield it with its burst."""
     names, body = shape.names(), bytes(shape.size)
     for number in range(shape.producers):
         wire = Wire(target)
@@ -195,7 +197,9 @@ def producers(target: Target, shape: Shape) -> Iterator[tuple[socket, bytes]]:
 
 
 class Subscription:
-    """A consumer of a queue: deliveries come on its socket, each `octets_each` long, after those `received` already."""
+    """A consumer of a queue. Deliveries arrive on its socket, each `octets_each` bytes long, after those in
+    `received`.
+    """
 
     def __init__(self, target: Target, shape: Shape, queue: str) -> None:
         self.shape = shape
@@ -208,8 +212,8 @@ class Subscription:
         self.received = wire.received
 
 
-class _Taker(Subscription):
-    """Counts what has come by its length, and acks it."""
+class _CountedSubscription(Subscription):
+    """Counts deliveries by their total length, and acks them."""
 
     def __init__(self, target: Target, shape: Shape, queue: str) -> None:
         super().__init__(target, shape, queue)
@@ -218,9 +222,11 @@ class _Taker(Subscription):
 
     @property
     def count(self) -> int:
+        """Whole deliveries received."""
         return self.octets // self.octets_each
 
-    def take(self) -> None:
+    def receive(self) -> None:
+        """Read from the socket, and ack if half the prefetch is unacked."""
         self.octets += self.socket.recv_into(BUFFER)
         if self.shape.prefetch and self.count - self.acked >= self.shape.prefetch // 2:
             self.acked = self.count
@@ -228,17 +234,17 @@ class _Taker(Subscription):
 
 
 def _consume(target: Target, shape: Shape, ending: Event, counts: Connection) -> None:
-    """A process: take what comes, and say from time to time how many messages that were."""
+    """Run the consumers' process: read deliveries, and send counts at intervals."""
     names, poll = shape.names(), select.epoll()
-    takers = {}
+    subscriptions = {}
     for number in range(shape.consumers):
-        taker = _Taker(target, shape, names[number % len(names)])
-        takers[taker.socket.fileno()] = taker
-        poll.register(taker.socket.fileno(), select.EPOLLIN)
+        subscription = _CountedSubscription(target, shape, names[number % len(names)])
+        subscriptions[subscription.socket.fileno()] = subscription
+        poll.register(subscription.socket.fileno(), select.EPOLLIN)
     said = time.monotonic()
     while not ending.is_set():
         for fd, _ in poll.poll(WAIT_MS / 1000):
-            takers[fd].take()
+            subscriptions[fd].receive()
         if (now := time.monotonic()) > said + REPORT_SECONDS:
-            counts.send((now, sum(taker.count for taker in takers.values())))
+            counts.send((now, sum(subscription.count for subscription in subscriptions.values())))
             said = now

@@ -1,4 +1,4 @@
-"""What the users of a run publish to and consume from: queues, and an exchange where several get copies."""
+"""The topology that users publish to and consume from: queues, and an exchange if several queues get copies."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ Destination = Literal["queue", "subscribers", "requests", "tasks"]
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Each of `queues` gets a copy of what is published; `exchange` is "" for one queue, reached by its name."""
+    """Queues that each get a copy of every message; `exchange` is "" for a single queue, reached by its name."""
 
     queues: tuple[str, ...]
     exchange: str = ""
 
     @property
     def routing_key(self) -> str:
+        """The routing key to publish with."""
         return "" if self.exchange else self.queues[0]
 
     @property
     def name(self) -> str:
-        """How tables call it."""
+        """The name used in tables."""
         return self.exchange or self.queues[0]
 
     def declare(self, session: Session, arguments: Mapping[str, int]) -> None:
-        """Declare all of it, as it is declared already or anew. `arguments` are those of the queues."""
+        """Declare exchange, queues and bindings, whether they exist or not. `arguments` are those of the queues."""
         for queue in self.queues:
             session.channel.queue_declare(queue, durable=True, arguments=dict(arguments))
         if self.exchange:
@@ -38,10 +39,12 @@ class Topology:
                 session.channel.queue_bind(queue, self.exchange)
 
     def purge(self, session: Session) -> None:
+        """Purge the queues."""
         for queue in self.queues:
             session.channel.queue_purge(queue)
 
     def delete(self, session: Session) -> None:
+        """Delete exchange and queues."""
         if self.exchange:
             session.channel.exchange_delete(self.exchange)
         for queue in self.queues:
@@ -49,7 +52,7 @@ class Topology:
 
 
 def topology_of(destination: Destination, options: LoadOptions) -> Topology:
-    """Named after `--queue`, so that two runs with different names do not meet."""
+    """Return a topology named after `--queue`, so that runs with different names stay apart."""
     stem = options.queue
     if destination == "subscribers":
         return Topology(tuple(f"{stem}.subscriber.{number}" for number in range(options.subscribers)), f"{stem}.fanout")

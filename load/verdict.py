@@ -1,4 +1,4 @@
-"""Was the run good? Each check says what it found, and all are pure: they judge what was counted and observed."""
+"""Was the run good? Each check returns a finding; all are pure functions of the counts and observations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that a run is judged by; `failures` and the latency are Locust's."""
+    """The basis of the verdict; `failures` and the latency are Locust's."""
 
     tally: Tally
     depths: Sequence[Depth]
@@ -32,13 +32,13 @@ class Observed:
     end_to_end_p99_ms: float
     seconds: float
     roles: Mapping[str, str]
-    """What each class of publishers does; those that do the same are to get the same."""
+    """The role of each publisher class; publishers of the same role should get equal shares."""
     unacked: Mapping[str, int]
-    """How many messages of each queue its consumers may have: marks count them, the depth that is seen does not."""
+    """Messages of each queue that may be unacked: marks count them, the depth seen does not."""
 
 
 def judge(options: LoadOptions, observed: Observed) -> Iterator[Finding]:
-    """Every check that the options ask for."""
+    """Make every check that the options ask for."""
     tally = observed.tally
     yield Finding("failures", observed.failures == 0, f"{observed.failures}")
     yield Finding(
@@ -66,7 +66,7 @@ def judge(options: LoadOptions, observed: Observed) -> Iterator[Finding]:
 
 
 def lost(tally: Tally) -> Finding:
-    """What was confirmed must have arrived, some of it perhaps by the drain at the end."""
+    """Check that every confirmed message was received, if only by the drain at the end."""
     missing = tally.lost()
     count = sum(len(ranges) for ranges in missing.values())
     examples = [
@@ -81,7 +81,7 @@ def lost(tally: Tally) -> Finding:
 
 
 def resumed_in_time(options: LoadOptions, observed: Observed) -> Finding:
-    """No publisher is to stay stopped while all its queues have room again, as far as that can be seen."""
+    """Check, as far as depths show it, that no publisher stayed stopped while all its queues had room again."""
     room = {queue: options.resume_count - unacked for queue, unacked in observed.unacked.items()}
     longest = max((held_without_need(stop, observed.depths, room) for stop in observed.tally.stops), default=0.0)
     return Finding(
@@ -92,7 +92,7 @@ def resumed_in_time(options: LoadOptions, observed: Observed) -> Finding:
 
 
 def held_without_need(stop: Stop, depths: Sequence[Depth], room: Mapping[str, int]) -> float:
-    """Seconds at the end of a stop in which its queues were always seen with at most so many messages ready."""
+    """Return the seconds at the end of a stop during which every sample of its queues was at or below `room`."""
     since = stop.ended
     for depth in reversed(depths):
         if depth.at > stop.ended:
@@ -104,7 +104,7 @@ def held_without_need(stop: Stop, depths: Sequence[Depth], room: Mapping[str, in
 
 
 def fair(options: LoadOptions, tally: Tally, roles: Mapping[str, str]) -> Finding:
-    """Publishers of all kinds that do the same are compared: one that ignores flow control is not to get more."""
+    """Compare publishers of the same role, whatever their class: one that ignores flow control must not get more."""
     shares: defaultdict[str, list[float]] = defaultdict(list)
     for user, producers in tally.published.items():
         shares[roles.get(user, user)] += producers.values()
@@ -115,7 +115,7 @@ def fair(options: LoadOptions, tally: Tally, roles: Mapping[str, str]) -> Findin
 
 
 def fairness(shares: Iterable[float]) -> float:
-    """Jain's index: 1 if all have the same, 1/n if one of n has all."""
+    """Jain's index: 1 if all shares are equal, 1/n if one of n has everything."""
     shares = list(shares)
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0

@@ -1,4 +1,4 @@
-"""Locust's web UI: a check of what its form says, a tab and a section of the report for what it has no place for."""
+"""Our part of Locust's web UI: validation of its form, a tab, and a section of the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from locust.env import Environment
 from load.counters import Tally
 from load.figures import TITLES, rows
 from load.options import LoadOptions, target_of
-from load.report import inserted
+from load.report import insert_section
 
 KEY = "flow-control"
 FIELDS = {field.name for field in fields(LoadOptions)}
@@ -21,7 +21,9 @@ DECIMALS = 1
 
 
 def refuse(environment: Environment) -> flask.Response | None:
-    """The answer to a form whose settings cannot be, as Locust answers to a wrong number of users."""
+    """Return the error for a form with impossible settings, in the form in which Locust reports a wrong number of
+    users; None if the settings are good.
+    """
     parsed = environment.parsed_options
     assert parsed is not None
     settings = dict(vars(parsed))
@@ -37,7 +39,7 @@ def refuse(environment: Environment) -> flask.Response | None:
 
 
 def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -> None:
-    """Add the tab, its figures to the answers that the UI polls, and `section()` to reports that are downloaded."""
+    """Add the tab, its figures to the responses that the UI polls, and `section()` to downloaded reports."""
     web_ui = environment.web_ui
     if web_ui is None or web_ui.app is None:
         return
@@ -57,7 +59,7 @@ def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -
             stats = [{"key": KEY, "data": [rounded(asdict(row)) for row in rows(tally)]}]
             response.set_data(flask.json.dumps(figures | {"extended_stats": stats}))
         elif path.endswith("/stats/report"):
-            response.set_data(inserted(response.get_data(as_text=True), section()))
+            response.set_data(insert_section(response.get_data(as_text=True), section()))
         return response
 
     web_ui.app.before_request(check_form)
@@ -65,4 +67,5 @@ def extend(environment: Environment, tally: Tally, section: Callable[[], str]) -
 
 
 def rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """Round the row's fractions for display."""
     return {name: round(value, DECIMALS) if isinstance(value, float) else value for name, value in row.items()}

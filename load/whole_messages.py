@@ -1,17 +1,17 @@
-"""Backlogs of messages that are hardly body: are they paged, is memory kept, and does nobody else notice?
+"""Whether backlogs of messages with hardly any body are paged, memory stays bounded, and other clients are unaffected.
 
     python -m load.whole_messages                 # all kinds
     python -m load.whole_messages tasks singles
 
-A broker for each kind, with `memory_limit` at its default proportion of `memory.process_limit`, a queue without limits
-that nobody consumes from, and one producer that sends as fast as it is read. Beside it a good client confirms and gets
-40 messages a second. Exit status 1 if memory grew over idle by more than `memory_limit` and a fifth, if a message did
-not get into its queue, or if the good client had less than 90 % of its rate.
+Each kind gets a broker with `memory_limit` at its default proportion of `memory.process_limit`, a queue without limits
+or consumers, and one producer that sends as fast as the broker reads. A good client beside it makes 40 round trips a
+second (publish, confirm, get). Exit status 1 if memory grew over idle by more than `memory_limit` and a fifth, if a
+message is missing from its queue, or if the good client reached less than 90 % of its rate.
 
     tasks    300,000 as Celery's: headers of 1 KB, a body of 100 bytes
     headers  12,000 with 50 KB of headers and no body
     empty    1,000,000 with neither
-    singles  50,000 with neither, each sent when the one before is confirmed: a batch of its own
+    singles  50,000 with neither, each sent once the one before is confirmed: a batch of its own
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ PROCESS_LIMIT, MEMORY_LIMIT = 600, 240
 SPARE = 1.2
 QUEUE = "whole"
 GOOD, GOOD_RATE, GOOD_SHARE = "whole-good", 40.0, 0.9
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 PART = 64 * 1024
-"""About so many octets are sent at once."""
+"""Approximate bytes of a write."""
 SECONDS_MOST = 300.0
 TASK = {"lang": "py", "task": "app.tasks.add", "id": "x" * 36, "root_id": "x" * 36, "argsrepr": "a" * 300,
         "kwargsrepr": "k" * 300, "origin": "gen@host", "stamped_headers": "s" * 100, "group": "g" * 36}  # fmt: skip
 
 
 class Kind(NamedTuple):
-    """Messages of one kind, the same one for all; `alone`: each waits for the confirm of the one before."""
+    """The messages of one kind, all identical; `alone`: each waits for the confirm of the one before."""
 
     number: int
     headers: dict[str, str]
@@ -64,7 +64,7 @@ KINDS = {
 
 
 def send(wire: Wire, kind: Kind) -> Iterator[None]:
-    """All of them, in parts."""
+    """Send all messages, yielding after each write."""
     message = publish(QUEUE, kind.body, headers=table(kind.headers) if kind.headers else b"")
     if kind.alone:
         wire.call(CONFIRM_SELECT, b"\0", CONFIRM_SELECT_OK)
@@ -80,12 +80,13 @@ def send(wire: Wire, kind: Kind) -> Iterator[None]:
 
 
 def depth(node: LocalNode) -> int:
+    """Return the messages in the queue."""
     state = node.flow_state(QUEUE)
     return 0 if state is None else state.depth
 
 
 def run(node: LocalNode, kind: Kind, seconds: float) -> dict[str, Any]:
-    """The figures; memory in MiB, cost in bytes a message."""
+    """Run one kind and return its figures; memory in MiB, cost in bytes a message."""
     prepare(node.target, QUEUE, {})
     idle = settled_memory(node.pid).octets
     url = f"amqp://{node.target.user}:{node.target.password}@{node.target.host}:{node.target.port}"
@@ -93,14 +94,14 @@ def run(node: LocalNode, kind: Kind, seconds: float) -> dict[str, Any]:
         [sys.executable, "-m", "load.good_client", url, GOOD, str(GOOD_RATE), str(seconds)], stdout=subprocess.PIPE
     )
     wire = Wire(node.target)
-    begun = looked = time.monotonic()
+    begun = sampled_at = time.monotonic()
     most = idle
     for _ in send(wire, kind):
-        if time.monotonic() > looked + LOOK_SECONDS:
-            most, looked = max(most, memory(node.pid).octets), time.monotonic()
+        if time.monotonic() > sampled_at + POLL_SECONDS:
+            most, sampled_at = max(most, memory(node.pid).octets), time.monotonic()
     until = time.monotonic() + SECONDS_MOST
     while depth(node) < kind.number and time.monotonic() < until:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
         most = max(most, memory(node.pid).octets)
     took = time.monotonic() - begun
     said, _ = good.communicate(timeout=seconds + 60)
@@ -121,7 +122,7 @@ def run(node: LocalNode, kind: Kind, seconds: float) -> dict[str, Any]:
 
 
 def problems(report: dict[str, Any], limit: float) -> list[str]:
-    """What is not as it should be; `limit` of the growth in MiB."""
+    """Describe what is wrong with the figures; `limit` of the growth in MiB."""
     good = report["good"]
     return [
         *([f"memory grew by {report['growth']} MiB of {limit:.0f}"] if report["growth"] > limit else []),
@@ -131,11 +132,11 @@ def problems(report: dict[str, Any], limit: float) -> list[str]:
 
 
 def main(
-    kinds: Annotated[list[str] | None, typer.Argument(metavar="KIND...", help="which; all if none is named")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="how long the good client asks")] = 30.0,
+    kinds: Annotated[list[str] | None, typer.Argument(metavar="KIND...", help="kinds to run; default: all")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="how long the good client runs")] = 30.0,
     memory_limit: Annotated[int, typer.Option(min=1, help="of the broker, in MiB")] = MEMORY_LIMIT,
 ) -> None:
-    """Backlogs of messages that are hardly body, and a good client beside each."""
+    """Run backlogs of messages with hardly any body, each beside a good client."""
     wrong = []
     for name in kinds or KINDS:
         options = (f"memory.process_limit={PROCESS_LIMIT} MiB", f"memory_limit={memory_limit} MiB")

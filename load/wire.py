@@ -1,7 +1,7 @@
-"""Opening and closing an AMQP connection on a bare socket, as cheaply as Python can: the broker is to be the limit.
+"""AMQP connections on bare sockets, opened and closed as cheaply as Python can, so that the broker is the limit.
 
-The handshake of the specification (AMQP 0-9-1, section 2.2.4, connection negotiation), with no checks beyond "is this
-the method that has to come next". Frames are built by hand, so that a benchmark does not share the broker's codec.
+The handshake follows the specification (AMQP 0-9-1, section 2.2.4, connection negotiation), with no checks beyond "is
+this the expected method". Frames are built by hand, so that a benchmark does not share the broker's codec.
 """
 
 from __future__ import annotations
@@ -38,32 +38,34 @@ CLIENT_PROPERTIES: Final = {
     "information": "opens and closes connections to measure what that costs",
     "connection_name": "load benchmark",
 }
-"""About as much as client libraries tell of themselves: brokers keep it for as long as the connection lives."""
+"""About as much as client libraries send: brokers keep the properties as long as the connection is open."""
 
 Method = tuple[int, int]
 
 
 class Refused(ConnectionError):
-    """The broker answered with something else than the handshake asks for."""
+    """The broker answered with something other than the handshake expects."""
 
 
 def method_frame(channel: int, method: Method, arguments: bytes = b"") -> bytes:
-    """One frame: type, channel, size, class and method id, arguments, end."""
+    """Encode one frame: type, channel, size, class and method id, arguments, end."""
     payload = struct.pack("!HH", *method) + arguments
     return struct.pack("!BHI", METHOD_FRAME, channel, len(payload)) + payload + FRAME_END
 
 
 def short_string(text: str) -> bytes:
+    """Encode a short string."""
     octets = text.encode()
     return bytes([len(octets)]) + octets
 
 
 def long_string(octets: bytes) -> bytes:
+    """Encode a long string."""
     return struct.pack("!I", len(octets)) + octets
 
 
 def table(texts: dict[str, str], capabilities: Sequence[str] = ()) -> bytes:
-    """A field table of long strings, and of capabilities if there are any."""
+    """Encode a field table of long strings, plus capabilities if there are any."""
     fields = [short_string(name) + b"S" + long_string(text.encode()) for name, text in texts.items()]
     if capabilities:
         flags = b"".join(short_string(name) + b"t\1" for name in capabilities)
@@ -72,7 +74,7 @@ def table(texts: dict[str, str], capabilities: Sequence[str] = ()) -> bytes:
 
 
 class Wire:
-    """A connected socket that has been through the handshake, with channels 1 … `channels` open."""
+    """A connected socket that has completed the handshake, with channels 1 … `channels` open."""
 
     __slots__ = ("_received", "socket")
 
@@ -80,7 +82,7 @@ class Wire:
         self, target: Target, channels: int = 1, timeout: float = 30.0, capabilities: Sequence[str] = (),
         properties: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
-        """Connect and open. OSError if there is no broker, `Refused` if it does not let us in."""
+        """Connect and open. OSError if there is no broker, `Refused` if it rejects the connection."""
         self._received = b""
         self.socket = socket.create_connection((target.host, target.port), timeout)
         try:
@@ -97,7 +99,7 @@ class Wire:
         response = b"\0" + target.user.encode() + b"\0" + target.password.encode()
         start_ok = properties + short_string("PLAIN") + long_string(response) + short_string("en_US")
         send(method_frame(0, CONNECTION_START_OK, start_ok))
-        offered = self._expect(CONNECTION_TUNE)  # taken as offered, the heartbeat too
+        offered = self._expect(CONNECTION_TUNE)  # accepted as offered, including the heartbeat
         send(
             method_frame(0, CONNECTION_TUNE_OK, offered)
             + method_frame(0, CONNECTION_OPEN, short_string(target.vhost) + short_string("") + b"\0")
@@ -117,33 +119,33 @@ class Wire:
             self.socket.close()
 
     def call(self, method: Method, arguments: bytes, answer: Method, channel: int = 1) -> bytes:
-        """Send a method; the arguments of its answer, which has to be the next frame."""
+        """Send a method and return the arguments of its answer, which has to be the next frame."""
         self.socket.sendall(method_frame(channel, method, arguments))
         return self._expect(answer)
 
     @property
     def received(self) -> bytes:
-        """What has come behind the last answer."""
+        """The bytes received after the last answer."""
         return self._received
 
     def _expect(self, method: Method) -> bytes:
-        """Arguments of the next frame that is no heartbeat, which has to be this method."""
+        """Return the arguments of the next frame other than a heartbeat. `Refused` if it is not this method."""
         kind, payload = HEARTBEAT_FRAME, b""
         while kind == HEARTBEAT_FRAME:
-            head = self._take(FRAME_OVERHEAD - 1)
+            head = self._read(FRAME_OVERHEAD - 1)
             kind, _channel, size = struct.unpack("!BHI", head)
             if head[:4] == b"AMQP" or size > MEBIBYTE:
                 raise Refused(f"not AMQP 0-9-1: {head!r}")
-            payload = self._take(size + 1)
+            payload = self._read(size + 1)
         if kind != METHOD_FRAME or struct.unpack_from("!HH", payload) != method:
             raise Refused(f"wanted method {method}, got frame of type {kind}: {payload[:120]!r}")
         return payload[4:-1]
 
-    def _take(self, count: int) -> bytes:
+    def _read(self, count: int) -> bytes:
         while len(self._received) < count:
             more = self.socket.recv(65536)
             if not more:
                 raise Refused("the broker hung up in the handshake")
             self._received += more
-        taken, self._received = self._received[:count], self._received[count:]
-        return taken
+        piece, self._received = self._received[:count], self._received[count:]
+        return piece

@@ -1,1 +1,1 @@
-"""What the telemetry of nodes says: jobs on Spark, a report, alerts. No part of a broker; the extra `pipeline`."""
+"""Analysis of nodes' telemetry: jobs on Spark, a report, alerts. No part of a broker; needs the extra `pipeline`."""

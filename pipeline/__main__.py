@@ -1,4 +1,4 @@
-"""`python -m pipeline`: the commands of `penstock pipeline` without the rest."""
+"""`python -m pipeline`: the commands of `penstock pipeline` alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.errors import PipelineError
 
 
 def main() -> None:
-    """Run a command and exit: 0, 2 for what the caller can mend."""
+    """Run a command and exit: 0 on success, 2 for an error that the caller can fix."""
     try:
         code = app(prog_name="pipeline", standalone_mode=False)
     except PipelineError as error:
@@ -22,7 +22,7 @@ def main() -> None:
         sys.exit(130)
     else:
         sys.exit(code or 0)
-    if reason:  # none when no command was given: the help has been shown
+    if reason:  # empty if no command was given: typer has shown the help
         print(f"pipeline: {reason}", file=sys.stderr)
     sys.exit(2)
 

@@ -1,4 +1,4 @@
-"""All that the jobs find, in the order in which it is told."""
+"""The tables of all answers, in the order of the documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands: `penstock pipeline …`, `python -m pipeline …`, or `spark-submit` with the latter's file."""
+"""The commands: `penstock pipeline …`, `python -m pipeline …`, or `spark-submit` with the file of the latter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 app = typer.Typer(
-    help="What telemetry says: who was held, when queues are full, which shards are hot. On Spark.",
+    help="Analyse telemetry on Spark: held producers, full queues, hot shards.",
     no_args_is_help=True,
 )
 
@@ -31,41 +31,44 @@ Root = Annotated[
 ]
 Master = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="where jobs run; else spark-submit's, else this machine", show_default=False),
+    typer.Option(metavar="URL", help="Spark's master; default: spark-submit's, or this machine", show_default=False),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="KEY=VALUE", help="configuration of Spark; may be repeated", show_default=False),
+    typer.Option("--conf", metavar="KEY=VALUE", help="a Spark setting; may be repeated", show_default=False),
 ]
 From = Annotated[
     str | None,
     typer.Option(
         "--from",
         metavar="TIME",
-        help="begin: a time (UTC) or so long before the end, as in 90m; else a day",
+        help="start: a time (UTC), or a length of time before the end, such as 90m; default: a day",
         show_default=False,
     ),
 ]
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="TIME", help="end: a time (UTC) or so long before now; else now", show_default=False),
+    typer.Option(
+        "--to",
+        metavar="TIME",
+        help="end: a time (UTC), or a length of time before now; default: now",
+        show_default=False,
+    ),
 ]
 
 
 @app.command()
 def compact(
     root: Root,
-    grace: Annotated[str, typer.Option(help="how long after its end an hour is waited for")] = "10m",
+    grace: Annotated[str, typer.Option(help="time after its end before an hour is compacted")] = "10m",
     keep_live: Annotated[
         str | None,
-        typer.Option(
-            help="remove live files that are compacted, so long after the end of their hour", show_default=False
-        ),
+        typer.Option(help="remove compacted live files this long after the end of their hour", show_default=False),
     ] = None,
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Make Parquet of the hours that are over. To be run every hour; running it twice does no harm."""
+    """Convert closed hours to Parquet. Run it every hour; running it twice does no harm."""
     grace_us = _length(grace)
     keep_us = None if keep_live is None else _length(keep_live)
     spark = _session("compact", master, conf, little_java=True)
@@ -78,14 +81,14 @@ def compact(
     for done in run(spark, root, now, grace_us):
         manifest = done.manifest
         seconds, began = time.monotonic() - began, time.monotonic()
-        _tell(
-            f"{done.hour} {done.table}: {done.files:,} files taken in, {manifest.rows:,} rows, "
+        _report_progress(
+            f"{done.hour} {done.table}: {done.files:,} files compacted, {manifest.rows:,} rows, "
             f"{manifest.duplicates:,} duplicates, {manifest.corrupt:,} corrupt, {seconds:.1f} s"
         )
         if manifest.unreadable:
-            _tell(f"{done.hour} {done.table}: cannot be read: {', '.join(manifest.unreadable)}")
+            _report_progress(f"{done.hour} {done.table}: unreadable files: {', '.join(manifest.unreadable)}")
     if keep_us is not None:
-        _tell(f"{remove_live(Files(spark), root, now, keep_us):,} live files removed")
+        _report_progress(f"{remove_live(Files(spark), root, now, keep_us):,} live files removed")
 
 
 @app.command()
@@ -93,23 +96,27 @@ def report(
     root: Root,
     since: From = None,
     until: To = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a page", show_default=False)] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="write an HTML page", show_default=False)] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write JSON; - for here", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="write JSON; - for stdout", show_default=False)
     ] = None,
     longest_wait: Annotated[str, typer.Option(help="how long a message may wait in a queue")] = "60s",
-    refill: Annotated[str, typer.Option(help="from a resume to the first new message")] = "250ms",
-    stop_percent: Annotated[int, typer.Option(min=1, max=100, help="of its limit that a present stop mark is")] = 80,
+    refill: Annotated[str, typer.Option(help="time from a resume to the first new message")] = "250ms",
+    stop_percent: Annotated[
+        int, typer.Option(min=1, max=100, help="a present stop mark as a percentage of its limit")
+    ] = 80,
     resume_percent: Annotated[
-        int, typer.Option(min=0, max=100, help="of a new stop mark that its resume mark is")
+        int, typer.Option(min=0, max=100, help="a new resume mark as a percentage of its stop mark")
     ] = 70,
-    hot_factor: Annotated[float, typer.Option(min=1.0, help="load to the mean above which a shard is hot")] = 1.5,
+    hot_factor: Annotated[
+        float, typer.Option(min=1.0, help="load relative to the node's mean above which a shard is hot")
+    ] = 1.5,
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Answer all questions for a range of time, as a page and as JSON."""
+    """Answer all questions for a range of time, as a page, as JSON, or both."""
     if html is None and json is None:
-        raise PipelineError("say where to: --html FILE, --json FILE or both")
+        raise PipelineError("no output given: use --html FILE, --json FILE or both")
     begin, end = _range(since, until)
     wait_s, refill_s = _length(longest_wait) / 1e6, _length(refill) / 1e6
     spark = _session("report", master, conf)
@@ -121,7 +128,7 @@ def report(
     from pipeline.report.page import page
 
     goals = Goals(longest_wait_s=wait_s, refill_s=refill_s, stop_percent=stop_percent, resume_percent=resume_percent)
-    gathered = gather(Telemetry(spark, root), begin, end, goals, Limits(factor=hot_factor), _tell)
+    gathered = gather(Telemetry(spark, root), begin, end, goals, Limits(factor=hot_factor), _report_progress)
     if html is not None:
         _write(html, page(gathered))
     if json is not None:
@@ -131,13 +138,13 @@ def report(
 @app.command()
 def inputs(
     root: Root,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="JSON; - for here")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="JSON; - for stdout")],
     since: From = None,
     until: To = None,
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Write what `penstock rebalance plan` has to know of each queue."""
+    """Write the facts of each queue that `penstock rebalance plan` needs."""
     begin, end = _range(since, until)
     spark = _session("inputs", master, conf)
     from pipeline.inputs import inputs as run
@@ -149,19 +156,19 @@ def inputs(
 @app.command()
 def alerts(
     root: Root,
-    checkpoint: Annotated[
-        str, typer.Option(metavar="DIR", help="where it remembers how far it is; kept over restarts")
-    ],
+    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="where it keeps its progress across restarts")],
     url: Annotated[str, typer.Option(help="broker to which alerts are published")] = "amqp://guest:guest@127.0.0.1/",
-    exchange: Annotated[str, typer.Option(help="topic exchange for them; it is declared")] = "penstock.alerts",
-    full_in: Annotated[str, typer.Option(help="a queue that is full within that time")] = "10m",
-    hot: Annotated[float, typer.Option(min=1.0, help="a shard with so many times the mean load of its node")] = 1.5,
-    held: Annotated[str, typer.Option(help="a producer that is held for that long")] = "30s",
-    trigger: Annotated[str, typer.Option(help="how often new files are looked for")] = "1s",
+    exchange: Annotated[str, typer.Option(help="topic exchange for alerts, declared if missing")] = "penstock.alerts",
+    full_in: Annotated[str, typer.Option(help="alert if a queue will be full within this time")] = "10m",
+    hot: Annotated[
+        float, typer.Option(min=1.0, help="alert if a shard's load is this many times the mean of its node")
+    ] = 1.5,
+    held: Annotated[str, typer.Option(help="alert if a producer is held this long")] = "30s",
+    trigger: Annotated[str, typer.Option(help="interval at which new files are looked for")] = "1s",
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Watch telemetry as it is written and publish alerts, until SIGTERM or Ctrl-C."""
+    """Watch telemetry as nodes write it and publish alerts, until SIGTERM or Ctrl-C."""
     full_s, held_s, trigger_s = (_length(text) / 1e6 for text in (full_in, held, trigger))
     _need_extra()
     from pipeline.alerts.board import Limits
@@ -179,16 +186,16 @@ def alerts(
     watching = Alerts(spark, root, checkpoint, Limits(full_s, hot, held_s), publisher.publish, trigger_s)
     try:
         watching.start()
-        _tell(f"watching {root}, alerts on exchange '{exchange}'")
+        _report_progress(f"watching {root}, alerts on exchange '{exchange}'")
         watching.run()
     except KeyboardInterrupt:
-        _tell("asked to stop")
+        _report_progress("stopping")
     finally:
         watching.stop()
 
 
 def _session(name: str, master: str | None, conf: list[str] | None, little_java: bool = False) -> SparkSession:
-    """A session. PipelineError without the extra."""
+    """Open a Spark session. PipelineError without the extra."""
     _need_extra()
     from pipeline.session import LOCAL_LITTLE_JAVA, open_session
 
@@ -210,12 +217,12 @@ def _need_extra() -> None:
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that it is in
+    except ModuleNotFoundError:  # of its parent package
         return False
 
 
 def _range(since: str | None, until: str | None) -> tuple[int, int]:
-    """Begin and end in µs since 1970. PipelineError if that is none."""
+    """Return start and end in µs since 1970. PipelineError if the start is not before the end."""
     end = _now() if until is None else _moment(until, _now())
     begin = end - DAY_US if since is None else _moment(since, end)
     if begin >= end:
@@ -224,20 +231,20 @@ def _range(since: str | None, until: str | None) -> tuple[int, int]:
 
 
 def _moment(text: str, before: int) -> int:
-    """µs since 1970 of a time (UTC unless it says otherwise), or of so long before another."""
+    """Parse a time (UTC unless it has an offset), or a length of time before `before`, as µs since 1970."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return before - _length(text, "a time as in 2026-11-20T13:00, or so long before")
+        return before - _length(text, "a time such as 2026-11-20T13:00, or a length of time")
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
 
 
 def _length(text: str, wanted: str = "a length of time") -> int:
-    """µs."""
+    """Parse a length of time in µs. PipelineError if it is none."""
     try:
         return int(seconds_of(text) * 1e6)
     except ValueError as error:
-        raise PipelineError(f"{error}; {wanted} was expected") from None
+        raise PipelineError(f"{error}; expected {wanted}") from None
 
 
 def _now() -> int:
@@ -250,11 +257,11 @@ def _write(path: Path, text: str) -> None:
             sys.stdout.write(text)
         else:
             path.write_text(text)
-            _tell(f"wrote {path}")
+            _report_progress(f"wrote {path}")
     except OSError as error:
         raise PipelineError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _tell(text: str) -> None:
-    """How far it is, for who waits."""
+def _report_progress(text: str) -> None:
+    """Print progress on stderr."""
     print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)

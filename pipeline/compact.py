@@ -1,13 +1,13 @@
 """Hourly compaction: JSON lines of the live tier become sorted Parquet of the history.
 
-An hour is done when it is closed and has live files that its manifest does not name. Running it twice changes nothing:
-what the history has is merged with what came since, and rows that are the same in every column are one. Parts are
-written aside, renamed in, and count from the moment the manifest names them; only then do those before them go. A run
-that dies in between leaves parts that the next run removes.
+An hour is due when it is closed and has live files that its manifest does not name. Running compaction twice changes
+nothing: new live files are merged with the hour's history, and rows that are equal in every column become one. Parts
+are staged, renamed into place, and count from the moment the manifest names them; only then are the parts before them
+removed. A run that dies in between leaves parts that the next run removes.
 
-Hours of few rows are taken in together, one by one only where rows or files of them are wrong. New hours whose rows
-all fit are taken in by Arrow (`pipeline.parts`), all others by Spark's own readers and writers: hours that were
-compacted before, those with a row or file that is to be told as wrong, and those too large to pass by the driver.
+Small hours are compacted together, and one by one only if some of their rows or files are bad. Arrow (`pipeline.parts`)
+compacts new hours whose rows all fit their table. Spark's own readers and writers compact all others: hours with a
+history, hours with a bad row or file to report, and hours too large to pass through the driver.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ SORTED_BY = {
     "connection": ("node", "connection"),
     "placement": ("vhost", "queue"),
 }
-"""Rows of the same of these are in one part, in order of time."""
+"""Columns by which rows are sorted, before time; rows that are equal in them are in one part."""
 ROWS_A_PART = 500_000
 BYTES_A_ROW = 28
-"""Of compressed JSON, about: to guess the number of parts before anything is read."""
+"""Approximate size in compressed JSON, to estimate the number of parts before reading anything."""
 ROWS_AT_ONCE = 1_000_000
-"""Hours are taken in together up to that: a job costs a second or two however little there is to do."""
+"""Hours are compacted together up to this size: the smallest job costs a second or two."""
 ROWS_BY_DRIVER = 20_000_000
-"""Parts made by Arrow go by the driver, which writes them wherever Spark can: some five octets a row."""
+"""Parts made by Arrow pass through the driver, which writes them wherever Spark can: some five bytes a row."""
 LOTS_AT_ONCE = 2
-"""While one plans, lists, renames or waits for its last task, the other has tasks for all cores."""
+"""While one lot plans, lists, renames or waits for its last task, the other has tasks for all cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An hour of a table that has something new: these live files; its manifest; about how many rows it will have."""
+    """An hour of a table with new live files: the files, its manifest so far, and its approximate number of rows."""
 
     hour: Hour
     new: Sequence[str]
@@ -60,7 +60,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """An hour of a table that was compacted."""
+    """A compacted hour of a table."""
 
     table: str
     hour: Hour
@@ -69,9 +69,9 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What was written aside for some hours: the parts of each with their rows; and what was left out: of each the rows
-    that are there twice; where it is one hour, rows that do not fit and files that cannot be read.
+class Staged:
+    """The staged result for some hours: the parts of each hour with their rows, and the duplicate rows left out of
+    each. For a single hour also the corrupt rows and unreadable files left out.
     """
 
     parts: Mapping[Hour, Mapping[str, int]]
@@ -83,9 +83,9 @@ class Taken:
 def compact(
     spark: SparkSession, root: str, now: int, grace_us: int, tables: Sequence[str] = tuple(TABLES)
 ) -> Iterator[Compacted]:
-    """Compact every closed hour that has something new, the oldest first; yields each when all until it are done.
+    """Compact every closed hour with new live files, the oldest first; yield each once it and all before it are done.
 
-    `now` in µs since 1970. PipelineError if files cannot be read or written.
+    `now` is in µs since 1970. PipelineError if files cannot be read or written.
     """
     files = Files(spark)
     pool = ThreadPoolExecutor(LOTS_AT_ONCE, "compact")
@@ -103,18 +103,18 @@ def compact(
 
 
 def pending(files: Files, root: str, name: str, now: int, grace_us: int) -> Iterator[Pending]:
-    """The closed hours of a table that have something new, the oldest first."""
+    """Yield the closed hours of a table that have new live files, the oldest first."""
     done = manifests(files, root, name)
     for hour, paths in sorted(live_files(files, root, name).items()):
         before = done.get(hour)
-        new = layout.late(paths, before)
+        new = layout.late_files(paths, before)
         if new and layout.is_closed(hour, now, grace_us):
             rows = files.size(f"{layout.live_base(root, name)}/{hour.path}") // BYTES_A_ROW
             yield Pending(hour, new, before or layout.NOTHING, rows + (before.rows if before else 0))
 
 
 def lots(hours: Iterable[Pending]) -> Iterator[list[Pending]]:
-    """Hours in order, as many together as have about `ROWS_AT_ONCE` rows; one at least."""
+    """Group hours in order into lots of about `ROWS_AT_ONCE` rows, of at least one hour each."""
     lot: list[Pending] = []
     for each in hours:
         if lot and sum(other.rows for other in lot) + each.rows > ROWS_AT_ONCE:
@@ -126,21 +126,21 @@ def lots(hours: Iterable[Pending]) -> Iterator[list[Pending]]:
 
 
 def compact_hours(spark: SparkSession, root: str, name: str, lot: Sequence[Pending]) -> list[Compacted]:
-    """Take live files of some hours of a table into the history."""
+    """Add the new live files of some hours of a table to the history."""
     files = Files(spark)
     run = uuid.uuid4().hex[:12]
     staging = f"{layout.history_base(root, name)}/_staging-{run}"
     try:
-        taken = _taken(spark, root, TABLES[name], lot, staging)
-        if taken is not None:
-            return [_put_in_place(files, root, name, each, taken, run) for each in lot]
+        staged = _stage(spark, root, TABLES[name], lot, staging)
+        if staged is not None:
+            return [_put_in_place(files, root, name, each, staged, run) for each in lot]
     finally:
         files.delete(staging)
     return [done for each in lot for done in compact_hours(spark, root, name, [each])]
 
 
 def remove_live(files: Files, root: str, now: int, keep_us: int, tables: Sequence[str] = tuple(TABLES)) -> int:
-    """Remove live files that the history has and whose hour ended `keep_us` ago or earlier; how many there were."""
+    """Remove live files that are in the history and whose hour ended at least `keep_us` ago; return their number."""
     removed = 0
     for name in tables:
         done = manifests(files, root, name)
@@ -155,35 +155,35 @@ def remove_live(files: Files, root: str, now: int, keep_us: int, tables: Sequenc
     return removed
 
 
-def _taken(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending], staging: str) -> Taken | None:
-    """Write hours aside. None if there are several and something is wrong: of which is not known."""
+def _stage(spark: SparkSession, root: str, table: Table, lot: Sequence[Pending], staging: str) -> Staged | None:
+    """Stage hours. None if there are several and some row or file is bad, as it is not known in which hour."""
     files = Files(spark)
     if sum(each.rows for each in lot) <= ROWS_BY_DRIVER and not any(each.before.parts for each in lot):
-        if (taken := _by_arrow(spark, table, lot, staging)) is not None:
-            return taken
+        if (staged := _stage_by_arrow(spark, table, lot, staging)) is not None:
+            return staged
         if len(lot) > 1:
             return None
     readable, unreadable = [path for each in lot for path in each.new], list[str]()
     try:
-        found, corrupt = _write(spark, root, table, readable, lot, staging)
-    except Exception:  # a file that is cut or no zstd ends the job, and Spark does not always say which
+        found, corrupt = _stage_by_spark(spark, root, table, readable, lot, staging)
+    except Exception:  # a file that is truncated or not zstd ends the job, and Spark does not always name it
         if len(lot) > 1:
             return None
-        readable, unreadable = _apart(spark, readable)
+        readable, unreadable = _separate_unreadable(spark, readable)
         if not unreadable:
             raise
-        found, corrupt = _write(spark, root, table, readable, lot, staging)
+        found, corrupt = _stage_by_spark(spark, root, table, readable, lot, staging)
     written = layout.by_hour(files.matching(f"{staging}/dt=*/hour=*/part-*.parquet"), layout.PART)
     found_parts = {hour: {path: files.parquet_rows(path) for path in paths} for hour, paths in written.items()}
     kept = sum(rows for own in found_parts.values() for rows in own.values())
     duplicates = found - corrupt + sum(each.before.rows for each in lot) - kept
     if len(lot) > 1 and (corrupt or duplicates):
         return None
-    return Taken(found_parts, {lot[0].hour: duplicates}, corrupt, unreadable)
+    return Staged(found_parts, {lot[0].hour: duplicates}, corrupt, unreadable)
 
 
-def _by_arrow(spark: SparkSession, table: Table, lot: Sequence[Pending], staging: str) -> Taken | None:
-    """The same for hours without a history. None if a file cannot be read, or has rows that do not fit."""
+def _stage_by_arrow(spark: SparkSession, table: Table, lot: Sequence[Pending], staging: str) -> Staged | None:
+    """Stage hours without a history by Arrow. None if a file is unreadable or has rows that do not fit."""
     hours = {each.hour.path: each.hour for each in lot}
     paths = [path for each in lot for path in each.new]
     buckets = 1 + sum(each.rows for each in lot) // ROWS_A_PART
@@ -198,36 +198,38 @@ def _by_arrow(spark: SparkSession, table: Table, lot: Sequence[Pending], staging
         files.write(path, row["part"])
         written.setdefault(hour, {})[path] = row["rows"]
         duplicates[hour] += row["found"] - row["rows"]
-    return Taken(written, duplicates)
+    return Staged(written, duplicates)
 
 
-def _put_in_place(files: Files, root: str, name: str, each: Pending, taken: Taken, run: str) -> Compacted:
-    """Make what was written aside the history of an hour. What was left out is of this one, or there is nothing."""
+def _put_in_place(files: Files, root: str, name: str, each: Pending, staged: Staged, run: str) -> Compacted:
+    """Make the staged parts the history of an hour. With several hours, `staged` has no corrupt rows or unreadable
+    files.
+    """
     directory = f"{layout.history_base(root, name)}/{each.hour.path}"
     files.make_directory(directory)
-    made, names = taken.parts.get(each.hour, {}), list[str]()
+    made, names = staged.parts.get(each.hour, {}), list[str]()
     for number, path in enumerate(made):
         names.append(f"part-{run}-{number:04}.parquet")
         files.rename(path, f"{directory}/{names[-1]}")
-    sources, unreadable = (frozenset(map(layout.name_of, paths)) for paths in (each.new, taken.unreadable))
+    sources, unreadable = (frozenset(map(layout.name_of, paths)) for paths in (each.new, staged.unreadable))
     manifest = Manifest(
         parts=tuple(names),
         sources=tuple(sorted(sources.union(each.before.sources) - unreadable)),
         rows=sum(made.values()),
-        duplicates=each.before.duplicates + taken.duplicates.get(each.hour, 0),
-        corrupt=each.before.corrupt + taken.corrupt,
+        duplicates=each.before.duplicates + staged.duplicates.get(each.hour, 0),
+        corrupt=each.before.corrupt + staged.corrupt,
         unreadable=tuple(sorted(unreadable.union(each.before.unreadable))),
     )
-    files.write(f"{directory}/{layout.MANIFEST}", manifest.written().encode())
+    files.write(f"{directory}/{layout.MANIFEST}", manifest.to_json().encode())
     _sweep(files, directory, frozenset(names))
     return Compacted(name, each.hour, len(each.new), manifest)
 
 
-def _write(
+def _stage_by_spark(
     spark: SparkSession, root: str, table: Table, new: Sequence[str], lot: Sequence[Pending], staging: str
 ) -> tuple[int, int]:
-    """Write live files and parts that stand already to a directory, by hours: rows that were in the live files, and how
-    many of these do not fit and were left out.
+    """Write live files and the parts of the history to a directory, partitioned by hour. Returns the number of rows in
+    the live files, and how many of them do not fit and were left out.
     """
     seen = Observation()
     frames = []
@@ -252,21 +254,21 @@ def _write(
     return int(counts["rows"]), int(counts["bad"])
 
 
-def _apart(spark: SparkSession, paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Those files that can be read whole, and those that are cut or are no zstd: one of them would end the job."""
+def _separate_unreadable(spark: SparkSession, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate readable files from those that are truncated or not zstd: one of the latter would end the job."""
     try:
         spark.read.option("ignoreMissingFiles", True).text(list(paths)).agg(F.max(F.length("value"))).first()
     except Exception:
         if len(paths) == 1:
             return [], list(paths)
         middle = len(paths) // 2
-        halves = _apart(spark, paths[:middle]), _apart(spark, paths[middle:])
+        halves = _separate_unreadable(spark, paths[:middle]), _separate_unreadable(spark, paths[middle:])
         return halves[0][0] + halves[1][0], halves[0][1] + halves[1][1]
     return list(paths), []
 
 
 def _sweep(files: Files, directory: str, names: frozenset[str]) -> None:
-    """Remove the parts of an hour that do not count any more."""
+    """Remove the parts of an hour that its manifest does not name."""
     for path in files.matching(f"{directory}/part-*"):
         if layout.name_of(path) not in names:
             files.delete(path)

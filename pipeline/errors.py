@@ -1,5 +1,5 @@
-"""What can go wrong for who runs a job."""
+"""The error that the commands report to their user."""
 
 
 class PipelineError(Exception):
-    """A job cannot be run; the text is one line that names the cause."""
+    """A job cannot run; the text is one line that names the cause."""

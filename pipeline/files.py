@@ -1,4 +1,4 @@
-"""Files on whatever file system Spark reads (local, HDFS, object stores), by Hadoop's own classes."""
+"""Files on any file system that Spark reads (local, HDFS, object stores), through Hadoop's own classes."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from pipeline.errors import PipelineError
 from pipeline.session import first_line
 
 WRITE_OCTETS = 1 << 20
-"""How many are handed over to Java at once."""
+"""Bytes passed to Java at once."""
 
 
 class Files:
-    """The file systems that a session knows. Paths are texts, absolute ones or URIs. PipelineError if one fails."""
+    """The file systems that a session knows. Paths are texts: absolute paths or URIs. Failures raise PipelineError."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.java: Any = spark._jvm
         self.configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
 
     def matching(self, pattern: str) -> list[str]:
-        """All files and directories that a glob names; none if there are none."""
+        """Return all files and directories that match a glob."""
         path, system = self._of(pattern)
         try:
             found = system.globStatus(path)
             if not found:
                 return []
             paths = self.java.org.apache.hadoop.fs.FileUtil.stat2Paths(found)
-            # as one text: to ask for each costs a round trip
+            # as one text: fetching each path costs a round trip
             return str(self.java.scala.runtime.ScalaRunTime.genericWrapArray(paths).mkString("\n")).split("\n")
         except Exception as error:
             raise PipelineError(f"{pattern} cannot be listed: {first_line(error)}") from error
 
     def exists(self, name: str) -> bool:
+        """Whether the file or directory exists."""
         path, system = self._of(name)
         return bool(system.exists(path))
 
     def size(self, name: str) -> int:
-        """Bytes of a file, or of all that is in a directory; 0 if it is not there."""
+        """Return the bytes of a file, or of all files in a directory; 0 if it does not exist."""
         path, system = self._of(name)
         return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
 
     def read(self, name: str) -> str | None:
-        """A small file; None if it is not there."""
+        """Return the text of a small file; None if it does not exist."""
         path, system = self._of(name)
         if not system.exists(path):
             return None
@@ -54,7 +55,7 @@ class Files:
             source.close()
 
     def parquet_rows(self, name: str) -> int:
-        """Rows of a Parquet file, as its footer says."""
+        """Return the number of rows of a Parquet file by its footer."""
         path, _ = self._of(name)
         hadoop = self.java.org.apache.parquet.hadoop
         try:
@@ -68,7 +69,7 @@ class Files:
             raise PipelineError(f"{name} cannot be read: {first_line(error)}") from error
 
     def write(self, name: str, octets: bytes) -> None:
-        """A file that is not large, put in place of what is there."""
+        """Write a small file, replacing an existing one."""
         path, system = self._of(name)
         try:
             sink = system.create(path, True)
@@ -81,18 +82,19 @@ class Files:
             raise PipelineError(f"{name} cannot be written: {first_line(error)}") from error
 
     def make_directory(self, name: str) -> None:
-        """With those above it; nothing happens if it is there."""
+        """Create a directory and its parents; existing ones are kept."""
         path, system = self._of(name)
         if not system.mkdirs(path):
-            raise PipelineError(f"{name} cannot be made")
+            raise PipelineError(f"{name} cannot be created")
 
     def rename(self, name: str, target: str) -> None:
+        """Rename a file or directory."""
         path, system = self._of(name)
         if not system.rename(path, self.java.org.apache.hadoop.fs.Path(target)):
             raise PipelineError(f"{name} cannot be renamed to {target}")
 
     def delete(self, name: str) -> None:
-        """A file or a directory with all that is in it; nothing happens if it is not there."""
+        """Delete a file, or a directory with its contents, if it exists."""
         path, system = self._of(name)
         system.delete(path, True)
 

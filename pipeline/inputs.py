@@ -1,4 +1,4 @@
-"""What a rebalancing plan is made of, as JSON."""
+"""The input of a rebalancing plan, as JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ VERSION = 1
 
 
 def inputs(telemetry: Telemetry, since: int, until: int) -> str:
-    """One object: version, since and until (µs since 1970), and `queues`, rows of `rebalance_inputs`."""
+    """Return one JSON object: version, since and until (µs since 1970), and `queues`, rows of `rebalance_inputs`."""
     depth = telemetry.rows("depth", since, until)
     found = rebalance_inputs(depth, queues(depth), since, until).collect()
-    told = {"version": VERSION, "since": since, "until": until, "queues": [row.asDict() for row in found]}
-    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+    content = {"version": VERSION, "since": since, "until": until, "queues": [row.asDict() for row in found]}
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

@@ -1,8 +1,8 @@
-"""Lines of live files made into columns by Arrow.
+"""Lines of live files as columns, by Arrow.
 
-What a node writes has no blanks, and in each line of a file the same columns in the same order. So cutting at the
-commas gives the columns, of cells like `"ready":17`. That this holds is looked at cell by cell; lines for which it does
-not, be it for a comma in the name of a queue, are read by Arrow's JSON reader.
+A node writes no blanks, and the same columns in the same order in each line of a file. So cutting at the commas gives
+the columns, of cells like `"ready":17`. Each cell is checked; lines that break the pattern, perhaps by a comma in a
+queue's name, are read by Arrow's JSON reader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.json
 
 CHUNK: Final = 4 << 20
-"""Octets of lines that are made into columns at once."""
+"""Bytes of lines that are converted at once."""
 TO_THE_END: Final = 1 << 30
 KEY: Final = re.compile(rb'[{,]"(\w+)":')
 
@@ -25,11 +25,11 @@ _CUT: Final = pyarrow.csv.ParseOptions(delimiter=",", quote_char=False, escape_c
 
 
 class OddError(Exception):
-    """Of a file that has lines that do not fit, is cut, or is no zstd."""
+    """A file has lines that do not fit, is truncated, or is not zstd."""
 
 
 def tables(octets: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of a compressed file, in order. What a line lacks is null, what it has beyond is left out. OddError."""
+    """Yield the rows of a compressed file in order. Missing columns are null, unknown ones are left out. OddError."""
     source = pa.CompressedInputStream(pa.BufferReader(octets), "zstd")
     rest = b""
     while True:
@@ -47,7 +47,7 @@ def tables(octets: bytes, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def columns(lines: bytes, schema: pa.Schema) -> pa.Table:
-    """Whole lines as columns. OddError."""
+    """Convert whole lines to columns. OddError if a line does not fit."""
     try:
         if not lines.isascii():
             lines.decode()
@@ -65,7 +65,7 @@ def columns(lines: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def cut(lines: bytes, schema: pa.Schema) -> pa.Table:
-    """The same of lines that are all made as the first one. OddError or ArrowInvalid if they are not."""
+    """Convert lines that all have the form of the first one. OddError or ArrowInvalid if one differs."""
     names = [name.decode() for name in KEY.findall(lines[: lines.find(b"\n")])]
     if not names or b"\\" in lines or len(set(names)) < len(names) or not set(names) <= set(schema.names):
         raise OddError
@@ -84,13 +84,13 @@ def cut(lines: bytes, schema: pa.Schema) -> pa.Table:
             cells = pc.binary_slice(cells, 0, -1)
         made[name] = values(pc.binary_slice(cells, len(head), TO_THE_END), schema.field(name).type)
         texts += rows - made[name].null_count if made[name].type == pa.string() else 0
-    if lines.count(b'"') != 2 * (rows * len(names) + texts):  # one in a text that was no end of it
+    if lines.count(b'"') != 2 * (rows * len(names) + texts):  # a quote within a text
         raise OddError
     return pa.table([made.get(field.name, pa.nulls(rows, field.type)) for field in schema], schema)
 
 
 def values(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """What cells say. OddError or ArrowInvalid if one is no value of that type."""
+    """Convert cells to values. OddError or ArrowInvalid if a cell is no value of that type."""
     null = pc.equal(cells, b"null")
     if pc.any(null, min_count=0).as_py():
         cells = pc.if_else(null, pa.scalar(None, pa.binary()), cells)
@@ -106,6 +106,6 @@ def values(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _check(holds: pa.ChunkedArray) -> None:
-    """OddError unless something is so of all that is not null."""
+    """Raise OddError unless a condition holds for all values that are not null."""
     if not pc.all(holds, min_count=0).as_py():
         raise OddError

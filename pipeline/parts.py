@@ -1,10 +1,10 @@
-"""Parts of the history made of live files by Arrow, in Spark's Python workers; Spark's own rows are not made at all.
+"""Parts of the history made from live files by Arrow, in Spark's Python workers, without Spark's own rows.
 
     live files ──split──▶ blobs: rows of an hour and a bucket ──shuffle──▶ merge ──▶ a Parquet file for each hour
 
-A bucket is made of what rows are sorted by, so that rows of the same of these meet in one part. What is shuffled are
-columns as Arrow writes them, compressed. In a table of either step a row has a text in `odd` if anything was wrong: the
-path of a file that has to be read by who can say what.
+A row's bucket depends on the columns that rows are sorted by, so rows that are equal in these meet in one part. Blobs
+are columns in Arrow's compressed stream format. In the output of either step, `odd` is the path of a bad file, which
+has to be read by code that can say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pipeline.lines import OddError, tables
 from pipeline.schema import arrow
 
 ROWS_AT_ONCE: Final = 100_000
-"""Rows are split when there are so many of an hour, or no more: small blobs cost more."""
+"""Rows of an hour are gathered up to this number before they are split: small blobs cost more."""
 BLOBS: Final = "hour string, bucket int, blob binary, odd string"
 PARTS: Final = "hour string, rows bigint, found bigint, part binary, odd string"
 IN_TIME: Final = ("ts", "writer", "seq")
 RISING: Final = ("ts", "seq")
-"""Columns with other values in each row, which differ little from those of the row before."""
+"""Columns whose values differ in each row, but little from those of the row before."""
 
 _BLOBS: Final = pa.schema(
     [("hour", pa.string()), ("bucket", pa.int32()), ("blob", pa.binary()), ("odd", pa.string())]
@@ -43,10 +43,10 @@ _PARTS: Final = pa.schema(
 
 
 def parts(spark: SparkSession, table: str, keys: Sequence[str], paths: Sequence[str], buckets: int) -> DataFrame:
-    """`hour` (as `Hour.path`), `rows` in `part`, an octet string that is a Parquet file, and how many were `found`
-    before those went that are there twice; or, for a file that is odd, its path. Sorted by `keys` and time.
+    """Return `hour` (as `Hour.path`), `part` (a Parquet file as bytes), its number of `rows`, and the number `found`
+    before duplicates were removed; or the path of an odd file in `odd`. Rows are sorted by `keys` and time.
 
-    A file that the node has removed since counts as empty.
+    A file that the node has removed in the meantime counts as empty.
     """
     files = spark.read.format("binaryFile").option("ignoreMissingFiles", True).load(list(paths))
     blobs = files.select("path", "content").mapInArrow(partial(split, table, tuple(keys), buckets), BLOBS)
@@ -54,7 +54,7 @@ def parts(spark: SparkSession, table: str, keys: Sequence[str], paths: Sequence[
 
 
 def split(table: str, keys: Sequence[str], buckets: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Blobs of files."""
+    """Split files into blobs."""
     schema = plain(table)
     gathered: list[pa.Table] = []
     hour = ""
@@ -72,7 +72,7 @@ def split(table: str, keys: Sequence[str], buckets: int, batches: Iterable[pa.Re
 
 
 def merge(table: str, keys: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A part for each hour that there are blobs of."""
+    """Merge the blobs of each hour into a part."""
     hours: dict[str, list[Any]] = defaultdict(list)
     for batch in batches:
         for row in batch.to_pylist():
@@ -95,7 +95,7 @@ def merge(table: str, keys: Sequence[str], batches: Iterable[pa.RecordBatch]) ->
 
 
 def in_order(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Rows sorted by `keys` and time, nulls first; those that are the same in every column are one."""
+    """Sort rows by `keys` and time, nulls first, and remove rows that are equal in every column."""
     order, same = _sorted(rows, keys)
     if same:
         rows = rows.group_by(rows.schema.names, use_threads=False).aggregate([])
@@ -104,7 +104,7 @@ def in_order(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def plain(table: str) -> pa.Schema:
-    """The table's columns by name and type: all may be null."""
+    """Return the table's columns by name and type, all nullable."""
     return pa.schema([(field.name, field.type) for field in arrow(TABLES[table])])
 
 
@@ -115,7 +115,7 @@ def _hour(path: str) -> str:
 
 
 def _blobs(gathered: list[pa.Table], hour: str, keys: Sequence[str], buckets: int) -> Iterator[pa.RecordBatch]:
-    """Rows of an hour, by buckets."""
+    """Split the rows of an hour by bucket."""
     if not gathered:
         return
     rows = pa.concat_tables(gathered)
@@ -134,7 +134,7 @@ def _blobs(gathered: list[pa.Table], hour: str, keys: Sequence[str], buckets: in
 
 
 def _sorted(rows: pa.Table, keys: Sequence[str]) -> tuple[np.ndarray[Any, Any], bool]:
-    """The places of rows in order, and whether any two are the same in what they are sorted by."""
+    """Return the indices of the rows in order, and whether any two rows are equal in the sort columns."""
     codes = [_codes(rows.column(name)) for name in (*keys, *IN_TIME)]
     order = np.lexsort(codes[::-1])
     same = np.ones(max(len(order) - 1, 0), bool)
@@ -144,7 +144,7 @@ def _sorted(rows: pa.Table, keys: Sequence[str]) -> tuple[np.ndarray[Any, Any], 
 
 
 def _codes(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    """Whole numbers in the same order as the values, the least for null."""
+    """Return integers in the order of the values, the least for null."""
     if column.type != pa.string():
         return np.asarray(pc.fill_null(column.cast(pa.int64()), np.iinfo(np.int64).min).combine_chunks())
     encoded = column.combine_chunks().dictionary_encode()
@@ -155,7 +155,7 @@ def _codes(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
 
 
 def _batch(schema: pa.Schema, **values: Any) -> pa.RecordBatch:
-    """One row; what is not named is null."""
+    """Return a batch of one row; unnamed columns are null."""
     return pa.RecordBatch.from_arrays(
         [pa.array([values.get(field.name)], field.type) for field in schema], schema=schema
     )

@@ -1,4 +1,4 @@
-"""Rows of a table for a range of time, from the history where an hour has been compacted and from live files else."""
+"""Rows of a table for a range of time: from the history for compacted hours, else from live files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from pipeline.schema import CORRUPT, PARTITION, empty, struct, with_corrupt
 
 @dataclass(slots=True)
 class Paths:
-    """What to read: each hour by one of both, or by the history and the live files that came late."""
+    """The files to read: per hour live files, the history, or the history and live files that came late."""
 
     live: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
 
 
 class Telemetry:
-    """What lies under a root directory (any that Spark can read). Listed once, when a table is first asked for."""
+    """The telemetry under a root directory that Spark can read. Each table is listed once, when it is first
+    asked for.
+    """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
@@ -34,7 +36,7 @@ class Telemetry:
         self._listed: dict[str, tuple[dict[Hour, list[str]], dict[Hour, Manifest]]] = {}
 
     def rows(self, name: str, since: int, until: int) -> DataFrame:
-        """Rows with `since` <= ts < `until` (µs since 1970); those that do not fit their schema are left out."""
+        """Return rows with `since` <= ts < `until` (µs since 1970), without those that do not fit their schema."""
         table = TABLES[name]
         paths = self.paths(name, since, until)
         found = []
@@ -48,28 +50,30 @@ class Telemetry:
         return frame.where((F.col("ts") >= since) & (F.col("ts") < until))
 
     def corrupt(self, name: str, since: int, until: int) -> int:
-        """How many rows of that time do not fit: of compacted hours as their manifests say, of others by a look."""
+        """Count the rows of that time that do not fit: by the manifests of compacted hours, and in the live files of
+        others.
+        """
         table = TABLES[name]
         _, manifests = self._list(name)
-        told = sum(manifest.corrupt for hour, manifest in manifests.items() if layout.reaches(hour, since, until))
+        compacted = sum(manifest.corrupt for hour, manifest in manifests.items() if layout.reaches(hour, since, until))
         live = self.paths(name, since, until).live
-        return told + (count_corrupt(self._live(table, live), table) if live else 0)
+        return compacted + (count_corrupt(self._live(table, live), table) if live else 0)
 
     def paths(self, name: str, since: int, until: int) -> Paths:
-        """The files that may have rows of that time; no row is in two of them."""
+        """Return the files that may have rows of that time; no row is in two of them."""
         live, manifests = self._list(name)
         base = layout.history_base(self.root, name)
         chosen = Paths()
         for hour in sorted({*live, *manifests}):
             if layout.reaches(hour, since, until):
                 manifest = manifests.get(hour)
-                chosen.live += layout.late(live.get(hour, ()), manifest)
+                chosen.live += layout.late_files(live.get(hour, ()), manifest)
                 if manifest:
                     chosen.parts += [f"{base}/{hour.path}/{part}" for part in manifest.parts]
         return chosen
 
     def hours(self) -> list[Hour]:
-        """All hours of which there is something of any table."""
+        """Return all hours for which some table has files."""
         return sorted({hour for name in TABLES for listed in self._list(name) for hour in listed})
 
     def _live(self, table: Table, files: Iterable[str]) -> DataFrame:
@@ -85,27 +89,27 @@ class Telemetry:
 
 
 def live_files(files: Files, root: str, name: str) -> dict[Hour, list[str]]:
-    """Files of the live tier that are complete, by hour."""
+    """Return the complete files of the live tier, by hour."""
     found = files.matching(f"{layout.live_base(root, name)}/dt=*/hour=*/*.jsonl.zst")
     return layout.by_hour(found, layout.LIVE)
 
 
 def manifests(files: Files, root: str, name: str) -> dict[Hour, Manifest]:
-    """The hours of the history that are whole."""
+    """Return the manifests of the history, by hour; hours with an incomplete one are left out."""
     found = {}
     for path in files.matching(f"{layout.history_base(root, name)}/dt=*/hour=*/{layout.MANIFEST}"):
         hour, text = layout.hour_of(path), files.read(path)
-        manifest = Manifest.read(text) if text is not None else None
+        manifest = Manifest.from_json(text) if text is not None else None
         if hour is not None and manifest is not None:
             found[hour] = manifest
     return found
 
 
 def live_rows(spark: SparkSession, table: Table, files: Iterable[str], base: str | None = None) -> DataFrame:
-    """Rows of live files, with the text of each that does not fit in its column `CORRUPT`. With `base`, the directory
-    that hours are in, they have the columns of `PARTITION` too.
+    """Return rows of live files; the text of a row that does not fit is in its column `CORRUPT`. With `base`, the
+    directory of the hours, rows also have the columns of `PARTITION`.
 
-    A file that the node has removed since, for want of room, counts as empty.
+    A file that the node has removed in the meantime, for lack of space, counts as empty.
     """
     reader, schema = spark.read.option("ignoreMissingFiles", True), with_corrupt(table)
     if base is not None:
@@ -114,7 +118,7 @@ def live_rows(spark: SparkSession, table: Table, files: Iterable[str], base: str
 
 
 def count_corrupt(frame: DataFrame, table: Table) -> int:
-    """How many rows do not fit. All columns are asked for: a column that is not is not looked at either."""
+    """Count the rows that do not fit. The query uses every column, as Spark does not parse unused ones."""
     columns = [F.col(column.name) for column in table.columns]
     checked = frame.select(F.col(CORRUPT).isNotNull().alias("corrupt"), F.hash(*columns).alias("all"))
     row = checked.agg(F.count_if("corrupt"), F.max("all")).first()

@@ -1,4 +1,4 @@
-"""Declared tables as Spark and pyarrow know them."""
+"""The declared tables as schemas of Spark and pyarrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from penstock.telemetry.schema import Table, Type
 
 CORRUPT = "_corrupt_record"
-"""Where Spark puts the text of a row that does not fit."""
+"""The column in which Spark puts the text of a row that does not fit."""
 
 SPARK: dict[Type, DataType] = {
     "bigint": LongType(),
@@ -41,26 +41,26 @@ ARROW: dict[Type, pa.DataType] = {
 
 
 PARTITION = StructType([StructField("dt", StringType()), StructField("hour", IntegerType())])
-"""What directories of hours are named by. Given, so that nothing is inferred: 2026-11-20 is no date, 07 no text."""
+"""The columns in the names of hours' directories, declared so that Spark does not infer other types: a date, a text."""
 
 
 def struct(table: Table) -> StructType:
-    """The table's columns for Spark. All may be null: what was read is not what was promised."""
+    """Return the table's columns for Spark. All are nullable: rows read need not keep what the table promises."""
     return StructType([StructField(column.name, SPARK[column.type]) for column in table.columns])
 
 
 def with_corrupt(table: Table) -> StructType:
-    """The same, and a column for the text of rows that do not fit."""
+    """Return the table's columns for Spark, and one for the text of rows that do not fit."""
     return StructType([*struct(table).fields, StructField(CORRUPT, StringType())])
 
 
 def partitioned(table: Table) -> StructType:
-    """The table's columns, and those of the hour in which a row lies."""
+    """Return the table's columns, and those of the hour that a row lies in."""
     return StructType([*struct(table).fields, *PARTITION.fields])
 
 
 def arrow(table: Table) -> pa.Schema:
-    """The table's columns for pyarrow, with their units and meanings."""
+    """Return the table's columns for pyarrow, with units and meanings."""
     return pa.schema(
         [
             pa.field(
@@ -75,11 +75,13 @@ def arrow(table: Table) -> pa.Schema:
 
 
 def shaped(frame: DataFrame, table: Table) -> DataFrame:
-    """The declared columns of a frame, in order and of their types."""
+    """Return the declared columns of a frame, in order and cast to their types."""
     return frame.select([F.col(column.name).cast(SPARK[column.type]).alias(column.name) for column in table.columns])
 
 
 def empty(spark: SparkSession, table: Table) -> DataFrame:
-    """The declared columns and no rows. Made of none in Python it would start Python's workers to read them."""
+    """Return the declared columns without rows. An empty frame built in Python would start Python workers to be
+    read.
+    """
     none = [F.lit(None).cast(SPARK[column.type]).alias(column.name) for column in table.columns]
     return spark.range(0).select(none)

@@ -1,6 +1,6 @@
-"""Spark sessions: where jobs run is said here and by who calls, never in a job.
+"""Spark sessions: this module and its callers decide where jobs run, never a job.
 
-A master that `spark-submit` or `spark-defaults.conf` names counts; without one, jobs run on all cores of this machine.
+A master that `spark-submit` or `spark-defaults.conf` names is used; without one, jobs run on all cores of this machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock import telemetry
 from pipeline.errors import PipelineError
 
 JAVA_LEAST = 17
-"""What Spark 4 asks for."""
+"""The version that Spark 4 needs."""
 LOCAL_MASTER = "local[*]"
 LOCAL_PARTITIONS = (4, 8)
 """Fewest and most partitions of a shuffle on one machine: Spark's 200 cost more than small jobs do."""
@@ -33,8 +33,8 @@ ALWAYS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 DEFAULTS = {
-    # Queues come sorted by name, thousands in a part: beyond a number of groups (128, unless said) Spark sorts all rows
-    # again. What a task then holds in memory instead is bounded by what it reads.
+    # Queues come sorted by name, thousands in a part: beyond a number of groups (128 by default) Spark would sort all
+    # rows again. The memory that a task needs instead is bounded by what it reads.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
     "spark.sql.files.maxPartitionBytes": "8m",
     "spark.sql.files.openCostInBytes": "512k",
@@ -47,19 +47,19 @@ DEFAULTS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 LOCAL = {
-    # What is kept for later jobs comes in as few parts as is good for its size: each part costs each of them a task.
+    # Cached frames get as few partitions as suit their size: each partition costs each later job a task.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.driver.memory": "2g",
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "32",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
-    "spark.sql.files.openCostInBytes": "64k",  # a file here is opened fast: more of them make a task
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # to list files is no work for a job here
+    "spark.sql.files.openCostInBytes": "64k",  # local files open fast: put more of them into a task
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",  # listing local files needs no job
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
 LOCAL_LITTLE_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""On one machine, for jobs whose work is done in Python: Java's best code would cost more to make than it saves."""
+"""For jobs on one machine that work in Python: Java's optimizing compiler would cost more than it saves."""
 
 
 def open_session(
@@ -68,28 +68,28 @@ def open_session(
     configuration: Mapping[str, str] | None = None,
     local: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session of that name. PipelineError where there is no Java for it, or it cannot be started.
+    """Open a session of that name. PipelineError if there is no usable Java, or Spark cannot be started.
 
-    `configuration` are Spark's own keys; what they say counts before what is set here, but for the time zone. `local`
-    are such keys for this machine, and count before what else is set here for it.
+    `configuration` has Spark's own keys, which override the settings of this module except the time zone. `local` has
+    such keys for jobs on this machine, which override the other settings made for it here.
     """
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which has its Java already
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, which already runs Java
         require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(application)
-    for key, value in settled(master, configuration or {}, submitted_master(), local).items():
+    for key, value in merged_configuration(master, configuration or {}, submitted_master(), local).items():
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
-    except Exception as error:  # py4j's and Spark's have no common base
+    except Exception as error:  # errors of py4j and Spark have no common base
         raise PipelineError(f"Spark did not start: {first_line(error)}") from error
     if not str(session.sparkContext.master).startswith("local"):
-        session.sparkContext.addPyFile(str(packed(Path(tempfile.mkdtemp(prefix="penstock-pipeline-")))))
+        session.sparkContext.addPyFile(str(pack_code(Path(tempfile.mkdtemp(prefix="penstock-pipeline-")))))
     return session
 
 
-def packed(directory: Path) -> Path:
-    """The code of jobs as a zip file, for machines where it is not installed."""
+def pack_code(directory: Path) -> Path:
+    """Pack the code of jobs as a zip file, for machines where it is not installed."""
     with zipfile.ZipFile(directory / "penstock-pipeline.zip", "w") as archive:
         for package in (penstock, telemetry, pipeline):
             base = Path(package.__path__[0])
@@ -99,10 +99,10 @@ def packed(directory: Path) -> Path:
     return directory / "penstock-pipeline.zip"
 
 
-def settled(
+def merged_configuration(
     master: str | None, configuration: Mapping[str, str], submitted: str | None, local: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What a session is configured with: `master` where it is said, else what was submitted, else this machine."""
+    """Return a session's configuration; the master is `master`, else the one submitted, else this machine."""
     chosen = master or configuration.get("spark.master") or submitted or LOCAL_MASTER
     here = {}
     if chosen.startswith("local"):
@@ -114,7 +114,7 @@ def settled(
 
 
 def submitted_master() -> str | None:
-    """The master that spark-submit was told, or spark-defaults.conf names; None without either."""
+    """Return the master that spark-submit was given or spark-defaults.conf names; None without either."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         from pyspark import SparkConf, SparkContext
 
@@ -126,7 +126,7 @@ def submitted_master() -> str | None:
 
 
 def master_in(defaults: Path) -> str | None:
-    """The master that a spark-defaults.conf names; None if it names none, or is not there."""
+    """Return the master that a spark-defaults.conf names; None if it names none or does not exist."""
     try:
         text = defaults.read_text()
     except OSError:
@@ -136,7 +136,7 @@ def master_in(defaults: Path) -> str | None:
 
 
 def require_java() -> None:
-    """PipelineError unless there is a Java that Spark can use."""
+    """Raise PipelineError unless there is a Java that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     where = f"in JAVA_HOME={home}" if home else "on the PATH, and JAVA_HOME is not set"
@@ -148,17 +148,19 @@ def require_java() -> None:
 
 
 def java_version(command: Sequence[str]) -> int:
-    """The version that `java -version` tells: 17 of "17.0.2", 8 of "1.8.0_292". PipelineError if it tells none."""
+    """Return the version that `java -version` prints: 17 for "17.0.2", 8 for "1.8.0_292". PipelineError if it prints
+    none.
+    """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PipelineError(f"{command[0]} does not run: {error}") from error
     found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if found is None:
-        raise PipelineError(f"{command[0]} does not tell its version: {first_line(done.stderr or done.stdout)}")
+        raise PipelineError(f"{command[0]} prints no version: {first_line(done.stderr or done.stdout)}")
     return int(found[1])
 
 
 def first_line(error: object) -> str:
-    """What an error says, short enough for a line."""
+    """Return the first line of an error's text that is not empty, else the name of its class."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

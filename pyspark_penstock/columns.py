@@ -1,7 +1,7 @@
-"""Messages as columns of Arrow: a record batch costs Spark a tenth of what its rows cost one by one.
+"""Messages as columns of Arrow: a record batch costs Spark a tenth of its rows one by one.
 
-The properties are those of class basic (specification, section 1.8.1). Headers that are texts, numbers, booleans,
-times or nothing are in the map `headers`, as texts; tables, lists and octets are in `headers_json`, one JSON object.
+The properties are those of class basic (specification, section 1.8.1). Headers that are texts, numbers, booleans, times
+or void are in the map `headers`, as texts; tables, lists and byte strings are in `headers_json`, one JSON object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark_penstock.schema import COLUMNS, NUMBERS, TEXTS
 
 BATCH_ROWS: Final = 10_000
 BATCH_OCTETS: Final = 64 * 1024 * 1024
-"""Of the bodies in a record batch: a column of Arrow ends at 2 GiB."""
+"""Size of the bodies in a record batch in bytes: a column of Arrow ends at 2 GiB."""
 
 _TYPES: Final[dict[str, Any]] = {
     "binary": pa.binary(),
@@ -32,13 +32,13 @@ _TYPES: Final[dict[str, Any]] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
-"""Arrow's types by Spark's names of its own."""
+"""Arrow's types by the names of Spark's."""
 
 ARROW_SCHEMA: Final = pa.schema([pa.field(name, _TYPES[kind.simpleString()]) for name, kind in COLUMNS.items()])
 
 
 def record_batches(deliveries: Sequence[Delivery]) -> Iterator[pa.RecordBatch]:
-    """Rows of SCHEMA, in order, in batches that Spark can take."""
+    """Yield the rows, with the columns of SCHEMA, in order, in batches that Spark accepts."""
     first = octets = 0
     for at, delivery in enumerate(deliveries):
         if at - first == BATCH_ROWS or (at > first and octets + len(delivery.body) > BATCH_OCTETS):
@@ -50,7 +50,7 @@ def record_batches(deliveries: Sequence[Delivery]) -> Iterator[pa.RecordBatch]:
 
 
 def row_of(delivery: Delivery) -> tuple[Any, ...]:
-    """The values of a message's row, in the order of the columns."""
+    """Return a message's row, in the order of the columns."""
     return (
         delivery.body,
         delivery.exchange,
@@ -68,7 +68,7 @@ def _record_batch(deliveries: Sequence[Delivery]) -> pa.RecordBatch:
 
 @lru_cache(maxsize=256)
 def _properties(octets: bytes) -> tuple[Any, ...]:
-    """What the columns have of the properties. Those of many messages are the same."""
+    """Return the columns that come from the properties. Many messages have the same properties, hence the cache."""
     properties = pika.BasicProperties().decode(octets)
     simple, rest = _split(properties.headers or {})
     return (
@@ -76,24 +76,24 @@ def _properties(octets: bytes) -> tuple[Any, ...]:
         json.dumps(rest, default=_json, sort_keys=True) if rest else None,
         _time(properties.timestamp),
         *[getattr(properties, name) for name in NUMBERS],
-        *[_text(getattr(properties, name)) for name in TEXTS],
+        *[_decoded(getattr(properties, name)) for name in TEXTS],
     )
 
 
 def _split(headers: Mapping[str, Any]) -> tuple[dict[str, str | None], dict[str, Any]]:
-    """Headers that a text can stand for, and the others."""
+    """Separate headers that a text can represent from the others."""
     simple: dict[str, str | None] = {}
     rest: dict[str, Any] = {}
     for name, value in headers.items():
         if isinstance(value, bytes | bytearray | Mapping | list):
             rest[name] = value
         else:
-            simple[name] = _said(value)
+            simple[name] = _as_text(value)
     return simple, rest
 
 
-def _said(value: Any) -> str | None:
-    """The text that stands for a value without parts."""
+def _as_text(value: Any) -> str | None:
+    """Represent a value without parts as a text."""
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, bool):
@@ -103,13 +103,13 @@ def _said(value: Any) -> str | None:
     return str(value)
 
 
-def _text(value: str | bytes | None) -> str | None:
-    """A short string; pika hands on octets where it is not UTF-8."""
+def _decoded(value: str | bytes | None) -> str | None:
+    """Decode a short string, which pika leaves as bytes if it is not UTF-8."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _time(seconds: int | None) -> datetime | None:
-    """None for a time that is past what a timestamp of Spark can say, as one in milliseconds is."""
+    """Convert a timestamp; None for one beyond Spark's range, as a timestamp in milliseconds is."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -117,9 +117,9 @@ def _time(seconds: int | None) -> datetime | None:
 
 
 def _json(value: Any) -> str | None:
-    """What JSON has no word for: octets as base64, times and decimals as their texts."""
+    """Represent a value that JSON cannot: bytes as base64, times and decimals as texts."""
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Decimal | datetime):
-        return _said(value)
+        return _as_text(value)
     raise TypeError(f"no header field is a {type(value).__name__}")

@@ -1,8 +1,8 @@
-"""Deliveries taken out of what a socket had to read, before pika makes objects of their frames: most of the time that a
-message takes would go there.
+"""Deliveries cut out of the bytes read from a socket, before pika makes objects of their frames, which would be most of
+a message's cost.
 
-    socket ──octets──▶ Intake ──deliveries──▶ deque
-                          └──────all other frames──▶ pika
+    socket ──bytes──▶ Intake ──deliveries──▶ deque
+                         └──────all other frames──▶ pika
 
 Sans-I/O. AMQP 0-9-1, sections 2.3.5 (frames), 1.8.3.9 (basic.deliver) and 2.3.5.2 (content).
 """
@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 
 METHOD, HEADER, BODY, HEARTBEAT, END = 1, 2, 3, 8, 0xCE
 AROUND: Final = 8
-"""Octets of a frame round its payload: seven before, one after."""
+"""Bytes of a frame around its payload: seven before, one after."""
 DELIVER: Final = bytes((0, 60, 0, 60))
-"""Class and method."""
+"""Class and method of basic.deliver."""
 PROPERTIES_AT: Final = 12
-"""In the payload of a header frame, after class, weight and size of the body."""
+"""Offset in the payload of a header frame: after class, weight and size of the body."""
 
 _FRAME: Final = Struct(">BHI")
 _TAG: Final = Struct(">Q?")
@@ -28,7 +28,7 @@ _BODY_SIZE: Final = Struct(">Q")
 
 
 class Delivery(NamedTuple):
-    """A message as it came. `tag` counts from 1 on its channel; `properties` are those of its header frame, from the
+    """A delivered message. `tag` counts from 1 on its channel; `properties` are those of its header frame, from the
     flags on.
     """
 
@@ -41,37 +41,37 @@ class Delivery(NamedTuple):
 
 
 class Intake:
-    """Of one connection, with no more than one channel that consumes.
+    """The parser of one connection, at most one channel of which consumes.
 
-    `deliver` is called with each delivery, `others` with the octets of every other frame, both in the order in which
-    they come. What is no frame goes to `others` too, which knows how to refuse it.
+    `deliver` is called with each delivery, `others` with the bytes of every other frame, both in order of arrival.
+    Bytes that are no frame also go to `others`, which rejects them.
     """
 
     def __init__(self, deliver: Callable[[Delivery], object], others: Callable[[bytes], object]) -> None:
         self._deliver = deliver
         self._others = others
         self._read: list[bytes] = []
-        self._held = 0
+        self._buffered = 0
         self._needed = AROUND
-        """Octets until there is a whole frame, as far as is known."""
+        """Bytes needed for a whole frame, as far as is known."""
         self._method: tuple[int, bool, str, str] | None = None
-        """Of the content in the making."""
+        """The method of the content being received."""
         self._properties = b""
         self._body: list[bytes] = []
-        self._left = 0
+        self._remaining = 0
 
     def feed(self, octets: bytes) -> None:
-        """Take what was read."""
+        """Parse bytes read from the socket."""
         self._read.append(octets)
-        self._held += len(octets)
-        if self._held < self._needed:
+        self._buffered += len(octets)
+        if self._buffered < self._needed:
             return
         data = b"".join(self._read)
         at = self._frames(data)
-        self._read, self._held = [data[at:]], len(data) - at
+        self._read, self._buffered = [data[at:]], len(data) - at
 
     def _frames(self, data: bytes) -> int:
-        """Take all whole frames; where the rest begins."""
+        """Process all whole frames; return where the rest begins."""
         at, size = 0, len(data)
         self._needed = AROUND
         while size - at >= AROUND:
@@ -89,7 +89,7 @@ class Intake:
         return at
 
     def _content(self, kind: int, data: bytes, start: int, end: int) -> bool:
-        """Take the payload of a frame if it is part of a delivery."""
+        """Process the payload of a frame if it is part of a delivery; return whether it is."""
         if kind == METHOD:
             if not data.startswith(DELIVER, start):
                 return False
@@ -100,12 +100,12 @@ class Intake:
         if self._method is None or kind == HEARTBEAT:
             return False
         if kind == HEADER:
-            (self._left,) = _BODY_SIZE.unpack_from(data, start + 4)
+            (self._remaining,) = _BODY_SIZE.unpack_from(data, start + 4)
             self._properties = data[start + PROPERTIES_AT : end]
         else:
             self._body.append(data[start:end])
-            self._left -= end - start
-        if self._left <= 0:
+            self._remaining -= end - start
+        if self._remaining <= 0:
             self._deliver(Delivery(*self._method, self._properties, b"".join(self._body)))
             self._method = None
             self._body.clear()
@@ -114,6 +114,6 @@ class Intake:
 
 @lru_cache(maxsize=1024)
 def _route(octets: bytes) -> tuple[str, str]:
-    """Exchange and routing key, of two short strings; what is not UTF-8 comes with U+FFFD in its place."""
+    """Decode exchange and routing key, two short strings; invalid UTF-8 becomes U+FFFD."""
     end = 1 + octets[0]
     return octets[1:end].decode("utf-8", "replace"), octets[end + 1 :].decode("utf-8", "replace")

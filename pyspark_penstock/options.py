@@ -1,4 +1,4 @@
-"""The options of `format("penstock")`: texts, as Spark hands them on, made into values that hold together."""
+"""The options of `format("penstock")`: texts from Spark, parsed into consistent values."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from penstock.limits.means import nearest
 DEFAULT_URL: Final = "amqp://guest:guest@127.0.0.1:5672/%2F"
 
 MOST_UNACKED: Final = 65535
-"""What basic.qos can say: prefetch-count is a short (specification, section 1.8.3.3)."""
+"""The limit of basic.qos: prefetch-count is a short (specification, section 1.8.3.3)."""
 
 OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
-"""Options of a query that its sink is handed as well."""
+"""Options of a query that Spark also passes to the sink."""
 
 OptionsT = TypeVar("OptionsT", "ReadOptions", "StreamOptions", "WriteOptions")
 
 
 class OptionError(ValueError):
-    """An option that is not known, missing, or has a value it cannot have; the text names it."""
+    """An option is unknown, missing, or has an invalid value; the text names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """A bounded read: at most `maxrows` messages of `queue` a partition, each partition a consumer of its own. `ack`:
-    `none` puts all of them back, `end` acks them once the last was handed to Spark.
+    `none` requeues all of them, `end` acks them once Spark has received the last.
     """
 
     queue: str
@@ -39,13 +39,13 @@ class ReadOptions:
         _within("maxRows", self.maxrows, 1, MOST_UNACKED)
         _within("partitions", self.partitions, 1, 1000)
         if self.ack not in ("none", "end"):
-            raise OptionError(f"ack is none or end, not {self.ack!r}")
+            raise OptionError(f"ack must be none or end, not {self.ack!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """A stream: at most `maxrows` messages of `queue` a micro-batch, `prefetch` in hand (0: twice `maxrows`). With
-    `leases`, as many tasks read each micro-batch, by leases that outlive them for `leaseseconds`.
+    """A stream: at most `maxrows` messages of `queue` a micro-batch, at most `prefetch` unacked (0: twice `maxrows`).
+    With `leases`, that many tasks read each micro-batch, by leases that outlive them for `leaseseconds`.
     """
 
     queue: str
@@ -69,14 +69,15 @@ class StreamOptions:
 
     @property
     def unacked(self) -> int:
-        """How many messages may be in hand. One batch may be with Spark, unacked, while the next is gathered."""
+        """The prefetch: one batch may be with Spark, unacked, while the next is gathered."""
         return self.prefetch or 2 * self.maxrows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """A sink: where to publish what has no column `exchange` or `routing_key`, how many messages may be unconfirmed,
-    whether what no queue takes fails the task, and after how many seconds in which it is held it fails (0: never).
+    """A sink: exchange and routing key for rows without these columns; `window`, the most unconfirmed messages; whether
+    an unroutable message fails the task (`mandatory`); and `timeout`, the seconds that a task may be held before it
+    fails (0: no limit).
     """
 
     url: str = DEFAULT_URL
@@ -92,7 +93,7 @@ class WriteOptions:
 
 
 def parse(kind: type[OptionsT], given: Mapping[str, str]) -> OptionsT:
-    """Make options of texts, whose names may be written in any case. OptionError says what is wrong."""
+    """Parse options, whose names may be in any case. OptionError says what is wrong."""
     known = {field.name: field for field in fields(kind)}
     values: dict[str, Any] = {}
     for name, text in given.items():
@@ -102,11 +103,11 @@ def parse(kind: type[OptionsT], given: Mapping[str, str]) -> OptionsT:
         if field is None:
             raise OptionError(f"there is no option '{name}' here{nearest(name.lower(), tuple(known))}")
         try:
-            values[field.name] = _READ[str(field.type)](text)
+            values[field.name] = _PARSERS[str(field.type)](text)
         except ValueError:
-            raise OptionError(f"option {name} is a {_CALLED[str(field.type)]}, not {text!r}") from None
+            raise OptionError(f"option {name} must be a {_TYPE_NAMES[str(field.type)]}, not {text!r}") from None
     if "queue" in known and not values.get("queue"):
-        raise OptionError("the option queue says which queue to read")
+        raise OptionError("the option queue is missing: it names the queue to read")
     return kind(**values)
 
 
@@ -116,10 +117,10 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-_READ: Final[dict[str, Callable[[str], Any]]] = {"str": str, "int": int, "float": float, "bool": _boolean}
-_CALLED: Final = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
+_PARSERS: Final[dict[str, Callable[[str], Any]]] = {"str": str, "int": int, "float": float, "bool": _boolean}
+_TYPE_NAMES: Final = {"str": "text", "int": "whole number", "float": "number", "bool": "boolean"}
 
 
 def _within(name: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        raise OptionError(f"{name} is from {least:g} to {most:g}, not {value:g}")
+        raise OptionError(f"{name} must be from {least:g} to {most:g}, not {value:g}")

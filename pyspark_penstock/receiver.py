@@ -1,9 +1,9 @@
-"""A consumer on pika in a thread of its own: heartbeats go on while nobody asks for messages. Knows nothing of Spark.
+"""A consumer on pika in a thread of its own, so that heartbeats go on between reads. Independent of Spark.
 
-    take ◀── deque ◀── intake ◀── the thread's loop ◀── broker      ack, count ──▶ the thread's loop ──▶ broker
+    pop ◀── deque ◀── intake ◀── the thread's loop ◀── broker      ack, count ──▶ the thread's loop ──▶ broker
 
-At most `prefetch` messages are in hand, and so in the deque. It connects once: when the connection or the consumer is
-gone, what was not acked is the broker's again, and every call raises ReceiverError.
+At most `prefetch` messages are unacked, and so in the deque. The receiver connects once: when the connection or the
+consumer is gone, unacked messages belong to the broker again, and every call raises ReceiverError.
 """
 
 from __future__ import annotations
@@ -25,53 +25,56 @@ T = TypeVar("T")
 
 CONNECT_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 60.0
-"""How long the broker may take to answer once there is a connection."""
+"""How long the broker may take to answer on an open connection."""
 
 WAIT_SECONDS: Final = 0.1
 
 DRY_SECONDS: Final = 2.0
-"""As long without a message from a queue that has none ready: what else there was other consumers have."""
+"""Time without a message from a queue with none ready after which it counts as drained: other consumers have the rest.
+"""
 
 
 class ReceiverError(RuntimeError):
-    """There is no consumer, or no longer; the text says why."""
+    """There is no consumer, or it has ended; the text says why."""
 
 
 class _Connection(pika.SelectConnection):  # type: ignore[misc]
-    """pika's, which gets no deliveries to see. `feed` takes what was read; what it leaves comes to `take_frames`."""
+    """pika's connection without deliveries. `feed` gets the bytes read, and returns other frames through
+    `process_frames`.
+    """
 
     def __init__(self, parameters: Any, feed: Callable[[bytes], None], **options: Any) -> None:
         self._feed = feed
         super().__init__(parameters, **options)
 
     def _on_data_available(self, data_in: bytes) -> None:
-        self.bytes_received += len(data_in)  # heartbeats go by it
+        self.bytes_received += len(data_in)  # pika's heartbeat check uses it
         self._feed(data_in)
 
-    def take_frames(self, octets: bytes) -> None:
+    def process_frames(self, octets: bytes) -> None:
         super()._on_data_available(octets)
 
 
 class Receiver:
-    """With a `prefetch` of 0 it does not consume, and is there to count and to end leases."""
+    """A consumer of a queue. With a `prefetch` of 0 it does not consume, but counts messages and ends leases."""
 
     def __init__(self, url: str, queue: str, prefetch: int, arguments: Mapping[str, Any] | None = None) -> None:
-        """Prepare; nothing is connected before `start`. ReceiverError: what `url` says is no AMQP URL."""
+        """Prepare to connect; `start` connects. ReceiverError if `url` is no AMQP URL."""
         try:
             self._parameters = parameters_of(url, f"Spark, queue {queue}")
         except Exception as error:  # pika raises what int() and its own checks raise
             raise ReceiverError(f"no AMQP URL: {url!r} ({error})") from error
         self.queue = queue
         self.ready = 0
-        """How many messages were ready when it began to consume."""
+        """Messages ready when it began to consume."""
         self._prefetch = prefetch
         self._arguments = dict(arguments or {})
         self._leases = not prefetch or "x-lease" in self._arguments
         self._deliveries: deque[Delivery] = deque()
         self._arrived = threading.Condition()
         self._wanted = 0
-        """Somebody waits until there are so many."""
-        self._intake = Intake(self._deliveries.append, lambda octets: self._connection.take_frames(octets))
+        """The number of deliveries that a caller waits for; 0 if none waits."""
+        self._intake = Intake(self._deliveries.append, lambda octets: self._connection.process_frames(octets))
         self._consuming = False
         self._ended: str | None = None
         self._loop: Any = None
@@ -85,14 +88,16 @@ class Receiver:
         self._thread.start()
         self._wait(lambda: self._consuming, CONNECT_SECONDS, "no consumer")
 
-    def take(self, most: int, seconds: float) -> list[Delivery]:
-        """What has arrived, in order, at most so many; waits up to `seconds` for the first. ReceiverError."""
+    def pop(self, most: int, seconds: float) -> list[Delivery]:
+        """Return up to `most` deliveries in order; wait up to `seconds` for the first. ReceiverError."""
         with self._arrived:
             self._wait_for(1, seconds)
             return [self._deliveries.popleft() for _ in range(min(most, len(self._deliveries)))]
 
     def gather(self, count: int, silent_seconds: float) -> list[Delivery]:
-        """So many, in order; fewer where none came for `silent_seconds`, up to twice that. ReceiverError."""
+        """Return `count` deliveries in order, or fewer if none has arrived for `silent_seconds` (at most twice that).
+        ReceiverError.
+        """
         with self._arrived:
             seen = -1
             while seen < len(self._deliveries) < count:
@@ -101,39 +106,39 @@ class Receiver:
             return [self._deliveries.popleft() for _ in range(min(count, len(self._deliveries)))]
 
     def drain(self, most: int) -> list[Delivery]:
-        """As `take`, but none only where there is no more: `most` is 0, or other consumers have the rest."""
+        """Return up to `most` deliveries; none only if `most` is 0 or the queue has no more for this consumer."""
         since = time.monotonic()
         while most and time.monotonic() - since < DRY_SECONDS:
-            if deliveries := self.take(most, WAIT_SECONDS):
+            if deliveries := self.pop(most, WAIT_SECONDS):
                 return deliveries
             if self.count():
                 since = time.monotonic()
         return []
 
     def ack(self, tag: int) -> None:
-        """Ack all up to this delivery tag, soon. ReceiverError if that is no longer possible."""
+        """Ack all deliveries up to a tag, without waiting. ReceiverError if the receiver has ended."""
         self._call(lambda: self._channel.basic_ack(tag, multiple=True))
 
     def count(self) -> int:
-        """How many messages are ready now, by the broker's word, which it gives once it has read all acks before."""
+        """Return the number of ready messages. The broker answers after it has processed all acks before."""
         answers: list[int] = []
         self._call(lambda: self._declare(lambda frame: self._answer(answers, frame.method.message_count)))
         self._wait(lambda: bool(answers), ANSWER_SECONDS, f"no word about the queue '{self.queue}'")
         return answers[0]
 
     def cancel(self) -> None:
-        """Consume no more. What came until then can still be taken; after that a lease holds what is not acked."""
+        """Stop consuming. Deliveries received before can still be taken; a lease keeps the unacked ones."""
         done: list[bool] = []
         self._call(lambda: self._channel.basic_cancel(self._tag, callback=lambda _: self._answer(done, True)))
         self._wait(lambda: bool(done), ANSWER_SECONDS, f"the consumer of '{self.queue}' not cancelled")
 
     def ack_lease(self, lease: str) -> None:
-        """Ack all that a lease holds, if there is one. Done for good when this returns."""
+        """Ack all messages of a lease, if it exists, and wait until that is done."""
         arguments = {"x-lease": lease, "x-lease-end": "ack"}
         done: list[bool] = []
 
         def end() -> None:
-            tag = self._channel.basic_consume(self.queue, _unseen, arguments=arguments, callback=lambda _: ended())
+            tag = self._channel.basic_consume(self.queue, _unused, arguments=arguments, callback=lambda _: ended())
 
             def ended() -> None:
                 self._channel.basic_cancel(tag, callback=lambda _: self._answer(done, True))
@@ -142,7 +147,7 @@ class Receiver:
         self._wait(lambda: bool(done), ANSWER_SECONDS, f"lease {lease!r} of '{self.queue}' not ended")
 
     def close(self) -> None:
-        """Give the connection up; what is not acked goes back to the queue."""
+        """Close the connection; unacked messages go back to the queue, unless a lease keeps them."""
         with self._arrived:
             if self._ended is None:
                 self._ended = "closed"
@@ -202,7 +207,7 @@ class Receiver:
             )
             loop.start()
         except Exception as error:
-            self._end(said(error))  # raised to whoever asks next: a thread has nobody above it
+            self._end(said(error))  # the next call raises it: a thread has no caller
         finally:
             with self._arrived:
                 self._ended = self._ended or "the receiver has ended"
@@ -229,7 +234,7 @@ class Receiver:
             return
         self._channel.basic_qos(prefetch_count=self._prefetch)
         self._tag = self._channel.basic_consume(
-            self.queue, _unseen, arguments=self._arguments, callback=lambda _: self._begun()
+            self.queue, _unused, arguments=self._arguments, callback=lambda _: self._begun()
         )
 
     def _begun(self) -> None:
@@ -262,5 +267,5 @@ class Receiver:
             self._loop.stop()
 
 
-def _unseen(*_: object) -> None:
-    """What pika would call with a delivery."""
+def _unused(*_: object) -> None:
+    """The callback that pika requires; it is never called."""

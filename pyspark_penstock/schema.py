@@ -1,4 +1,4 @@
-"""What a message is in Spark: a row with the body, how it came, its properties and its headers (`columns`)."""
+"""A message as a row in Spark: the body, the delivery's fields, its properties and its headers (`columns`)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ SCHEMA: Final = StructType([StructField(name, kind) for name, kind in COLUMNS.it
 
 
 class RowError(ValueError):
-    """Columns or a row that no message can be made of; the text says why."""
+    """No message can be made of the columns or the row; the text says why."""
 
 
 def properties_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Properties to publish with, from columns by name, None or absent being none. RowError."""
+    """Return the properties to publish with, from columns by name; None or an absent column means none. RowError."""
     found = {name: row[name] for name in (*NUMBERS, *TEXTS) if row.get(name) is not None}
     if (timestamp := row.get("timestamp")) is not None:
         found["timestamp"] = int(timestamp.timestamp())
@@ -60,13 +60,13 @@ def properties_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_columns(schema: StructType) -> None:
-    """RowError unless messages can be published from rows of this schema."""
+    """Raise RowError unless messages can be published from rows of this schema."""
     given = {field.name: field.dataType for field in schema.fields}
     if not isinstance(given.get("body"), BinaryType | StringType):
-        raise RowError("what is written needs a column body, binary or string")
+        raise RowError("the rows need a column body, binary or string")
     for name, kind in given.items():
         if name not in COLUMNS:
-            raise RowError(f"there is no column '{name}' in a message; there are {', '.join(COLUMNS)}")
+            raise RowError(f"a message has no column '{name}'; its columns are {', '.join(COLUMNS)}")
         wanted, found = COLUMNS[name].simpleString(), kind.simpleString()
         if name != "body" and found != wanted:
-            raise RowError(f"the column {name} is {wanted}, not {found}")
+            raise RowError(f"the column {name} must be {wanted}, not {found}")

@@ -1,8 +1,8 @@
 """An exchange as a sink: each task publishes its rows over a connection of its own and ends when all are confirmed.
 
-A producer that is held waits, and so does its task; a message that is rejected or returned fails it. A task that is run
-again publishes again, with the same message ids where its rows come in the same order: query/batch/partition/row of a
-stream, write/partition/row of a batch.
+A held producer waits, and so does its task; a rejected or returned message fails the task. A repeated task publishes
+again, with the same message ids if its rows come in the same order: query/batch/partition/row of a stream,
+write/partition/row of a batch.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pyspark_penstock.options import WriteOptions
 from pyspark_penstock.schema import properties_of
 
 RECONNECT_SECONDS: Final = 60.0
-"""Without a connection for so long a task fails; until then what is not confirmed is sent again."""
+"""Time without a connection after which a task fails; until then unconfirmed messages are sent again."""
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """How many messages a task has published, all of them confirmed."""
+    """The result of a task: the number of messages published, all of them confirmed."""
 
     count: int
 
@@ -39,6 +39,7 @@ class ExchangeWriter(DataSourceWriter):
         self._name = str(uuid4())
 
     def write(self, iterator: Iterable[Any]) -> Written:
+        """Publish the rows of a task."""
         return publish(iterator, self._options, f"{self._name}/{_task().partitionId()}")
 
 
@@ -49,6 +50,7 @@ class ExchangeStreamWriter(DataSourceStreamWriter):
         self._options = options
 
     def write(self, iterator: Iterable[Any]) -> Written:
+        """Publish the rows of a task of a micro-batch."""
         task = _task()
         query = task.getLocalProperty("sql.streaming.queryId")
         batch = task.getLocalProperty("streaming.sql.batchId")
@@ -56,7 +58,9 @@ class ExchangeStreamWriter(DataSourceStreamWriter):
 
 
 def publish(rows: Iterable[Any], options: WriteOptions, prefix: str) -> Written:
-    """Publish rows and wait for their confirms. What `penstock.client` raises when one is refused, or held too long."""
+    """Publish rows and wait for their confirms. Errors of `penstock.client` pass through: a message refused, a hold too
+    long.
+    """
     from penstock.client import Producer
 
     timeout = options.timeout or None
@@ -82,8 +86,8 @@ def _send(
     body = row["body"]
     receipt: Future[str] = producer.send(
         body.encode() if isinstance(body, str) else bytes(body or b""),
-        _chosen(row.get("routing_key"), options.routingkey),
-        exchange=_chosen(row.get("exchange"), options.exchange),
+        _or_default(row.get("routing_key"), options.routingkey),
+        exchange=_or_default(row.get("exchange"), options.exchange),
         properties={"message_id": message_id, **properties_of(row)},
         mandatory=options.mandatory,
         timeout=timeout,
@@ -91,12 +95,12 @@ def _send(
     return receipt
 
 
-def _chosen(column: str | None, option: str) -> str:
+def _or_default(column: str | None, option: str) -> str:
     return option if column is None else column
 
 
 def _task() -> TaskContext:
     task = TaskContext.get()
     if task is None:
-        raise RuntimeError("the sink writes in Spark's tasks only")
+        raise RuntimeError("the sink writes only in tasks of Spark")
     return task

@@ -1,4 +1,4 @@
-"""What Spark looks for: `spark.read`, `readStream`, `write` and `writeStream` with `format("penstock")`."""
+"""The entry point for Spark: `spark.read`, `readStream`, `write` and `writeStream` with `format("penstock")`."""
 
 from __future__ import annotations
 
@@ -18,26 +18,32 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """Readers and writers are made in the planner, in the driver's helpers and in tasks; none connects when made.
+    """The data source. Readers and writers are created in the planner, the driver's helpers and tasks; creating one
+    does not connect.
 
-    OptionError, RowError: options or columns that cannot be used. Spark shows the text.
+    OptionError or RowError: options or columns that cannot be used. Spark shows the text.
     """
 
     @classmethod
     def name(cls) -> str:
+        """The name of the format."""
         return "penstock"
 
     def schema(self) -> StructType:
+        """Return the fixed schema of messages."""
         return SCHEMA
 
     def reader(self, schema: StructType) -> QueueReader:
+        """Return the reader of a bounded read."""
         from pyspark_penstock.batch import QueueReader
 
         _check_schema(schema)
         return QueueReader(parse(ReadOptions, self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Of a stream with leases; PySparkNotImplementedError without: Spark takes the simple one then."""
+        """Return the reader of a stream with leases; without leases raise PySparkNotImplementedError, so that Spark
+        uses the simple reader.
+        """
         from pyspark_penstock.leased import LeasedStreamReader
 
         _check_schema(schema)
@@ -45,12 +51,14 @@ class DefaultSource(DataSource):
         return LeasedStreamReader(options) if options.leases else super().streamReader(schema)
 
     def simpleStreamReader(self, schema: StructType) -> QueueStreamReader:
+        """Return the reader of a stream without leases."""
         from pyspark_penstock.stream import QueueStreamReader
 
         _check_schema(schema)
         return QueueStreamReader(parse(StreamOptions, self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> ExchangeWriter:
+        """Return the sink of a batch, which can only append."""
         from pyspark_penstock.sink import ExchangeWriter
 
         if overwrite:
@@ -59,6 +67,7 @@ class DefaultSource(DataSource):
         return ExchangeWriter(parse(WriteOptions, self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> ExchangeStreamWriter:
+        """Return the sink of a stream, which can only append."""
         from pyspark_penstock.sink import ExchangeStreamWriter
 
         if overwrite:
@@ -69,4 +78,4 @@ class DefaultSource(DataSource):
 
 def _check_schema(schema: StructType) -> None:
     if schema.simpleString() != SCHEMA.simpleString():
-        raise OptionError("the schema of messages is fixed: leave .schema(…) out, and select what is wanted")
+        raise OptionError("the schema of messages is fixed: leave out .schema(…), and select columns instead")

@@ -1,11 +1,12 @@
 """A queue as a stream: at least once, acked when the micro-batch is in Spark's commit log.
 
-One Python process beside the driver lives as long as the query and holds the consumer. An offset {"n": …} counts the
-messages of all runs of the query; delivery tags count those of this run. Spark asks `read(start)` only once the batch
-that ends at `start` is in the commit log, so all up to there is acked then: `commit` alone comes a batch late.
+One Python process beside the driver lives as long as the query and runs the consumer. An offset {"n": …} counts the
+messages of all runs of the query; delivery tags count those of one run. Spark calls `read(start)` only once the batch
+that ends at `start` is in the commit log, so `read` acks all messages up to there: `commit` alone would come a batch
+late.
 
-A batch that a crash left undone is asked for with `readBetweenOffsets`, and empty then: its messages were not acked,
-the broker has them again, and they come in later batches.
+Spark asks for a batch that a crash left unfinished with `readBetweenOffsets`, and gets an empty one: its messages were
+not acked, so the broker has requeued them, and they come in later batches.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from pyspark_penstock.options import StreamOptions
 from pyspark_penstock.receiver import Receiver
 
 WAIT_SECONDS: Final = 0.1
-"""How long a read waits for the first message. Spark asks again at once, a hundred times a second."""
+"""How long a read waits for the first message. Without the wait Spark would ask a hundred times a second."""
 
 
 class QueueStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Made in the planner as well, where it must not connect: it does so at the first `read`."""
+    """The reader of `spark.readStream` without leases. Spark also creates it in the planner, where it must not connect:
+    the first `read` connects.
+    """
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -37,30 +40,33 @@ class QueueStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, int]:
+        """Begin to count messages."""
         return {"n": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take what is ready when the query begins, and end."""
+        """Limit the query to the messages ready at its start."""
         self._drains = True
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[pa.RecordBatch], dict[str, int]]:
-        """Up to `maxrows` rows. ReceiverError if the connection or the queue is gone: the query fails."""
+        """Return up to `maxrows` rows. ReceiverError, which fails the query, if the connection or the queue is gone."""
         n = start["n"]
         receiver = self._receiver or self._connect(n)
-        self._settle(n)
+        self._ack_up_to(n)
         if self._target is None:
-            deliveries = receiver.take(self._options.maxrows, WAIT_SECONDS)
+            deliveries = receiver.pop(self._options.maxrows, WAIT_SECONDS)
         else:
             deliveries = receiver.drain(min(self._options.maxrows, self._target - n))
             if not deliveries:
-                receiver.count()  # the query ends, and its acks have to arrive before
+                receiver.count()  # the query ends, and its acks must arrive first
         return iter(list(record_batches(deliveries))), {"n": n + len(deliveries)}
 
     def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[pa.RecordBatch]:
+        """Return no rows: the broker has requeued the messages of an unfinished batch."""
         return iter(())
 
     def commit(self, end: dict[str, int]) -> None:
-        self._settle(end["n"])
+        """Ack the messages up to an offset."""
+        self._ack_up_to(end["n"])
 
     def _connect(self, n: int) -> Receiver:
         receiver = Receiver(self._options.url, self._options.queue, self._options.unacked)
@@ -70,7 +76,7 @@ class QueueStreamReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNo
             self._target = n + receiver.ready
         return receiver
 
-    def _settle(self, n: int) -> None:
+    def _ack_up_to(self, n: int) -> None:
         if self._receiver is not None and n > self._acked:
             self._receiver.ack(n - self._base)
             self._acked = n

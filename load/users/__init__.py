@@ -1,4 +1,4 @@
-"""Locust users for the shapes that messaging has: publishers that obey, ignore or know `blocked`, and consumers."""
+"""Locust users for the usual shapes of messaging: publishers that obey, ignore or know `blocked`, and consumers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["PATTERNS", "USERS", "AmqpUser", "Publisher", "attendance", "consumer
 
 
 class Pattern(NamedTuple):
-    """Publishers, one class a kind, in equal parts; and who consumes what they publish."""
+    """Publishers, one class per kind, in equal parts; and the class that consumes their messages."""
 
     publishers: tuple[type[Publisher], ...]
     consumer: type[Consumer]
@@ -67,7 +67,7 @@ USERS: tuple[type[AmqpUser], ...] = tuple(
 
 
 def consumer_counts(options: LoadOptions) -> dict[type[Consumer], int]:
-    """How many of each class of consumers there are to be, if any."""
+    """Return the number of users of each consumer class, if the class takes part."""
     return {
         pattern.consumer: options.subscribers if pattern.consumer is Subscriber else options.consumers
         for pattern in PATTERNS.values()
@@ -75,7 +75,9 @@ def consumer_counts(options: LoadOptions) -> dict[type[Consumer], int]:
 
 
 def unacked(users: Iterable[type[AmqpUser]], options: LoadOptions) -> dict[Destination, int]:
-    """Where these users publish and consume, and how many messages of one queue there its consumers may have."""
+    """Return the destinations of these users, and how many messages of one queue there its consumers may have
+    unacked.
+    """
     counts = consumer_counts(options)
     most: dict[Destination, int] = {}
     for user in users:

@@ -1,15 +1,15 @@
-"""What all users share: a connection, which they open again after an error, and what they tell Locust.
+"""The base of all users: a connection, which they reopen after an error, and the events that they report to Locust.
 
-Events (their number is batches, `response_length` bytes, times ms; messages are counted in `tally`):
-CONNECT     from opening a connection until its channel and queues are there
-PUBLISH     writing a batch; TCP back-pressure shows here
-CONFIRM     from the first write of a batch until all of it is confirmed; withheld confirms show here
-END-TO-END  from before a message was written until a consumer handled it; the longest of one turn
-CALL        from publishing a request until its answer is there
-TASK        from publishing a task until its result is there
-FLOW        how long Channel.Flow stopped a publisher
-BLOCKED     how long Connection.Blocked was in force
-CONNECTION  only failures
+Events (Locust's count is batches, `response_length` bytes, times ms; messages are counted in `tally`):
+  CONNECT     from opening a connection until its channel and queues exist
+  PUBLISH     writing a batch; includes TCP back-pressure
+  CONFIRM     from the first write of a batch until all of it is confirmed; includes withheld confirms
+  END-TO-END  from before a message was written until a consumer handled it; the longest of one turn
+  CALL        from publishing a request until its answer arrives
+  TASK        from publishing a task until its result arrives
+  FLOW        how long Channel.Flow stopped a publisher
+  BLOCKED     how long Connection.Blocked was in force
+  CONNECTION  failures only
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from load.session import Session
 from load.topology import Destination, topology_of
 
 TURN_SECONDS = 0.1
-"""How long a user waits for the broker before it looks whether the test is over."""
+"""How long a user waits for the broker before it checks whether the test is over."""
 RECONNECT_SECONDS = 1.0
 
 Event = Literal["CONNECT", "PUBLISH", "CONFIRM", "END-TO-END", "CALL", "TASK", "FLOW", "BLOCKED", "CONNECTION"]
 
 tally = Tally()
-"""What the users of this process counted."""
+"""The counts of this process's users."""
 
 
 class AmqpUser(User):
-    """A user with a connection, which it opens again after an error."""
+    """A user with a connection, which it reopens after an error."""
 
     abstract = True
     answers_flow: ClassVar[bool] = False
@@ -57,21 +57,21 @@ class AmqpUser(User):
         self.session: Session | None = None
 
     def wait_time(self) -> float:
-        """None: users pace themselves, inside their task, where heartbeats are answered meanwhile."""
+        """Return 0: users pace themselves within their task, where heartbeats are answered."""
         return 0.0
 
     @property
     def stopping(self) -> bool:
-        """Locust asked this user to end after its task."""
+        """Whether Locust has asked this user to end after its task."""
         return self._state != LOCUST_STATE_RUNNING
 
     @property
     def away(self) -> bool:
-        """The scenario wants users like this one to have no connection for now."""
+        """Whether the scenario wants this user to have no connection at present."""
         return False
 
     def report(self, kind: Event, seconds: float, octets: int = 0, error: Exception | None = None) -> None:
-        """Tell Locust of one event, on what this user publishes to or consumes from."""
+        """Report an event to Locust, under the name of this user's topology."""
         self.environment.events.request.fire(
             request_type=kind,
             name=self.topology.name,
@@ -83,7 +83,7 @@ class AmqpUser(User):
 
     @task
     def step(self) -> None:
-        """One batch or turn. A connection that fails is a failure of the test and replaced."""
+        """Run one batch or turn. A connection that fails is a failure of the test, and is replaced."""
         began = time.monotonic()
         try:
             if self.away:
@@ -91,7 +91,7 @@ class AmqpUser(User):
                 time.sleep(TURN_SECONDS)
                 return
             if self.session is None:
-                self.session = self.opened()
+                self.session = self.open_session()
                 self.report("CONNECT", time.monotonic() - began)
             self.work(self.session)
         except (exceptions.AMQPError, OSError) as error:
@@ -112,17 +112,17 @@ class AmqpUser(User):
         if session is not None:
             session.close()
 
-    def opened(self) -> Session:
-        """A session on which the queues are declared."""
-        session = Session(self.target, self.name, self.answers_flow, self.stop_ended)
+    def open_session(self) -> Session:
+        """Open a session and declare the queues on it."""
+        session = Session(self.target, self.name, self.answers_flow, self.on_stop_ended)
         self.topology.declare(session, self.options.queue_arguments)
         return session
 
-    def stop_ended(self, stop: Stop) -> None:
-        """The broker's request not to publish is over."""
-        tally.note_stop(stop._replace(user=self.kind, queues=self.topology.queues))
-        self.report(stop.told_by, stop.seconds)
+    def on_stop_ended(self, stop: Stop) -> None:
+        """Record a stop that the broker has lifted."""
+        tally.record_stop(stop._replace(user=self.kind, queues=self.topology.queues))
+        self.report(stop.method, stop.seconds)
 
     def work(self, session: Session) -> None:
-        """What one task does."""
+        """Do the work of one task."""
         raise NotImplementedError

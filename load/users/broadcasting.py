@@ -1,4 +1,4 @@
-"""Publish and subscribe: a fanout exchange, and subscribers with a queue each, all of which get everything."""
+"""Publish and subscribe: a fanout exchange, and subscribers with a queue each, all of which get every message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ObeyingBroadcaster(ObeyingPublisher, Broadcaster):
 
 
 class IgnoringBroadcaster(IgnoringPublisher, Broadcaster):
-    """To all subscribers, whatever it is told."""
+    """To all subscribers, ignoring every stop."""
 
 
 class BlockedAwareBroadcaster(BlockedAwarePublisher, Broadcaster):
@@ -32,8 +32,8 @@ class BlockedAwareBroadcaster(BlockedAwarePublisher, Broadcaster):
 
 
 class Subscriber(Consumer):
-    """Consumes the first queue that no other subscriber has: consuming exclusively is how they share them out, across
-    processes and machines.
+    """Consumes the first queue that no other subscriber has. Consuming exclusively is how subscribers share out the
+    queues across processes and machines.
     """
 
     destination = "subscribers"
@@ -42,11 +42,11 @@ class Subscriber(Consumer):
     def rate(self) -> float:
         return self.options.slow_rate if self.copy < self.options.slow_subscribers else self.options.consumer_rate
 
-    def opened(self) -> Session:
+    def open_session(self) -> Session:
         for copy in range(len(self.topology.queues)):
             self.copy = copy
             try:
-                return super().opened()
+                return super().open_session()
             except exceptions.ChannelClosedByBroker as error:
                 if error.reply_code != ACCESS_REFUSED:
                     raise
@@ -55,7 +55,7 @@ class Subscriber(Consumer):
     def subscribe(self, session: Session) -> None:
         try:
             queue, prefetch = self.topology.queues[self.copy], self.prefetch(self.options)
-            session.consume(queue, prefetch, self.delivered, exclusive=True)
+            session.consume(queue, prefetch, self.on_delivery, exclusive=True)
         except exceptions.ChannelClosedByBroker:
             session.close()
             raise

@@ -1,4 +1,4 @@
-"""Requests that are answered: remote calls, and tasks as Celery sends them."""
+"""Requests and answers: remote calls, and tasks as Celery sends them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from load.users.publishing import BlockedAwarePublisher, IgnoringPublisher, Obey
 REPLY_TO = "amq.rabbitmq.reply-to"
 ANSWER = b"answer"
 TASKS_AT_ONCE = 4
-"""What Celery has a worker of one process prefetch."""
+"""Celery's prefetch for a worker of one process."""
 PERSISTENT = 2
 
 
 class Caller(Publisher):
-    """One request at a time, its answer by direct reply-to, the next when it is there."""
+    """Sends one request at a time and waits for its answer, by direct reply-to."""
 
     abstract = True
     role = "callers"
@@ -33,24 +33,24 @@ class Caller(Publisher):
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
         self.awaited = ""
-        """Correlation id of the call whose answer is not there."""
+        """Correlation id of the unanswered call, "" if there is none."""
         self.called_at = 0.0
 
     @property
     def batch(self) -> int:
         return 1
 
-    def opened(self) -> Session:
-        session = super().opened()
+    def open_session(self) -> Session:
+        session = super().open_session()
         self.awaited = ""
-        session.consume(REPLY_TO, 1, self.answered, auto_ack=True)
+        session.consume(REPLY_TO, 1, self.on_answer, auto_ack=True)
         return session
 
     def properties(self) -> pika.BasicProperties:
         self.awaited, self.called_at = uuid.uuid4().hex, time.monotonic()
         return pika.BasicProperties(reply_to=REPLY_TO, correlation_id=self.awaited, delivery_mode=PERSISTENT)
 
-    def answered(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
+    def on_answer(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
         if properties.correlation_id == self.awaited:
             self.awaited = ""
             self.report("CALL", time.monotonic() - self.called_at, len(body))
@@ -71,14 +71,14 @@ class Responder(Consumer):
 
     destination = "requests"
 
-    def done(self, session: Session, message: Delivered) -> None:
+    def on_handled(self, session: Session, message: Delivered) -> None:
         properties = pika.BasicProperties(correlation_id=message.properties.correlation_id)
         session.publish(message.properties.reply_to, [ANSWER], properties)
 
 
 class TaskProducer(Publisher):
-    """`task.delay()`: a persistent message a task with Celery's headers, its result in a queue of the producer's own;
-    it does not wait for results. Like Celery with confirm_publish, unless `--confirm no`.
+    """Sends tasks as Celery's `task.delay()`: persistent messages with Celery's headers, results to the producer's own
+    queue, without waiting for them. Confirms are those of Celery's confirm_publish, unless `--confirm no`.
     """
 
     abstract = True
@@ -94,11 +94,11 @@ class TaskProducer(Publisher):
     def batch(self) -> int:
         return 1
 
-    def opened(self) -> Session:
-        session = super().opened()
+    def open_session(self) -> Session:
+        session = super().open_session()
         self.results = str(session.channel.queue_declare("", exclusive=True).method.queue)
         self.sent_at.clear()
-        session.consume(self.results, self.options.prefetch, self.finished, auto_ack=True)
+        session.consume(self.results, self.options.prefetch, self.on_result, auto_ack=True)
         return session
 
     def properties(self) -> pika.BasicProperties:
@@ -115,14 +115,14 @@ class TaskProducer(Publisher):
             reply_to=self.results,
         )
 
-    def finished(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
+    def on_result(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
         began = self.sent_at.pop(properties.correlation_id, None)
-        if began is not None:  # else it is told again after a redelivery
+        if began is not None:  # else a repeated result, after a redelivery
             self.report("TASK", time.monotonic() - began, len(body))
 
 
 class TaskWorker(Consumer):
-    """One task after the other, each acknowledged when it is done (Celery's acks_late), its result sent."""
+    """Handles one task after the other, acks each when it is done (Celery's acks_late), and sends its result."""
 
     destination = "tasks"
 
@@ -134,7 +134,7 @@ class TaskWorker(Consumer):
         time.sleep(self.options.task_ms / 1000)
         super().handle(session, 1)
 
-    def done(self, session: Session, message: Delivered) -> None:
+    def on_handled(self, session: Session, message: Delivered) -> None:
         properties = pika.BasicProperties(
             correlation_id=message.properties.correlation_id, content_type="application/json"
         )
@@ -146,7 +146,7 @@ class ObeyingCaller(ObeyingPublisher, Caller):
 
 
 class IgnoringCaller(IgnoringPublisher, Caller):
-    """Calls, whatever it is told."""
+    """Calls, ignoring every stop."""
 
 
 class BlockedAwareCaller(BlockedAwarePublisher, Caller):
@@ -158,7 +158,7 @@ class ObeyingTaskProducer(ObeyingPublisher, TaskProducer):
 
 
 class IgnoringTaskProducer(IgnoringPublisher, TaskProducer):
-    """Sends tasks whatever it is told, as Celery does."""
+    """Sends tasks, ignoring every stop, as Celery does."""
 
 
 class BlockedAwareTaskProducer(BlockedAwarePublisher, TaskProducer):

@@ -1,4 +1,4 @@
-"""Consumers of a queue that all share: as fast as can be, slow, and coming and going."""
+"""Consumers that share a queue: as fast as possible, slow, and coming and going."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from load.users.base import TURN_SECONDS, AmqpUser, tally
 
 
 class Attendance:
-    """Whether the consumers of this process are at work; a scenario may send them away."""
+    """Whether the consumers of this process are sent away by a scenario."""
 
     away = False
 
@@ -27,7 +27,7 @@ attendance = Attendance()
 
 
 class Delivered(NamedTuple):
-    """A message that waits to be handled."""
+    """A message waiting to be handled."""
 
     method: spec.Basic.Deliver
     properties: pika.BasicProperties
@@ -35,7 +35,7 @@ class Delivered(NamedTuple):
 
 
 class Consumer(AmqpUser):
-    """Takes messages, at a limited rate if asked to, and acknowledges those of a turn together."""
+    """Handles messages, at a limited rate if asked to, and acks those of a turn together."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -43,33 +43,35 @@ class Consumer(AmqpUser):
         self.last_sequence: dict[int, int] = {}
         self.allowance_at = time.monotonic()
         self.copy = 0
-        """Which of the queues that get copies this one consumes."""
+        """The index of the consumed queue among those that get copies."""
 
     @property
     def rate(self) -> float:
-        """Messages a second; 0 is as many as come."""
+        """Messages a second; 0 is no limit."""
         return self.options.consumer_rate
 
     @classmethod
     def prefetch(cls, options: LoadOptions) -> int:
-        """Messages it may have unacknowledged."""
+        """Return how many messages a consumer may have unacknowledged."""
         return options.prefetch
 
     @property
     def away(self) -> bool:
         return attendance.away
 
-    def opened(self) -> Session:
-        session = super().opened()
+    def open_session(self) -> Session:
+        session = super().open_session()
         self.waiting.clear()
         self.last_sequence.clear()
         self.subscribe(session)
         return session
 
     def subscribe(self, session: Session) -> None:
-        session.consume(self.topology.queues[self.copy], self.prefetch(self.options), self.delivered)
+        """Start consuming."""
+        session.consume(self.topology.queues[self.copy], self.prefetch(self.options), self.on_delivery)
 
-    def delivered(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
+    def on_delivery(self, method: spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
+        """Queue a delivery to be handled."""
         self.waiting.append(Delivered(method, properties, body))
 
     def work(self, session: Session) -> None:
@@ -79,15 +81,15 @@ class Consumer(AmqpUser):
             self.handle(session, count)
 
     def allowance(self) -> int:
-        """How many messages the rate allows by now."""
+        """Return how many messages the rate allows by now."""
         if self.rate <= 0:
             return len(self.waiting)
         now = time.monotonic()
-        self.allowance_at = max(self.allowance_at, now - 1)  # what was not used is kept for a second
+        self.allowance_at = max(self.allowance_at, now - 1)  # unused allowance lasts a second
         return int((now - self.allowance_at) * self.rate)
 
     def handle(self, session: Session, count: int) -> None:
-        """Look at the next `count` messages and acknowledge them."""
+        """Check the next `count` messages and ack them."""
         if self.rate > 0:
             self.allowance_at += count / self.rate
         octets, oldest_ns, now_ns = 0, time.monotonic_ns(), time.monotonic_ns()
@@ -95,23 +97,23 @@ class Consumer(AmqpUser):
             message = self.waiting.popleft()
             octets += len(message.body)
             oldest_ns = min(oldest_ns, self.check(bool(message.method.redelivered), message.body))
-            self.done(session, message)
+            self.on_handled(session, message)
         session.ack_up_to(message.method.delivery_tag)
         tally.sums["received"] += count
         tally.sums["received_bytes"] += octets
         self.report("END-TO-END", (now_ns - oldest_ns) / 1e9, octets)
 
-    def done(self, session: Session, message: Delivered) -> None:
-        """A message was handled and is acknowledged next."""
+    def on_handled(self, session: Session, message: Delivered) -> None:
+        """Hook: a message was handled and is acked next."""
 
     def check(self, redelivered: bool, body: bytes) -> int:
-        """Note which message it is; returns when it was sent (ns)."""
+        """Record which message it is; return when it was sent (ns)."""
         stamp = read_stamp(body)
         if stamp is None:
             tally.sums["unstamped"] += 1
             return time.monotonic_ns()
         if self.options.verify == "yes":
-            tally.note_received(stream_of(stamp.producer, self.copy), stamp.sequence, redelivered)
+            tally.record_received(stream_of(stamp.producer, self.copy), stamp.sequence, redelivered)
             if not redelivered:
                 if stamp.sequence < self.last_sequence.get(stamp.producer, -1):
                     tally.sums["reordered"] += 1
@@ -120,7 +122,7 @@ class Consumer(AmqpUser):
 
 
 class SlowConsumer(Consumer):
-    """Takes `--slow-rate` messages a second, whatever comes."""
+    """Handles `--slow-rate` messages a second."""
 
     @property
     def rate(self) -> float:
@@ -128,8 +130,8 @@ class SlowConsumer(Consumer):
 
 
 class ChurningConsumer(Consumer):
-    """Closes its connection after every turn in which it handled something, with what it was sent but did not handle
-    unacknowledged: that comes again, marked redelivered.
+    """Closes its connection after every turn in which it handled a message. The unhandled rest stays unacked, and comes
+    back marked redelivered.
     """
 
     def handle(self, session: Session, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Publishers of three kinds, as clients in the world are, and what they do: steady, in bursts, coming and going."""
+"""Publishers of the three kinds found among real clients, and their patterns: steady, in bursts, coming and going."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from load.users.base import TURN_SECONDS, AmqpUser, tally
 
 
 class Publisher(AmqpUser):
-    """Writes batches; with confirms, waits for those of a batch before it writes the next."""
+    """Writes batches; with confirms, waits for those of each batch before it writes the next."""
 
     abstract = True
     role: ClassVar[str] = "publishers"
-    """What it does, whatever its kind: publishers of a role are to get equal shares."""
+    """The publisher's task, whatever its kind: publishers of a role should get equal shares."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        self.producer = int.from_bytes(os.urandom(4))  # told apart across processes and machines
+        self.producer = int.from_bytes(os.urandom(4))  # unique across processes and machines
         self.sequence = 0
         self.first_of_session = 0
         self.due = 0.0
 
     @property
     def batch(self) -> int:
-        """Messages that are written at once."""
+        """Messages per write."""
         return self.options.batch
 
     def properties(self) -> pika.BasicProperties | None:
-        """Of the messages of the next batch."""
+        """Return the properties of the next batch."""
         return None
 
-    def opened(self) -> Session:
-        session = super().opened()
+    def open_session(self) -> Session:
+        session = super().open_session()
         self.first_of_session = self.sequence
         if self.options.confirm == "yes":
-            session.confirm_select(self.settled)
+            session.confirm_select(self.on_settled)
         return session
 
     def must_hold(self, session: Session) -> bool:
-        """Whether this kind of client stops publishing for what the broker said."""
+        """Whether this kind of client stops publishing by now for Channel.Flow or Connection.Blocked."""
         return False
 
     def work(self, session: Session) -> None:
@@ -62,13 +62,13 @@ class Publisher(AmqpUser):
             self.publish_batch(session)
 
     def hold(self, session: Session, what: Wait) -> None:
-        """One turn in which nothing may be published."""
+        """Wait for one turn without publishing."""
         began = time.monotonic()
         session.turn(TURN_SECONDS)
         tally.waits[self.kind][what] += time.monotonic() - began
 
     def publish_batch(self, session: Session) -> None:
-        """One batch, and its confirms, unless they are withheld until the test is over."""
+        """Publish one batch and wait for its confirms, unless they are withheld until the test is over."""
         options, batch = self.options, self.batch
         began = time.monotonic()
         if options.publish_rate > 0:
@@ -77,7 +77,7 @@ class Publisher(AmqpUser):
             stamped(sequence, self.producer, options.size) for sequence in range(self.sequence, self.sequence + batch)
         ]
         octets = batch * options.size
-        # counted before they are written: consumers may have them before the write returns
+        # count them before writing: consumers may have them before the write returns
         self.sequence += batch
         tally.published[self.kind][self.producer] += batch
         session.publish(self.topology.routing_key, bodies, self.properties(), self.topology.exchange)
@@ -89,18 +89,18 @@ class Publisher(AmqpUser):
         if options.confirm == "yes" and not session.unconfirmed:
             self.report("CONFIRM", time.monotonic() - began, octets)
 
-    def settled(self, tags: RangeSet, acked: bool) -> None:
-        """Delivery tags count from 1 in each session, sequence numbers go on across them."""
+    def on_settled(self, tags: RangeSet, acked: bool) -> None:
+        """Record confirms. Delivery tags count from 1 in each session, sequence numbers across all sessions."""
         before = self.first_of_session - 1
         for first, end in tags:
             if acked:
-                tally.note_confirmed(self.producer, before + first, before + end, len(self.topology.queues))
+                tally.record_confirmed(self.producer, before + first, before + end, len(self.topology.queues))
             else:
                 tally.sums["nacked"] += end - first
 
 
 class Burster(Publisher):
-    """Writes so many messages as fast as it can, then nothing for a time: a nightly job, an importer."""
+    """Writes a burst as fast as it can, then pauses: a nightly job, an importer."""
 
     abstract = True
     role = "bursters"
@@ -123,7 +123,7 @@ class Burster(Publisher):
 
 
 class Churner(Publisher):
-    """Opens a connection for each batch and closes it when all of that is confirmed, as scripts and web workers do."""
+    """Opens a connection for each batch and closes it once the batch is confirmed, as scripts and web workers do."""
 
     abstract = True
     role = "churners"
@@ -135,7 +135,7 @@ class Churner(Publisher):
 
 
 class ObeyingPublisher(Publisher):
-    """Stops on Channel.Flow, as the Java and .NET clients do, and introduces itself as one of them."""
+    """Stops on Channel.Flow, as the Java and .NET clients do, and sends the Java client's properties."""
 
     answers_flow = True
 
@@ -144,11 +144,11 @@ class ObeyingPublisher(Publisher):
 
 
 class IgnoringPublisher(Publisher):
-    """Goes on whatever it is told, as most clients do: only confirms and TCP hold it."""
+    """Ignores every stop, as most clients do: only confirms and TCP hold it."""
 
 
 class BlockedAwarePublisher(Publisher):
-    """Ignores Channel.Flow, but its author wrote a callback for Connection.Blocked."""
+    """Ignores Channel.Flow, but has a callback for Connection.Blocked."""
 
     def must_hold(self, session: Session) -> bool:
         return session.blocked
@@ -159,7 +159,7 @@ class ObeyingBurster(ObeyingPublisher, Burster):
 
 
 class IgnoringBurster(IgnoringPublisher, Burster):
-    """In bursts, whatever it is told."""
+    """In bursts, ignoring every stop."""
 
 
 class BlockedAwareBurster(BlockedAwarePublisher, Burster):
@@ -171,7 +171,7 @@ class ObeyingChurner(ObeyingPublisher, Churner):
 
 
 class IgnoringChurner(IgnoringPublisher, Churner):
-    """A connection a batch, whatever it is told."""
+    """A connection a batch, ignoring every stop."""
 
 
 class BlockedAwareChurner(BlockedAwarePublisher, Churner):

@@ -1,1 +1,1 @@
-"""Alerts: what goes wrong, told once when it begins and once when it is over, on an exchange of the broker."""
+"""Alerts: published on an exchange of the broker, once when a problem begins and once when it is over."""

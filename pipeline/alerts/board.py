@@ -1,7 +1,7 @@
-"""Which alerts stand, with hysteresis: plain values in, alerts out. No clock, no Spark, no socket.
+"""The state of alerts, with hysteresis: plain values in, alerts out. No clock, no Spark, no socket.
 
-How bad a thing is, is one number: at 1 and above it is raised, below `CLEARS_BELOW` it is cleared, and in between it
-stays what it is, so that what hovers round its limit is told twice and not a hundred times.
+The badness of a subject is one number: at 1 and above its alert is raised, below `CLEARS_BELOW` it is cleared, and in
+between it stays as it is, so a value that hovers around its limit gives two alerts and not a hundred.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any, Literal
 
 CLEARS_BELOW = 0.7
 UNSEEN_US = 900_000_000
-"""A queue or shard that is not heard of for so long is not there any more."""
+"""A queue or shard without rows for this long is taken for gone."""
 HELD_MOST = 100_000
-"""Sessions whose stops are remembered; beyond, the oldest are forgotten."""
-SAID = ("depth", "depth_bytes", "stop_count", "stop_bytes")
-"""What is said of a queue that will be full."""
+"""Channels whose stops are kept; beyond this number the oldest are dropped."""
+FACTS = ("depth", "depth_bytes", "stop_count", "stop_bytes")
+"""The facts in an alert about a queue that will be full."""
 
 Kind = Literal["queue-full", "shard-hot", "producer-held"]
 Subject = tuple[str, ...]
-"""What it is about: vhost and queue, node and shard, or node, connection, channel and user."""
+"""The subject of an alert: vhost and queue, node and shard, or node, connection, channel and user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When alerts are raised: a queue that is full within `full_s` seconds, a shard whose load is `hot` times the mean
-    of its node, a producer that is held for `held_s` seconds.
+    """When alerts are raised: a queue will be full within `full_s` seconds, a shard's load is `hot` times the mean of
+    its node, a producer is held for `held_s` seconds.
     """
 
     full_s: float = 600.0
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """`at` in µs since 1970; `facts` are numbers that say why."""
+    """A change of state; `at` is in µs since 1970, `facts` are the numbers behind it."""
 
     kind: Kind
     raised: bool
@@ -47,23 +47,28 @@ class Alert:
 
     @property
     def routing_key(self) -> str:
-        """As in `queue-full.raised./.orders`; a name with dots makes more words, and at most 255 octets count."""
+        """The routing key, such as `queue-full.raised./.orders`: a name with dots gives more words, and the key is cut
+        at 255 bytes.
+        """
         key = ".".join((self.kind, self.state, *self.subject))
         return key.encode()[:255].decode(errors="ignore")
 
     @property
     def state(self) -> str:
+        """The state as a word of the routing key."""
         return "raised" if self.raised else "cleared"
 
     def body(self) -> bytes:
-        told = {"kind": self.kind, "state": self.state, "subject": list(self.subject), "at": self.at, **self.facts}
-        return json.dumps(told, ensure_ascii=False).encode()
+        """Return the JSON body of the message."""
+        content = {"kind": self.kind, "state": self.state, "subject": list(self.subject), "at": self.at, **self.facts}
+        return json.dumps(content, ensure_ascii=False).encode()
 
 
 @dataclass(slots=True)
 class Board:
-    """`standing`: what is raised, since when, and when it was last looked at; `held`: since when sessions are;
-    `batches`: the last that was taken of each stream, so that one that comes again after a crash tells nothing twice.
+    """`standing`: raised alerts, with the times when they were raised and last checked; `held`: the times since when
+    channels are held; `batches`: the last batch processed of each stream, so that one repeated after a crash raises
+    nothing twice.
     """
 
     limits: Limits
@@ -71,8 +76,8 @@ class Board:
     held: dict[Subject, int] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
 
-    def look(self, kind: Kind, subject: Subject, badness: float, at: int, facts: dict[str, Any]) -> list[Alert]:
-        """How bad something is now; the alert that follows from it, if one does."""
+    def assess(self, kind: Kind, subject: Subject, badness: float, at: int, facts: dict[str, Any]) -> list[Alert]:
+        """Return the alert that follows from a subject's present badness, if any."""
         key = kind, subject
         if badness >= 1 and key not in self.standing:
             self.standing[key] = at, at
@@ -86,17 +91,19 @@ class Board:
         return []
 
     def queues(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Rows of `streams.queue_rows`: vhost, queue, at, `seconds` until it is full (None: not foreseen), `SAID`."""
+        """Process rows of `streams.queue_rows`: vhost, queue, at, `seconds` until full (None: not foreseen), and
+        `FACTS`.
+        """
         found = []
         for row in rows:
             seconds = row["seconds"]
             badness = 0.0 if seconds is None else self.limits.full_s / max(seconds, 1e-3)
-            facts = {"full_in": seconds, **{name: row[name] for name in SAID}}
-            found += self.look("queue-full", (row["vhost"], row["queue"]), badness, row["at"], facts)
+            facts = {"full_in": seconds, **{name: row[name] for name in FACTS}}
+            found += self.assess("queue-full", (row["vhost"], row["queue"]), badness, row["at"], facts)
         return found
 
     def shards(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Rows of one time: node, shard, at, rate (messages a second)."""
+        """Process rows of one time: node, shard, at, rate (messages a second)."""
         nodes: dict[str, list[Mapping[str, Any]]] = {}
         for row in rows:
             nodes.setdefault(row["node"], []).append(row)
@@ -107,11 +114,13 @@ class Board:
                 ratio = row["rate"] / mean if mean and len(own) > 1 else 0.0
                 facts = {"rate": row["rate"], "mean": mean, "ratio": ratio}
                 subject = row["node"], str(row["shard"])
-                found += self.look("shard-hot", subject, ratio / self.limits.hot, row["at"], facts)
+                found += self.assess("shard-hot", subject, ratio / self.limits.hot, row["at"], facts)
         return found
 
     def flow(self, rows: Iterable[Mapping[str, Any]]) -> list[Alert]:
-        """Rows of the table `flow`, in order of time: who is held from now on, and who is not any more."""
+        """Process rows of the table `flow`, in order of time: record channels that are held, and release
+        resumed ones.
+        """
         found = []
         for row in rows:
             session = row["node"], row["connection"], str(row["channel"]), row["user"]
@@ -121,23 +130,25 @@ class Board:
                     del self.held[next(iter(self.held))]
             elif row["action"] == "resume" and row["outcome"] != "other-cause":
                 self.held.pop(session, None)
-                found += self.look("producer-held", session, 0.0, row["ts"], {"held_s": row["stopped_ms"] / 1e3})
+                found += self.assess("producer-held", session, 0.0, row["ts"], {"held_s": row["stopped_ms"] / 1e3})
         return found
 
     def tick(self, now: int) -> list[Alert]:
-        """Time passes (µs since 1970): who has been held for too long by now, and what is not there any more."""
+        """Advance the time (µs since 1970): raise alerts for channels held too long, clear those of subjects gone
+        unseen.
+        """
         found = []
         for kind, subject in [key for key, (_, seen) in self.standing.items() if seen + UNSEEN_US < now]:
             if kind != "producer-held" or subject not in self.held:
-                found += self.look(kind, subject, 0.0, now, {"unseen": True})
+                found += self.assess(kind, subject, 0.0, now, {"unseen": True})
         for session, since in self.held.items():
             held_s = (now - since) / 1e6
             if held_s >= self.limits.held_s:
-                found += self.look("producer-held", session, held_s / self.limits.held_s, now, {"held_s": held_s})
+                found += self.assess("producer-held", session, held_s / self.limits.held_s, now, {"held_s": held_s})
         return found
 
-    def saved(self) -> str:
-        """What a restart goes on from."""
+    def to_json(self) -> str:
+        """Serialize the state for a restart."""
         return json.dumps(
             {
                 "standing": [[kind, list(subject), *times] for (kind, subject), times in self.standing.items()],
@@ -147,15 +158,15 @@ class Board:
         )
 
     @classmethod
-    def restored(cls, limits: Limits, text: str | None) -> Board:
-        """From what was saved; an empty one where that is not whole: then alerts that stand are told again."""
+    def from_json(cls, limits: Limits, text: str | None) -> Board:
+        """Restore a saved state. If it is incomplete the board is empty, and standing alerts are raised once more."""
         board = cls(limits)
         try:
-            told = json.loads(text or "{}")
-            standing = {(kind, tuple(subject)): (int(at), int(seen)) for kind, subject, at, seen in told["standing"]}
+            state = json.loads(text or "{}")
+            standing = {(kind, tuple(subject)): (int(at), int(seen)) for kind, subject, at, seen in state["standing"]}
             board.standing = standing
-            board.held = {tuple(session): int(at) for session, at in told["held"]}
-            board.batches = {name: int(number) for name, number in told["batches"].items()}
+            board.held = {tuple(session): int(at) for session, at in state["held"]}
+            board.batches = {name: int(number) for name, number in state["batches"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(limits)
         return board

@@ -1,4 +1,6 @@
-"""Alerts leave on a topic exchange, confirmed by the broker. A connection lasts for one lot of them: they are rare."""
+"""The publisher of alerts: to a topic exchange, with confirms. Alerts are rare, so a connection lasts for one lot of
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """`url` of the broker; for how long it is tried again when it is not there."""
+    """A broker's `url`, an exchange there, and for how many seconds publishing is retried."""
 
     url: str
     exchange: str
     patience_s: float = 60.0
 
     def publish(self, alerts: Sequence[Alert]) -> None:
-        """Until all are confirmed. PipelineError if the broker refuses, or cannot be reached for too long."""
+        """Publish alerts until all are confirmed. PipelineError if the broker keeps refusing or stays unreachable."""
         if not alerts:
             return None
         deadline = time.monotonic() + self.patience_s
@@ -38,7 +40,7 @@ class Publisher:
                 time.sleep(PAUSE_S)
 
     def check(self) -> None:
-        """PipelineError unless the broker can be reached and lets the exchange be declared."""
+        """Raise PipelineError unless the broker is reachable and the exchange can be declared."""
         try:
             self._publish(())
         except (AMQPError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The streaming queries: files of the live tier as they are finished, to rows that the board looks at."""
+"""The streaming queries: rows of finished files of the live tier, aggregated for the board."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.telemetry.schema import DEPTH, FLOW, SHARD, Table
 from pipeline import layout
-from pipeline.alerts.board import SAID, Alert, Board, Limits
+from pipeline.alerts.board import FACTS, Alert, Board, Limits
 from pipeline.errors import PipelineError
 from pipeline.files import Files
 from pipeline.jobs import time_to_full
@@ -23,7 +23,7 @@ from pipeline.session import first_line
 WINDOW_MS = 120_000
 WINDOW, SLIDE = f"{WINDOW_MS // 1000} seconds", "20 seconds"
 LATE = "5 minutes"
-"""For how long a window is kept open: file_seconds x 3, and clocks that differ."""
+"""How long a window stays open: file_seconds x 3, plus differences between clocks."""
 FILES_A_BATCH = 500
 TICK_S = 1.0
 
@@ -32,23 +32,25 @@ Publish = Callable[[list[Alert]], None]
 
 
 class Alerts:
-    """The queries of a root directory, and the board that they share. Each batch is told of before it is done."""
+    """The queries on a root directory, and the board that they share. A batch's alerts are published before it
+    is done.
+    """
 
     def __init__(
         self, spark: SparkSession, root: str, checkpoint: str, limits: Limits, publish: Publish, trigger_s: float = 1.0
     ) -> None:
-        """`publish` is called with what is to be told, from several threads, never at the same time."""
+        """`publish` is called with new alerts, from several threads but never concurrently."""
         self.spark, self.root, self.checkpoint = spark, root, checkpoint.rstrip("/")
         self.publish = publish
         self.trigger = f"{trigger_s} seconds"
         self.files = Files(spark)
         self.lock = threading.Lock()
         self.state = f"{self.checkpoint}/board.json"
-        self.board = Board.restored(limits, self.files.read(self.state))
+        self.board = Board.from_json(limits, self.files.read(self.state))
         self.queries: list[StreamingQuery] = []
 
     def start(self) -> None:
-        """Begin. PipelineError if a query cannot be started."""
+        """Start the queries. PipelineError if one cannot be started."""
         try:
             self._start("queues", queue_rows(self._rows(DEPTH)), "update", latest_queues, Board.queues)
             self._start("shards", shard_rows(self._rows(SHARD)), "update", latest_shards, Board.shards)
@@ -58,21 +60,22 @@ class Alerts:
             raise PipelineError(f"alerts cannot be started: {first_line(error)}") from error
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Go on until `until` says so. PipelineError if a query fails."""
+        """Watch until `until` returns True. PipelineError if a query fails."""
         while not until():
             for query in self.queries:
                 if not query.isActive:
                     failed = query.exception()
                     raise PipelineError(f"alerts of {query.name} ended: {first_line(failed or 'stopped')}")
-            self._tell("tick", None, self.board.tick(time.time_ns() // 1000))
+            self._publish("tick", None, self.board.tick(time.time_ns() // 1000))
             time.sleep(TICK_S)
 
     def stop(self) -> None:
+        """Stop the queries."""
         for query in self.queries:
             query.stop()
 
     def _rows(self, table: Table) -> DataFrame:
-        """Rows of a table as files of it are finished. Its directory is made: a stream of none is an error."""
+        """Stream rows of a table as its files are finished. Create its directory first: Spark fails without one."""
         base = layout.live_base(self.root, table.name)
         self.files.make_directory(base)
         reader = self.spark.readStream.schema(partitioned(table)).option("maxFilesPerTrigger", FILES_A_BATCH)
@@ -85,36 +88,36 @@ class Alerts:
         frame: DataFrame,
         mode: str,
         pick: Callable[[DataFrame, Board], Rows],
-        look: Callable[[Board, Iterable[Mapping[str, Any]]], list[Alert]],
+        process: Callable[[Board, Iterable[Mapping[str, Any]]], list[Alert]],
     ) -> None:
-        def take(batch: DataFrame, number: int) -> None:
+        def process_batch(batch: DataFrame, number: int) -> None:
             if number > self.board.batches.get(name, -1):
                 rows = pick(batch, self.board)
-                self._tell(name, number, lambda: look(self.board, rows))
+                self._publish(name, number, lambda: process(self.board, rows))
 
-        writer = frame.writeStream.queryName(name).outputMode(mode).foreachBatch(take)
+        writer = frame.writeStream.queryName(name).outputMode(mode).foreachBatch(process_batch)
         writer = writer.option("checkpointLocation", f"{self.checkpoint}/{name}")
         self.queries.append(writer.trigger(processingTime=self.trigger).start())
 
-    def _tell(self, name: str, number: int | None, found: list[Alert] | Callable[[], list[Alert]]) -> None:
+    def _publish(self, name: str, number: int | None, found: list[Alert] | Callable[[], list[Alert]]) -> None:
         with self.lock:
             alerts = found() if callable(found) else found
             self.publish(alerts)
             if number is not None:
                 self.board.batches[name] = number
             if alerts or number is not None:
-                self.files.write(self.state, self.board.saved().encode())
+                self.files.write(self.state, self.board.to_json().encode())
 
 
 def queue_rows(depth: DataFrame) -> DataFrame:
-    """A straight line through the depths of each queue and window."""
-    windowed = time_to_full.measured(depth, 0).withWatermark("time", LATE)
+    """Fit a straight line to the depths of each queue in each window."""
+    windowed = time_to_full.points(depth, 0).withWatermark("time", LATE)
     groups = windowed.groupBy(F.window("time", WINDOW, SLIDE).alias("window"), "vhost", "queue")
-    return time_to_full.foreseen(time_to_full.lines(groups), time_to_full.SAMPLES_LEAST)
+    return time_to_full.forecast(time_to_full.lines(groups), time_to_full.SAMPLES_LEAST)
 
 
 def shard_rows(shards: DataFrame) -> DataFrame:
-    """What each shard moved in each window."""
+    """Sum the messages of each shard in each window."""
     groups = shards.withWatermark("time", LATE).groupBy(
         F.window("time", WINDOW, SLIDE).alias("window"), "node", "shard"
     )
@@ -126,16 +129,18 @@ def shard_rows(shards: DataFrame) -> DataFrame:
 
 
 def flow_rows(flow: DataFrame) -> DataFrame:
-    """Stops and resumes."""
+    """Select the rows of stops and resumes."""
     columns = ("ts", "seq", "node", "connection", "channel", "user", "action", "outcome", "stopped_ms")
     return flow.where(F.col("action").isin("stop", "resume")).select(*columns)
 
 
 def latest_queues(batch: DataFrame, board: Board) -> Rows:
-    """Of each queue the latest window that has enough rows; only those that are near a limit, or stand on the board."""
+    """Return each queue's latest window with enough rows, if the queue will soon be full or has an alert on the
+    board.
+    """
     enough = batch.where(F.col("samples") >= time_to_full.SAMPLES_LEAST)
     latest = enough.groupBy("vhost", "queue").agg(
-        F.max_by(F.struct("seconds", *SAID, "at"), "window.end").alias("last")
+        F.max_by(F.struct("seconds", *FACTS, "at"), "window.end").alias("last")
     )
     flat = latest.select("vhost", "queue", "last.*")
     standing = [subject for kind, subject in board.standing if kind == "queue-full"]
@@ -148,7 +153,7 @@ def latest_queues(batch: DataFrame, board: Board) -> Rows:
 
 
 def latest_shards(batch: DataFrame, board: Board) -> Rows:
-    """Of each node the shards in the latest window that rows of theirs cover by half."""
+    """Return the shards of each node in the latest window that rows cover at least by half."""
     enough = batch.where(F.col("covered_ms") >= WINDOW_MS // 2)
     ends = enough.groupBy("node").agg(F.max("window.end").alias("end"))
     rows = enough.join(ends, "node").where(F.col("window.end") == F.col("end"))
@@ -157,5 +162,5 @@ def latest_shards(batch: DataFrame, board: Board) -> Rows:
 
 
 def in_order(batch: DataFrame, board: Board) -> Rows:
-    """Rows by time, and of one writer as they were written."""
+    """Return rows in order of time, those of one writer as written."""
     return [row.asDict() for row in batch.orderBy("ts", "seq").collect()]

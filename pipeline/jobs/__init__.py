@@ -1,1 +1,1 @@
-"""The answers, a module each: a function of frames that gives a frame with the columns of its `TABLE`, without I/O."""
+"""The answers, a module each: a pure function from frames to a frame with the columns of its `TABLE`."""

@@ -1,4 +1,4 @@
-"""Slow and dead consumers, hostile subscribers: queues whose consumers do harm."""
+"""Harmful consumers: slow or dead ones, and hostile subscribers."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from pipeline.schema import shaped
 
 TABLE = Table(
     "consumers",
-    "Queues whose consumers do not do what they are there for; those that have held producers longest first. The first "
-    "verdict that fits counts.",
+    "Queues whose consumers fail them; those that held producers longest come first. The first verdict to fit counts.",
     (
-        Column("vhost", "string", "", "its virtual host"),
-        Column("queue", "string", "", "its name"),
-        Column("verdict", "string", "", "`hostile`: nothing was ever taken from it, and it held producers or "
-               "dropped messages; `dead`: consumers are there and took nothing while there was something; `looping`: "
-               "most that is delivered was delivered before; `forgotten`: no consumer while there was something; "
-               "`stuck`: as `dead`, but only for some time; `slow`: they took less than came, and the queue grew"),
-        Column("consumers", "int", "consumers", "the most that were there"),
+        Column("vhost", "string", "", "virtual host of the queue"),
+        Column("queue", "string", "", "name of the queue"),
+        Column("verdict", "string", "", "`hostile`: nothing was ever delivered or acked, and the queue held producers "
+               "or dropped messages; `dead`: there were messages and consumers, and nothing was ever acked; `looping`: "
+               "most deliveries were redeliveries; `forgotten`: there were messages and no consumer; `stuck`: there "
+               "were messages and consumers, and for some time nothing was delivered or acked; `slow`: consumers acked "
+               "less than was published, and the queue grew"),
+        Column("consumers", "int", "consumers", "greatest number of consumers"),
         Column("depth", "bigint", "messages", "ready and unacked, at the end"),
-        Column("growth", "bigint", "messages", "of that since the beginning"),
+        Column("growth", "bigint", "messages", "growth of the depth since the beginning"),
         Column("published", "bigint", "messages", "enqueued"),
         Column("acked", "bigint", "messages", "acknowledged"),
         Column("redelivered", "bigint", "messages", "delivered again"),
-        Column("dropped", "bigint", "messages", "gone otherwise"),
-        Column("alone_ms", "bigint", "ms", "there was something, and no consumer"),
-        Column("stuck_ms", "bigint", "ms", "there was something and a consumer, and nothing was delivered or acked"),
-        Column("stopped_ms", "bigint", "ms", "it held producers"),
+        Column("dropped", "bigint", "messages", "removed otherwise"),
+        Column("alone_ms", "bigint", "ms", "time with messages and no consumer"),
+        Column("stuck_ms", "bigint", "ms", "time with messages and a consumer, and nothing delivered or acked"),
+        Column("stopped_ms", "bigint", "ms", "time for which the queue held producers"),
     ),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`idle_ms`: for how long nothing is taken before that counts; `looping`: share of redeliveries, of at least
-    `looping_least` deliveries; `slow`: share of what came that consumers took.
+    """`idle_ms`: how long a queue must be stuck or without a consumer to count; `looping`: share of redeliveries, of at
+    least `looping_least` deliveries; `slow`: share of published messages that consumers acked.
     """
 
     idle_ms: int = 60_000
@@ -48,7 +48,7 @@ class Limits:
 
 
 def consumers(queues: DataFrame, limits: Limits) -> DataFrame:
-    """`queues`: of `pipeline.jobs.queues`."""
+    """Judge the consumers of each queue; `queues` comes from `pipeline.jobs.queues`."""
     ends = queues.withColumns({"depth": F.col("last.depth"), "growth": F.col("last.depth") - F.col("first_depth")})
     untouched = (F.col("acked") == 0) & (F.col("delivered") == 0)
     long_stuck, long_alone = (F.col(name) >= limits.idle_ms for name in ("stuck_ms", "alone_ms"))
@@ -66,5 +66,5 @@ def consumers(queues: DataFrame, limits: Limits) -> DataFrame:
             "slow",
         )
     )
-    told = ends.withColumn("verdict", verdict).where(F.col("verdict").isNotNull())
-    return shaped(told, TABLE).orderBy(F.desc("stopped_ms"), F.desc("depth"), "vhost", "queue")
+    result = ends.withColumn("verdict", verdict).where(F.col("verdict").isNotNull())
+    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), F.desc("depth"), "vhost", "queue")

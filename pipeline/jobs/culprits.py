@@ -1,8 +1,9 @@
-"""The culprits' ledger: who caused how much waiting to whom.
+"""The culprits' ledger: who made whom wait, and for how long.
 
-A full queue holds its producers because its consumers fail it or because more is published than they ever take. Which
-of both it was is decided minute by minute, by what the queue's consumers did then and what they do usually (the median
-of the minutes in which they had something to do); the time a session was held is shared out over the minutes.
+A full queue holds its producers because its consumers fail it, or because more is published than they ever handle.
+Which of the two it was is decided minute by minute, by comparing the acks of that minute with the usual rate of the
+queue's consumers (the median of the minutes in which they were busy). The time for which a channel was held is divided
+among these minutes.
 """
 
 from __future__ import annotations
@@ -18,29 +19,31 @@ from pipeline.schema import shaped
 
 MINUTE_US = 60_000_000
 SLOW_SHARE = 0.5
-"""Consumers that take less than this of what they take usually are slow."""
+"""Consumers that ack less than this share of their usual rate are slow."""
 
 TABLE = Table(
     "culprits",
-    "Time for which sessions were held, by what held them, whose fault that was, and who waited; the longest first.",
+    "Time for which channels were held, by cause, fault and waiting user; the longest first.",
     (
-        Column("vhost", "string", "", "of the sessions"),
-        Column("queue", "string", "", "the full queue; in brackets the cause where it was no single queue"),
+        Column("vhost", "string", "", "virtual host of the channels"),
+        Column("queue", "string", "", "the full queue; the cause in brackets if no single queue held the channels"),
         Column("fault", "string", "", "`no consumers`, `consumers stuck` (they acked nothing), `consumers slow` (less "
-               "than half of what is usual), `producers` (consumers as usual), `limit` (no single queue), `unknown` "
+               "than half of their usual rate), `producers` (consumers as usual), `limit` (no single queue), `unknown` "
                "(no rows of that minute)"),
-        Column("user", "string", "", "who waited"),
-        Column("product", "string", "", f"what that client calls itself, or `{UNKNOWN}`"),
-        Column("stopped_ms", "bigint", "ms", "for how long, summed over sessions"),
-        Column("episodes", "bigint", "", "in how many episodes"),
-        Column("pusher", "string", "", "the user who tried to publish most to it while it was full", nullable=True),
-        Column("pusher_share", "double", "", "share of all such publishes", nullable=True),
+        Column("user", "string", "", "the user who waited"),
+        Column("product", "string", "", f"product that the client names, or `{UNKNOWN}`"),
+        Column("stopped_ms", "bigint", "ms", "time held, summed over channels"),
+        Column("episodes", "bigint", "", "number of episodes"),
+        Column("pusher", "string", "", "the user who tried to publish most to the full queue", nullable=True),
+        Column("pusher_share", "double", "", "the pusher's share of all such publishes", nullable=True),
     ),
 )  # fmt: skip
 
 
 def culprits(episodes: DataFrame, depth: DataFrame, until: int) -> DataFrame:
-    """`episodes`: of `pipeline.jobs.episodes`; `depth`: rows of the table; both of a range that ends at `until`."""
+    """Build the ledger. `episodes` comes from `pipeline.jobs.episodes`, `depth` has rows of the table; both cover a
+    range that ends at `until`.
+    """
     held = episodes.withColumns(
         {"episode": F.struct("node", "epoch", "connection", "channel", "started"), "end": _end(until)}
     )
@@ -63,12 +66,12 @@ def culprits(episodes: DataFrame, depth: DataFrame, until: int) -> DataFrame:
     grouped = judged.groupBy(
         "vhost", named_queue().alias("queue"), fault.alias("fault"), "user", product.alias("product")
     ).agg(F.expr("sum(us) div 1000").alias("stopped_ms"), F.countDistinct("episode").alias("episodes"))
-    told = grouped.join(_pushers(episodes), [*PLACE], "left")
-    return shaped(told, TABLE).orderBy(F.desc("stopped_ms"), "vhost", "queue", "fault", "user", "product")
+    result = grouped.join(_pushers(episodes), [*PLACE], "left")
+    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), "vhost", "queue", "fault", "user", "product")
 
 
 def faults(depth: DataFrame, episodes: DataFrame) -> DataFrame:
-    """For each minute of queues that held somebody: vhost, queue, minute (of 1970), fault."""
+    """Return vhost, queue, minute (since 1970) and fault for each minute of the queues that held a channel."""
     concerned = episodes.select(*PLACE).where(F.col("queue").isNotNull()).distinct()
     minutes = (
         depth.join(F.broadcast(concerned), [*PLACE], "left_semi")
@@ -95,7 +98,9 @@ def _end(until: int) -> Expression:
 
 
 def _pushers(episodes: DataFrame) -> DataFrame:
-    """For what held somebody: who tried to publish most meanwhile, and what share that is. Ties: the first by name."""
+    """Return, for each queue or other cause, the user who tried to publish most and that user's share. Ties go to the
+    first by name.
+    """
     pushed = F.coalesce("parked", F.lit(0)) + F.coalesce("after_stop", F.lit(0))
     users = episodes.groupBy("vhost", named_queue().alias("queue"), "user").agg(F.sum(pushed).alias("pushed"))
     most = users.where(F.col("pushed") > 0).groupBy(*PLACE)

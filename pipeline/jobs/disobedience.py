@@ -1,4 +1,4 @@
-"""Disobedience: which clients publish on after they were told to stop."""
+"""Disobedience: which clients keep publishing after they were told to stop."""
 
 from __future__ import annotations
 
@@ -11,24 +11,29 @@ from pipeline.schema import shaped
 
 TABLE = Table(
     "disobedience",
-    "What clients did when they were told to stop, by product and version; who published most after it first. Episodes "
-    "that are open or lost are not counted: how they ended is not known.",
+    "Reaction of clients to a stop, by product and version; those that published most after it come first. Episodes "
+    "that are open or lost are not counted, as their end is not known.",
     (
-        Column("product", "string", "", f"what the client calls itself; `{UNKNOWN}` if it does not say"),
+        Column("product", "string", "", f"product that the client names; `{UNKNOWN}` if it names none"),
         Column(
-            "product_version", "string", "", f"likewise; `{UNKNOWN}` too if its connection was opened before the range"
+            "product_version",
+            "string",
+            "",
+            f"its version; `{UNKNOWN}` also if the connection predates the range",
         ),
-        Column("episodes", "bigint", "", "how often it was held"),
-        Column("told", "bigint", "", "of these, told by Channel.Flow and answered"),
-        Column("obeyed", "bigint", "", "of those told, those in which it published no more"),
-        Column("after_stop", "bigint", "messages", "publishes that came after it was told"),
-        Column("p99_after_stop", "double", "messages", "99th percentile of that in an episode"),
+        Column("episodes", "bigint", "", "number of episodes in which the client was held"),
+        Column("told", "bigint", "", "episodes announced by Channel.Flow and answered"),
+        Column("obeyed", "bigint", "", "of these, episodes in which the client stopped publishing"),
+        Column("after_stop", "bigint", "messages", "publishes received after the client was told"),
+        Column("p99_after_stop", "double", "messages", "99th percentile of `after_stop` per episode"),
     ),
 )
 
 
 def disobedience(episodes: DataFrame, connections: DataFrame) -> DataFrame:
-    """`episodes`: of `pipeline.jobs.episodes`; `connections`: rows of the table `connection`."""
+    """Summarize clients' reactions. `episodes` comes from `pipeline.jobs.episodes`, `connections` has rows of
+    `connection`.
+    """
     versions = connections.groupBy("node", "epoch", "connection").agg(
         F.max_by("product_version", F.struct("ts", "seq")).alias("product_version")
     )

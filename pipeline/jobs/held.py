@@ -1,4 +1,4 @@
-"""Held producers: who was held, at which queue, for how long."""
+"""Held producers: which users were held, at which queue, for how long."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ UNKNOWN = "(unknown)"
 
 TABLE = Table(
     "held",
-    "How long producers were held, by user, product and what held them; the longest first.",
+    "How long producers were held, by user, product and cause; the longest first.",
     (
-        Column("user", "string", "", "who was logged in"),
-        Column("product", "string", "", f"what the client calls itself; `{UNKNOWN}` if it does not say"),
-        Column("vhost", "string", "", "of the sessions"),
-        Column("queue", "string", "", "the full queue; in brackets the cause where it was no single queue"),
-        Column("episodes", "bigint", "", "how often"),
-        Column("sessions", "bigint", "", "different channels that were held"),
-        Column("stopped_ms", "bigint", "ms", "for how long, summed over sessions"),
+        Column("user", "string", "", "user of the connection"),
+        Column("product", "string", "", f"product that the client names; `{UNKNOWN}` if it names none"),
+        Column("vhost", "string", "", "virtual host of the channels"),
+        Column("queue", "string", "", "the full queue; the cause in brackets if no single queue held the channels"),
+        Column("episodes", "bigint", "", "number of episodes"),
+        Column("sessions", "bigint", "", "number of different channels that were held"),
+        Column("stopped_ms", "bigint", "ms", "time held, summed over channels"),
         Column("p95_ms", "double", "ms", "95th percentile of an episode"),
         Column("longest_ms", "bigint", "ms", "longest episode"),
         Column("parked", "bigint", "messages", "publishes that were parked"),
-        Column("after_stop", "bigint", "messages", "publishes that came after the client was told"),
-        Column("open", "bigint", "", "episodes that are not over"),
+        Column("after_stop", "bigint", "messages", "publishes received after the client was told"),
+        Column("open", "bigint", "", "episodes that have not ended"),
     ),
 )
 
 
 def held(episodes: DataFrame) -> DataFrame:
-    """`episodes`: columns of `pipeline.jobs.episodes.TABLE`."""
+    """Sum up held time; `episodes` has the columns of `pipeline.jobs.episodes.TABLE`."""
     keys = {
         "user": F.col("user"),
         "product": F.coalesce("product", F.lit(UNKNOWN)),
@@ -53,5 +53,5 @@ def held(episodes: DataFrame) -> DataFrame:
 
 
 def named_queue() -> Expression:
-    """The queue, or the cause in brackets where it was no single queue that held."""
+    """Return the queue, or the cause in brackets if no single queue held the channel."""
     return F.coalesce("queue", F.concat(F.lit("("), "cause", F.lit(")")))

@@ -1,4 +1,4 @@
-"""Hot shards: those that carry much more than the mean of their node, or whose loop is late, most of the time."""
+"""Hot shards: shards with much more than the mean load of their node, or with a late loop, most of the time."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ TABLE = Table(
     "Every shard, the most loaded first. Load is messages in and out.",
     (
         Column("node", "string", "", "name of the node"),
-        Column("shard", "int", "", "its index"),
-        Column("hot", "boolean", "", "in more than half of its slots above the factor, or late"),
-        Column("why", "string", "", "`load`, `lag`, both with `+`; null if it is not hot", nullable=True),
+        Column("shard", "int", "", "index of the shard"),
+        Column("hot", "boolean", "", "whether more than half of its slots are above the factor, or are late"),
+        Column("why", "string", "", "`load`, `lag`, or both joined by `+`; null if not hot", nullable=True),
         Column("load", "double", "messages a second", "mean over the slots"),
-        Column("load_to_mean", "double", "", "its load to the mean load of the node's shards"),
+        Column("load_to_mean", "double", "", "ratio of the load to the mean load of the node's shards"),
         Column("p95_load", "double", "messages a second", "95th percentile of the slots"),
-        Column("slots", "bigint", "", "slots that it was seen in"),
-        Column("loaded_slots", "bigint", "", "of these, those above the factor"),
-        Column("late_slots", "bigint", "", "of these, those in which its loop was late"),
+        Column("slots", "bigint", "", "slots with rows of the shard"),
+        Column("loaded_slots", "bigint", "", "of these, slots above the factor"),
+        Column("late_slots", "bigint", "", "of these, slots in which its loop was late"),
         Column("worst_lag_us", "bigint", "µs", "greatest 99th percentile of its loop's lag"),
-        Column("cpu", "double", "cores", "mean"),
-        Column("held_ms", "bigint", "ms", "for how long it held the producers of all its queues"),
+        Column("cpu", "double", "cores", "mean processor time"),
+        Column("held_ms", "bigint", "ms", "time for which it held the producers of all its queues"),
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a slot counts: load above so many times the mean of the node, loop lag above so many µs."""
+    """When a slot counts: load above `factor` times the mean of the node, loop lag above `lag_us`."""
 
     factor: float = 1.5
     lag_us: int = 100_000
 
 
 def hot_shards(load: DataFrame, limits: Limits) -> DataFrame:
-    """`load`: of `pipeline.jobs.shard_load`."""
+    """Rank the shards; `load` comes from `pipeline.jobs.shard_load`."""
     moved = F.col("msgs_in") + F.col("msgs_out")
     rate = F.when(F.col("covered_ms") > 0, moved * 1000 / F.col("covered_ms")).otherwise(0.0)
     rated = load.select("node", "shard", "slot", "cpu", "loop_lag_p99_us", "held_ms", rate.cast("double").alias("rate"))
@@ -63,11 +63,11 @@ def hot_shards(load: DataFrame, limits: Limits) -> DataFrame:
     nodes = grouped.groupBy("node").agg(F.avg("load").alias("node_load"))
     by_load, by_lag = (F.col(name) * 2 > F.col("slots") for name in ("loaded_slots", "late_slots"))
     why = F.concat_ws("+", F.when(by_load, "load"), F.when(by_lag, "lag"))
-    told = grouped.join(nodes, "node").withColumns(
+    result = grouped.join(nodes, "node").withColumns(
         {
             "hot": by_load | by_lag,
             "why": F.when(by_load | by_lag, why),
             "load_to_mean": F.when(F.col("node_load") > 0, F.col("load") / F.col("node_load")).otherwise(0.0),
         }
     )
-    return shaped(told, TABLE).orderBy(F.desc("load"), "node", "shard")
+    return shaped(result, TABLE).orderBy(F.desc("load"), "node", "shard")

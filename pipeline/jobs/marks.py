@@ -1,8 +1,11 @@
-"""Recommended marks: where a queue ought to stop and resume its producers, and the rule that decided.
+"""Recommended marks: where a queue should stop and resume its producers, and the rule that decided.
 
-- *overshoot*: what is under way when producers are told must fit between the stop mark and the limit.
-- *queueing time*: what the consumers drain in the longest time that a message may wait is the most that helps anybody.
-- *never dry*: what is left at the resume mark must last until the first new message is there.
+- *overshoot*: messages in flight when producers are told to stop must fit
+  between the stop mark and the limit;
+- *queueing time*: a backlog beyond what consumers drain in the longest
+  acceptable wait helps no one;
+- *never dry*: the messages left at the resume mark must last until the first
+  new message arrives.
 """
 
 from __future__ import annotations
@@ -19,39 +22,40 @@ from pipeline.schema import shaped
 
 TABLE = Table(
     "marks",
-    "Marks for queues whose consumers have been seen at work, in messages and, where a queue has marks in bytes, in "
-    "bytes; those that have held producers longest first. The limit is taken from the present stop mark.",
+    "Marks for queues whose consumers were seen at work, in messages, and in bytes for queues with such marks; those "
+    "that held producers longest come first. The limit is derived from the present stop mark.",
     (
-        Column("vhost", "string", "", "its virtual host"),
-        Column("queue", "string", "", "its name"),
+        Column("vhost", "string", "", "virtual host of the queue"),
+        Column("queue", "string", "", "name of the queue"),
         Column("stop_count", "bigint", "messages", "recommended stop mark"),
         Column("resume_count", "bigint", "messages", "recommended resume mark"),
         Column("stop_bytes", "bigint", "bytes", "recommended stop mark", nullable=True),
         Column("resume_bytes", "bigint", "bytes", "recommended resume mark", nullable=True),
         Column("stop_rule", "string", "", "`overshoot` or `queueing time`"),
-        Column("resume_rule", "string", "", "`share` (of the stop mark), `never dry`, or `stop mark`: it would have to "
-               "be above that, so consumers will run dry"),
+        Column("resume_rule", "string", "", "`share` (of the stop mark), `never dry`, or `stop mark`: the resume mark "
+               "should be above the stop mark, so consumers will run dry"),
         Column("present_stop_count", "bigint", "messages", "stop mark at the end of the range; 0: none"),
-        Column("present_resume_count", "bigint", "messages", "resume mark then"),
-        Column("present_stop_bytes", "bigint", "bytes", "stop mark then; 0: none"),
-        Column("present_resume_bytes", "bigint", "bytes", "resume mark then"),
-        Column("drain", "double", "messages a second", "median of what was acked while there was a backlog"),
-        Column("overshoot", "bigint", "messages", "above the mark: 99th percentile"),
-        Column("overshoot_by", "string", "", "`episodes`: peaks that were seen; `rates`: what comes in beyond what "
-               "goes out (99th percentile) in the time that producers take to stop"),
-        Column("message_bytes", "double", "bytes", "mean of what was in the queue, of whole messages", nullable=True),
-        Column("stopped_ms", "bigint", "ms", "for how long it held producers"),
+        Column("present_resume_count", "bigint", "messages", "resume mark at the end of the range"),
+        Column("present_stop_bytes", "bigint", "bytes", "stop mark at the end of the range; 0: none"),
+        Column("present_resume_bytes", "bigint", "bytes", "resume mark at the end of the range"),
+        Column("drain", "double", "messages a second", "median rate of acks while there was a backlog"),
+        Column("overshoot", "bigint", "messages", "99th percentile of the depth above the mark"),
+        Column("overshoot_by", "string", "", "source of `overshoot`: `episodes`: peaks seen; `rates`: surplus of "
+               "publishes over acks (99th percentile) in the time that producers take to stop"),
+        Column("message_bytes", "double", "bytes", "mean size of the whole messages in the queue", nullable=True),
+        Column("stopped_ms", "bigint", "ms", "time for which the queue held producers"),
     ),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """What marks are to reach. Times in seconds.
+    """The goals of the marks. Times are in seconds.
 
-    `longest_wait_s`: how long a message may wait in a queue; `refill_s`: from a resume to the first new message;
-    `reaction_s`: from a stop to the last message, for queues that held nobody; `stop_percent`: of the limit that the
-    present stop marks are; `resume_percent`: of the new stop mark, where no rule asks for more.
+    `longest_wait_s`: how long a message may wait in a queue; `refill_s`: time from a resume to the first new message;
+    `reaction_s`: time from a stop to the last message, for queues that held no producer; `stop_percent`: present stop
+    marks as a percentage of their limits; `resume_percent`: resume marks as a percentage of the new stop marks, unless
+    a rule asks for more.
     """
 
     longest_wait_s: float = 60.0
@@ -62,7 +66,9 @@ class Goals:
 
 
 def marks(queues: DataFrame, episodes: DataFrame, goals: Goals) -> DataFrame:
-    """`queues`: of `pipeline.jobs.queues`; `episodes`: of `pipeline.jobs.episodes`, of the same range."""
+    """Recommend marks. `queues` comes from `pipeline.jobs.queues`, `episodes` from `pipeline.jobs.episodes` for the
+    same range.
+    """
     present = [F.col(f"last.{name}").alias(f"present_{name}") for name in PRESENT]
     drained = queues.where(F.col("drain") > 0).select("*", *present)
     facts = drained.join(_peaks(episodes), [*PLACE], "left")
@@ -91,14 +97,16 @@ def marks(queues: DataFrame, episodes: DataFrame, goals: Goals) -> DataFrame:
 
 
 def _peaks(episodes: DataFrame) -> DataFrame:
-    """How far above its mark a queue came at most in the episodes that its count caused: 99th percentile."""
+    """Return the overshoot of each queue in the episodes that its count caused: the 99th percentile."""
     counted = episodes.where((F.col("cause") == "count") & F.col("queue").isNotNull())
     over = F.greatest(F.col("peak_depth") - F.col("mark"), F.lit(0))
     return counted.groupBy(*PLACE).agg(F.percentile(over, 0.99).alias("peak_p99"))
 
 
 def _in_bytes(name: str, goals: Goals) -> Expression:
-    """The mark in bytes: that in messages at their mean size, but within the limit in bytes less the overshoot."""
+    """Return the mark in bytes: the mark in messages at their mean size, within the limit in bytes less the
+    overshoot.
+    """
     size = F.col("message_bytes")
     limit = F.col("present_stop_bytes") * 100 / goals.stop_percent - F.col("overshoot") * size
     share = 1.0 if name == "stop" else goals.resume_percent / 100

@@ -1,4 +1,4 @@
-"""Facts of each queue that several answers rest on, so that all of them cost one pass over the rows of depth."""
+"""Facts of each queue that several answers use, computed in one pass over the rows of depth."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ COUNTED = ("published", "delivered", "acked", "redelivered", "dropped")
 
 
 def backlog() -> Column:
-    """Messages of a row of depth, ready and unacked."""
+    """Return the messages in a row of depth, ready and unacked."""
     return F.col("ready") + F.col("unacked")
 
 
 def whole_bytes() -> Column:
-    """What these count against marks in bytes. A row of a node that did not tell has bodies: so did its marks."""
+    """Return the size of a row's messages as marks in bytes count it. A node that writes no `whole_bytes` counts only
+    bodies.
+    """
     return F.coalesce(F.col("whole_bytes"), F.col("ready_bytes") + F.col("unacked_bytes"))
 
 
 def queues(depth: DataFrame) -> DataFrame:
-    """`depth`: rows of the table. A row a queue, in no order:
+    """Return a row for each queue, in no order. `depth` has rows of the table.
 
-    - vhost, queue; `last`: shard, depth, bytes and the four marks of its last row;
+    - vhost, queue; `last`: shard, depth, bytes and the four marks of the queue's last row;
     - messages: `first_depth`; `peak_depth`; sums `published`, `delivered`, `acked`, `redelivered`, `dropped`;
-    - bytes of whole messages: `peak_bytes`; `message_bytes` (mean of what was in it, by rows that tell it, else
-      of bodies; null: nothing ever);
-    - consumers: `consumers`, the most;
-    - messages a second, null if it has no such rows: `drain`, the median of what was acked while consumers had
-      something to do; `net_p99`, 99th percentile of what came in beyond that;
-    - ms: `covered_ms` by rows; `stopped_ms`: it held producers; `alone_ms`: there was something and no consumer;
-      `stuck_ms`: there was something and a consumer, and nothing was delivered or acked.
+    - bytes of whole messages: `peak_bytes`; `message_bytes` (mean size, by rows that have `whole_bytes`, else of
+      bodies; null: the queue was always empty);
+    - consumers: `consumers`, the greatest number;
+    - messages a second, null without such rows: `drain`, the median rate of acks while consumers had messages;
+      `net_p99`, 99th percentile of the surplus of publishes over acks;
+    - ms: `covered_ms` by rows; `stopped_ms`: the queue held producers; `alone_ms`: messages and no consumer;
+      `stuck_ms`: messages and a consumer, and nothing was delivered or acked.
     """
     return _rows(depth).groupBy(*PLACE).agg(
         F.max_by("state", "order").alias("last"),
@@ -50,7 +52,9 @@ def queues(depth: DataFrame) -> DataFrame:
 
 
 def _rows(depth: DataFrame) -> DataFrame:
-    """What is summed up, a column each: a projection is compiled, what stands in a percentile is interpreted."""
+    """Return the summands, a column each: Spark compiles a projection, but interprets expressions within a
+    percentile.
+    """
     messages, octets = backlog(), whole_bytes()
     interval = F.col("interval_ms")
     seconds = interval / 1000

@@ -1,4 +1,4 @@
-"""Rebalance inputs: what a plan has to know of each queue."""
+"""Rebalance inputs: the facts of each queue that a plan needs."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ SLOT_US = 60_000_000
 
 TABLE = Table(
     "rebalance_inputs",
-    "A row a queue, in order of names. Rates are of slots of a minute; messages in and out both count.",
+    "A row for each queue, in order of names. Rates count messages in and out, in slots of a minute.",
     (
-        Column("vhost", "string", "", "its virtual host"),
-        Column("queue", "string", "", "its name"),
-        Column("shard", "int", "", "where it lived last"),
+        Column("vhost", "string", "", "virtual host of the queue"),
+        Column("queue", "string", "", "name of the queue"),
+        Column("shard", "int", "", "last shard of the queue"),
         Column("p50_rate", "double", "messages a second", "median of the slots"),
         Column("p95_rate", "double", "messages a second", "95th percentile of the slots"),
-        Column("p50_bytes_rate", "double", "bytes a second", "bodies: median of the slots"),
-        Column("p95_bytes_rate", "double", "bytes a second", "95th percentile of the slots"),
-        Column("peak_depth", "bigint", "messages", "ready and unacked, the most"),
-        Column("peak_bytes", "bigint", "bytes", "whole messages, ready and unacked, the most"),
-        Column("stopped_share", "double", "", "share of the time covered for which it held producers"),
+        Column("p50_bytes_rate", "double", "bytes a second", "of bodies: median of the slots"),
+        Column("p95_bytes_rate", "double", "bytes a second", "of bodies: 95th percentile of the slots"),
+        Column("peak_depth", "bigint", "messages", "greatest depth, ready and unacked"),
+        Column("peak_bytes", "bigint", "bytes", "greatest size of the whole messages, ready and unacked"),
+        Column("stopped_share", "double", "", "share of the time covered for which the queue held producers"),
         Column("backlog", "bigint", "messages", "ready and unacked, last seen"),
-        Column("backlog_bytes", "bigint", "bytes", "of these, whole messages"),
+        Column("backlog_bytes", "bigint", "bytes", "size of these as whole messages"),
         Column("coverage", "double", "", "share of the range that rows of the queue cover, at most 1"),
     ),
 )
 
 
 def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int) -> DataFrame:
-    """`depth`: rows of the table, of the time from `since` to `until` (µs since 1970); `queues`: of
-    `pipeline.jobs.queues`, of these rows.
+    """Compute the inputs. `depth` has rows of the table from `since` to `until` (µs since 1970); `queues` comes from
+    `pipeline.jobs.queues` for these rows.
     """
     slots = depth.groupBy(*PLACE, F.expr(f"ts div {SLOT_US}").alias("slot")).agg(
         F.sum(F.col("n_published") + F.col("n_delivered")).alias("moved"),
@@ -45,7 +45,7 @@ def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int
     )
     seconds = SLOT_US / 1e6
     covered = F.col("covered_ms")
-    told = queues.join(rates, [*PLACE]).withColumns(
+    result = queues.join(rates, [*PLACE]).withColumns(
         {
             "p50_rate": F.col("moved")[0] / seconds,
             "p95_rate": F.col("moved")[1] / seconds,
@@ -58,4 +58,4 @@ def rebalance_inputs(depth: DataFrame, queues: DataFrame, since: int, until: int
             "coverage": F.least(covered * 1000 / (until - since), F.lit(1.0)),
         }
     )
-    return shaped(told, TABLE).orderBy(*PLACE)
+    return shaped(result, TABLE).orderBy(*PLACE)

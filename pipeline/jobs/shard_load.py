@@ -1,4 +1,4 @@
-"""Shard load: what each shard did, in slots of some minutes."""
+"""Shard load: the work of each shard, in slots of some minutes."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ SLOT_US = 300_000_000
 
 TABLE = Table(
     "shard_load",
-    "A row a shard and slot of time.",
+    "A row for each shard and slot of time.",
     (
         Column("node", "string", "", "name of the node"),
-        Column("shard", "int", "", "its index"),
-        Column("slot", "bigint", "µs since 1970 (UTC)", "when the slot begins"),
+        Column("shard", "int", "", "index of the shard"),
+        Column("slot", "bigint", "µs since 1970 (UTC)", "start of the slot"),
         Column("msgs_in", "bigint", "messages", "enqueued"),
-        Column("msgs_out", "bigint", "messages", "given to consumers"),
-        Column("bytes_in", "bigint", "bytes", "bodies of those enqueued"),
-        Column("bytes_out", "bigint", "bytes", "bodies of those given to consumers"),
+        Column("msgs_out", "bigint", "messages", "delivered"),
+        Column("bytes_in", "bigint", "bytes", "bodies of messages enqueued"),
+        Column("bytes_out", "bigint", "bytes", "bodies of messages delivered"),
         Column("cpu", "double", "cores", "processor time, as a share of the time covered"),
-        Column("loop_lag_p99_us", "bigint", "µs", "the worst of the slot"),
-        Column("commit_us_p99", "bigint", "µs", "the worst of the slot", nullable=True),
-        Column("store_share", "double", "", "contents in its store of what may be there, the most"),
-        Column("memory_share", "double", "", "contents in memory, of whole messages, of what may be there, the most"),
-        Column("held_ms", "bigint", "ms", "for how long it held the producers of all its queues"),
+        Column("loop_lag_p99_us", "bigint", "µs", "greatest value of the slot"),
+        Column("commit_us_p99", "bigint", "µs", "greatest value of the slot", nullable=True),
+        Column("store_share", "double", "", "greatest share of the store's limit in use"),
+        Column("memory_share", "double", "", "greatest share of the memory limit in use, by whole messages"),
+        Column("held_ms", "bigint", "ms", "time for which it held the producers of all its queues"),
         Column("covered_ms", "bigint", "ms", "time of the slot that rows cover"),
     ),
 )
 
 
 def shard_load(shards: DataFrame, slot_us: int = SLOT_US) -> DataFrame:
-    """`shards`: rows of the table `shard`."""
+    """Sum up the load; `shards` has rows of the table `shard`."""
     slot = F.expr(f"ts - ts % {slot_us}").alias("slot")
     covered = F.sum("interval_ms")
     grouped = shards.groupBy("node", "shard", slot).agg(

@@ -1,4 +1,4 @@
-"""Time to full: when queues that grow come to their stop marks."""
+"""Time to full: when growing queues will reach their stop marks."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ SAMPLES_LEAST = 5
 
 TABLE = Table(
     "time_to_full",
-    "Queues that are full, or grow so that they will be, by a straight line through their depths; the first one first.",
+    "Queues that are full, or will be by a straight line through their depths; the soonest first.",
     (
-        Column("vhost", "string", "", "its virtual host"),
-        Column("queue", "string", "", "its name"),
-        Column("shard", "int", "", "where it lives"),
+        Column("vhost", "string", "", "virtual host of the queue"),
+        Column("queue", "string", "", "name of the queue"),
+        Column("shard", "int", "", "shard of the queue"),
         Column("depth", "bigint", "messages", "ready and unacked, last seen"),
-        Column("depth_bytes", "bigint", "bytes", "whole messages: what counts against the mark"),
+        Column("depth_bytes", "bigint", "bytes", "size of the whole messages, which counts against the mark"),
         Column("stop_count", "bigint", "messages", "stop mark; 0: none"),
         Column("stop_bytes", "bigint", "bytes", "stop mark; 0: none"),
         Column("growth", "double", "messages a second", "slope of the line", nullable=True),
-        Column("growth_bytes", "double", "bytes a second", "likewise", nullable=True),
-        Column("seconds", "double", "s", "until it is full; 0: it is"),
+        Column("growth_bytes", "double", "bytes a second", "slope of the line through the bytes", nullable=True),
+        Column("seconds", "double", "s", "time until the queue is full; 0: it is full"),
         Column("full_by", "string", "", "`count` or `bytes`: the mark that is reached first"),
-        Column("fit", "double", "", "how well the line fits: R² (1: exactly); null where it is full already",
-               nullable=True),
-        Column("samples", "bigint", "", "rows that the line goes through"),
+        Column("fit", "double", "", "fit of the line: R² (1: exact); null if the queue is full", nullable=True),
+        Column("samples", "bigint", "", "rows to which the line is fitted"),
     ),
 )  # fmt: skip
 
@@ -38,17 +37,17 @@ TABLE = Table(
 def time_to_full(
     depth: DataFrame, at: int, window_us: int = WINDOW_US, samples_least: int = SAMPLES_LEAST
 ) -> DataFrame:
-    """`depth`: rows of the table; those of the `window_us` before `at` count (µs). Fewer than `samples_least` rows, or
-    a line that does not rise, tell nothing of a queue that is not full.
+    """Forecast queues by rows of `depth` in the `window_us` before `at` (µs). A queue that is not full is left out with
+    fewer than `samples_least` rows or a line that does not rise.
     """
     recent = depth.where((F.col("ts") >= at - window_us) & (F.col("ts") < at))
-    told = foreseen(lines(measured(recent, at).groupBy("vhost", "queue")), samples_least)
-    return shaped(told.where(F.col("seconds").isNotNull()), TABLE).orderBy("seconds", "vhost", "queue")
+    result = forecast(lines(points(recent, at).groupBy("vhost", "queue")), samples_least)
+    return shaped(result.where(F.col("seconds").isNotNull()), TABLE).orderBy("seconds", "vhost", "queue")
 
 
-def measured(depth: DataFrame, at: int) -> DataFrame:
-    """The points that lines go through: `depth`, `depth_bytes`, and `t`, seconds from `at`, which is to be near: the
-    squares of µs since 1970 lose all digits.
+def points(depth: DataFrame, at: int) -> DataFrame:
+    """Return the points for the lines: `depth`, `depth_bytes`, and `t`, seconds from `at`. `at` should be near: squares
+    of µs since 1970 lose all digits.
     """
     return depth.withColumns(
         {
@@ -60,7 +59,7 @@ def measured(depth: DataFrame, at: int) -> DataFrame:
 
 
 def lines(groups: GroupedData) -> DataFrame:
-    """A line through the points of each group, and what was seen last."""
+    """Fit a line to the points of each group, and keep the last row's values."""
     last = ["shard", "depth", "depth_bytes", "stop_count", "stop_bytes"]
     return groups.agg(
         F.max_by(F.struct(*last, F.col("ts").alias("at")), "ts").alias("last"),
@@ -72,23 +71,23 @@ def lines(groups: GroupedData) -> DataFrame:
     )
 
 
-def foreseen(lines: DataFrame, samples_least: int) -> DataFrame:
-    """Lines with `seconds` until their queue is full (null: not foreseen), and by which mark."""
-    told = lines.select("*", "last.*").withColumns(
+def forecast(lines: DataFrame, samples_least: int) -> DataFrame:
+    """Return the lines with `seconds` until their queue is full (null: not foreseen), and the mark that it reaches."""
+    result = lines.select("*", "last.*").withColumns(
         {
             "by_count": _seconds("stop_count", "depth", "growth", samples_least),
             "by_bytes": _seconds("stop_bytes", "depth_bytes", "growth_bytes", samples_least),
         }
     )
     first = F.coalesce("by_count", F.lit(float("inf"))) <= F.coalesce("by_bytes", F.lit(float("inf")))
-    told = told.withColumns(
+    result = result.withColumns(
         {
             "seconds": F.least("by_count", "by_bytes"),
             "full_by": F.when(first, "count").otherwise("bytes"),
         }
     )
     fit = F.when(F.col("full_by") == "count", F.col("fit_count")).otherwise(F.col("fit_bytes"))
-    return told.withColumn("fit", F.when(F.col("seconds") > 0, fit))
+    return result.withColumn("fit", F.when(F.col("seconds") > 0, fit))
 
 
 def _seconds(stop: str, now: str, slope: str, samples_least: int) -> Expression:

@@ -1,9 +1,9 @@
-"""What if: a range of time replayed against other marks. Who would have been stopped, and for how long?
+"""What if: a range of time replayed against other marks. Which channels would have been stopped, and for how long?
 
-The replay knows what was published and what consumers took. Where consumers had something left they took all they
-could; where they had not, they could have taken what they take usually while they are busy. What would not have been
-let in waits with its producers and comes when there is room again. It looks once a row, so stops shorter than the
-sampling are not seen; marks in bytes count at the mean size of what was in the queue, of whole messages.
+The replay knows the messages published and acked. While consumers had messages, their acks are taken for their
+capacity; while they had none, their usual busy rate is. Messages that would not have been let in wait with their
+producers, and follow when there is room again. The replay takes one step a row, so it misses stops shorter than the
+sampling interval; marks in bytes are converted at the mean size of the whole messages in the queue.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ STOPS = Table(
     "what_if_stops",
     "Each time that producers would have been stopped.",
     (
-        Column("vhost", "string", "", "its virtual host"),
-        Column("queue", "string", "", "its name"),
+        Column("vhost", "string", "", "virtual host of the queue"),
+        Column("queue", "string", "", "name of the queue"),
         Column("started", "bigint", "µs since 1970 (UTC)", "when the stop mark would have been exceeded"),
-        Column("ended", "bigint", "µs since 1970 (UTC)", "when it would have resumed; null: not in the range",
+        Column("ended", "bigint", "µs since 1970 (UTC)", "when the queue would have resumed; null: not in the range",
                nullable=True),
-        Column("stopped_ms", "bigint", "ms", "how long that is; of one that is not over, until the last row"),
-        Column("peak_depth", "bigint", "messages", "the deepest it would have been meanwhile"),
-        Column("peak_waiting", "bigint", "messages", "the most that would have waited with producers"),
+        Column("stopped_ms", "bigint", "ms", "length of the stop; one that has not ended counts until the last row"),
+        Column("peak_depth", "bigint", "messages", "greatest depth in the stop"),
+        Column("peak_waiting", "bigint", "messages", "greatest number of messages waiting with producers"),
     ),
 )  # fmt: skip
 TABLE = Table(
     "what_if",
-    "Sessions that would have been stopped: those that have published to the queue as far as telemetry knows, that is "
-    "those that were held there in the range. A queue of which none is known has one row without a session.",
+    "Channels that would have been stopped. Telemetry knows a channel to publish to a queue only if the queue held it "
+    "in the range; a queue without known channels has one row without a channel.",
     (
-        Column("vhost", "string", "", "its virtual host"),
-        Column("queue", "string", "", "its name"),
+        Column("vhost", "string", "", "virtual host of the queue"),
+        Column("queue", "string", "", "name of the queue"),
         Column("stop_count", "bigint", "messages", "the stop mark that was tried"),
         Column("resume_count", "bigint", "messages", "the resume mark that was tried"),
-        Column("user", "string", "", "who was logged in", nullable=True),
-        Column("product", "string", "", f"what the client calls itself, or `{UNKNOWN}`", nullable=True),
-        Column("connection", "string", "", "its connection", nullable=True),
-        Column("channel", "int", "", "its number", nullable=True),
+        Column("user", "string", "", "user of the connection", nullable=True),
+        Column("product", "string", "", f"product that the client names, or `{UNKNOWN}`", nullable=True),
+        Column("connection", "string", "", "connection of the channel", nullable=True),
+        Column("channel", "int", "", "number of the channel", nullable=True),
         Column("stops", "bigint", "", "how often the queue would have stopped its producers"),
-        Column("stopped_ms", "bigint", "ms", "for how long"),
-        Column("longest_ms", "bigint", "ms", "the longest of these"),
-        Column("peak_depth", "bigint", "messages", "the deepest it would have been"),
-        Column("was_stopped_ms", "bigint", "ms", "for how long it has held producers in fact"),
+        Column("stopped_ms", "bigint", "ms", "total length of these stops"),
+        Column("longest_ms", "bigint", "ms", "longest of these stops"),
+        Column("peak_depth", "bigint", "messages", "greatest depth in these stops"),
+        Column("was_stopped_ms", "bigint", "ms", "time for which the queue actually held producers"),
     ),
 )
 REPLAYED = ("ts", "seq", "depth", "n_published", "n_acked", "n_dropped", "interval_ms", "stop", "resume")
@@ -61,7 +61,7 @@ REPLAYED = ("ts", "seq", "depth", "n_published", "n_acked", "n_dropped", "interv
 
 @dataclass(slots=True)
 class Stop:
-    """A time for which producers would have been stopped, as it goes on. Times in µs."""
+    """A period for which producers would have been stopped, updated as the replay goes on. Times in µs."""
 
     started: int
     ended: int | None = None
@@ -71,9 +71,10 @@ class Stop:
 
 
 def stops(depth: DataFrame, marks: DataFrame) -> DataFrame:
-    """`depth`: rows of the table; `marks`: vhost, queue and the four marks to try (0: none); other queues are left out.
+    """Replay each queue in `marks`. `depth` has rows of the table; `marks` has vhost, queue and the four marks to try
+    (0: none).
 
-    The answer has the columns of `STOPS`.
+    The result has the columns of `STOPS`.
     """
     size = F.try_divide(whole_bytes(), backlog())
     tried = marks.select(
@@ -96,7 +97,9 @@ def stops(depth: DataFrame, marks: DataFrame) -> DataFrame:
 
 
 def what_if(found: DataFrame, marks: DataFrame, episodes: DataFrame, queues: DataFrame) -> DataFrame:
-    """`found`: of `stops`, with the same `marks`; `episodes`, `queues`: of the jobs of these names."""
+    """Match stops with channels. `found` comes from `stops` with the same `marks`; `episodes` and `queues` come from
+    the jobs of these names.
+    """
     stopped = found.groupBy(*PLACE).agg(
         F.count(F.lit(1)).alias("stops"),
         F.sum("stopped_ms").alias("stopped_ms"),
@@ -107,18 +110,18 @@ def what_if(found: DataFrame, marks: DataFrame, episodes: DataFrame, queues: Dat
         *PLACE, "user", F.coalesce("product", F.lit(UNKNOWN)).alias("product"), "connection", "channel"
     )
     held = queues.select(*PLACE, F.col("stopped_ms").alias("was_stopped_ms"))
-    told = (
+    result = (
         stopped.join(marks.select(*PLACE, "stop_count", "resume_count"), [*PLACE])
         .join(sessions.distinct(), [*PLACE], "left")
         .join(held, [*PLACE], "left")
         .withColumn("was_stopped_ms", F.coalesce("was_stopped_ms", F.lit(0)))
     )
-    return shaped(told, TABLE).orderBy(F.desc("stopped_ms"), *PLACE, "connection", "channel")
+    return shaped(result, TABLE).orderBy(F.desc("stopped_ms"), *PLACE, "connection", "channel")
 
 
 def replay(rows: Iterator[tuple[int, int, int, int, int, int, float, float]]) -> list[Stop]:
-    """`rows` in order of time: ts, depth, published, acked, dropped, interval_ms, stop, resume (marks in messages,
-    infinity for none).
+    """Replay the `rows` of a queue in order of time: ts, depth, published, acked, dropped, interval_ms, stop, resume
+    (marks in messages, infinity for none). Returns the stops.
     """
     taken = list(rows)
     usual = _usual_drain(taken)
@@ -149,7 +152,7 @@ def replay(rows: Iterator[tuple[int, int, int, int, int, int, float, float]]) ->
 
 
 def _usual_drain(rows: list[tuple[int, int, int, int, int, int, float, float]]) -> float:
-    """Messages a ms that consumers took while they had something left: the median; 0 if they never had."""
+    """Return the median rate of acks while consumers had messages, in messages a ms; 0 if they never had."""
     rates = sorted(row[3] / row[5] for row in rows if row[1] > 0 and row[3] > 0 and row[5] > 0)
     return rates[len(rates) // 2] if rates else 0.0
 
@@ -158,7 +161,7 @@ def _replay_group(group: pa.Table) -> pa.Table:
     ordered = group.sort_by([("ts", "ascending"), ("seq", "ascending")])
     columns = [ordered.column(name).to_numpy().tolist() for name in REPLAYED if name != "seq"]
     place = {name: ordered.column(name)[0].as_py() for name in PLACE}
-    told = [
+    result = [
         {
             **place,
             "started": stop.started,
@@ -169,11 +172,13 @@ def _replay_group(group: pa.Table) -> pa.Table:
         }
         for stop in replay(zip(*columns, strict=True))
     ]
-    return pa.Table.from_pylist(told, arrow(STOPS))
+    return pa.Table.from_pylist(result, arrow(STOPS))
 
 
 def _mark(name: str, size: Expression) -> Expression:
-    """A mark in messages: the smaller of that in messages and that in bytes at the size of what is there."""
+    """Return a mark in messages: the smaller of the mark in messages and the mark in bytes, converted at the present
+    mean size.
+    """
     none = F.lit(inf)
     count, octets = F.col(f"try_{name}_count"), F.col(f"try_{name}_bytes")
     stops_by_count, stops_by_bytes = F.col("try_stop_count") > 0, F.col("try_stop_bytes") > 0

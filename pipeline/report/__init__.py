@@ -1,1 +1,1 @@
-"""The report: all answers of a range of time, as one page that asks nobody for anything, and as JSON."""
+"""The report: all answers for a range of time, as a self-contained page and as JSON."""

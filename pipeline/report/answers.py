@@ -30,20 +30,20 @@ from pipeline.jobs.marks import Goals
 from pipeline.read import Telemetry
 
 ROWS_MOST = 200
-"""Of an answer that are told; who wants all of them runs the job."""
+"""Rows of an answer that are kept; for all rows, run the job itself."""
 LOAD_ROWS_MOST = 20_000
 JOBS_AT_ONCE = 2
-"""While one is planned, or waits for its last task, the other has tasks for all cores."""
+"""While one job is planned, or waits for its last task, the other has tasks for all cores."""
 CURVES = 4
 POINTS = 240
 
 Row = dict[str, Any]
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class Answer:
-    """Rows of a job's answer, the first `ROWS_MOST`; `more` says that there were more."""
+    """The first `ROWS_MOST` rows of a job's answer; `more` says whether there were more."""
 
     table: Table
     rows: list[Row]
@@ -53,7 +53,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Depth of a queue over time: the most of each slot, in messages, with its stop mark (0: none)."""
+    """Depth of a queue over time: the greatest of each slot, in messages, with its marks (0: none)."""
 
     vhost: str
     queue: str
@@ -64,7 +64,7 @@ class Curve:
 
 @dataclass(slots=True)
 class Report:
-    """What is told of a range. `counts`: rows, corrupt rows and rows that writers dropped, by table."""
+    """The contents of the report. `counts`: rows, corrupt rows and rows that writers dropped, by table."""
 
     root: str
     since: int
@@ -74,18 +74,25 @@ class Report:
     curves: list[Curve] = field(default_factory=list)
 
 
-def gather(telemetry: Telemetry, since: int, until: int, goals: Goals, limits: hot_shards.Limits, tell: Tell) -> Report:
-    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970). `tell` hears how far it is."""
+def gather(
+    telemetry: Telemetry,
+    since: int,
+    until: int,
+    goals: Goals,
+    limits: hot_shards.Limits,
+    report_progress: ReportProgress,
+) -> Report:
+    """Run all jobs on the rows with `since` <= ts < `until` (µs since 1970), and report progress."""
     frames = {name: telemetry.rows(name, since, until) for name in TABLES}
     report = Report(telemetry.root, since, until)
     facts = queues.queues(frames["depth"])
     jobs = list(_jobs(frames, facts, since, until, goals, limits))
     tables = (episodes.TABLE, what_if.STOPS, marks.TABLE, shard_load.TABLE)
-    kept = [facts, *(frame for table, frame in jobs if table in tables)]  # what others are made of before these
+    kept = [facts, *(frame for table, frame in jobs if table in tables)]  # inputs of other jobs, computed once
     pool = ThreadPoolExecutor(JOBS_AT_ONCE, "report")
 
     def answer(number: int, table: Table, frame: DataFrame) -> Answer:
-        tell(f"{number} of {len(jobs)}: {table.name.replace('_', ' ')}")
+        report_progress(f"{number} of {len(jobs)}: {table.name.replace('_', ' ')}")
         return _answer(table, frame)
 
     def count(name: str) -> dict[str, int]:
@@ -99,7 +106,7 @@ def gather(telemetry: Telemetry, since: int, until: int, goals: Goals, limits: h
         }
         counts = {name: pool.submit(count, name) for name in TABLES}
         report.answers = {name: each.result() for name, each in answers.items()}
-        tell("curves of queues that held producers")
+        report_progress("curves of queues that held producers")
         report.curves = _curves(frames["depth"], report.answers[marks.TABLE.name].rows, since, until)
         report.counts = {name: each.result() for name, each in counts.items()}
     finally:
@@ -117,7 +124,9 @@ def _jobs(
     goals: Goals,
     limits: hot_shards.Limits,
 ) -> Iterator[tuple[Table, DataFrame]]:
-    """Each answer, not computed yet; what others are made of first. `facts`: of `pipeline.jobs.queues`."""
+    """Yield each answer, not computed yet, after the answers that it uses. `facts` comes from
+    `pipeline.jobs.queues`.
+    """
     depth = frames["depth"]
     found = episodes.episodes(frames["flow"], until).orderBy(F.desc("stopped_ms"), "started", "connection", "channel")
     load = shard_load.shard_load(frames["shard"])
@@ -150,9 +159,9 @@ def _count(frame: DataFrame, corrupt: int) -> dict[str, int]:
     return {"rows": int(row[0]), "corrupt": corrupt, "lost": int(row[1])}
 
 
-def _curves(depth: DataFrame, told: list[Row], since: int, until: int) -> list[Curve]:
-    """Of the queues that held producers longest."""
-    chosen = [(row["vhost"], row["queue"]) for row in told if row["stopped_ms"]][:CURVES]
+def _curves(depth: DataFrame, recommended: list[Row], since: int, until: int) -> list[Curve]:
+    """Return the depths of the queues that held producers longest."""
+    chosen = [(row["vhost"], row["queue"]) for row in recommended if row["stopped_ms"]][:CURVES]
     if not chosen:
         return []
     slot = max((until - since) // POINTS, 1)

@@ -1,4 +1,4 @@
-"""The report for programs."""
+"""The report as JSON, for programs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ VERSION = 1
 
 
 def as_json(report: Report) -> str:
-    """One JSON object: version, since, until (µs since 1970), root, counts by table, and by answer meaning, columns,
-    rows and whether there were more.
+    """Return one JSON object: version, since, until (µs since 1970), root, counts by table, and for each answer its
+    meaning, columns, rows, and whether there were more.
     """
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "version": VERSION,
         "root": report.root,
         "since": report.since,
@@ -34,4 +34,4 @@ def as_json(report: Report) -> str:
             for name, answer in report.answers.items()
         },
     }
-    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""The report as one page: no script, no style sheet, no picture and no font of anybody else's."""
+"""The report as one self-contained page: no script, and no style sheet, picture or font from elsewhere."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ TITLES = {
     "time_to_full": "Time to full",
     "held": "Held producers",
     "culprits": "Who caused the waiting",
-    "disobedience": "Told to stop, and published on",
-    "consumers": "Consumers that do harm",
+    "disobedience": "Publishing after a stop",
+    "consumers": "Harmful consumers",
     "marks": "Recommended marks",
     "what_if": "What the recommended marks would have done",
     "hot_shards": "Shards",
     "episodes": "Longest flow episodes",
     "rebalance_inputs": "Queues, for rebalancing",
 }
-"""What the page shows, in that order."""
+"""The page's sections in order."""
 ROWS_SHOWN = 20
 NOTHING = {
     "time_to_full": "No queue is full, or grows towards its mark.",
     "held": "No producer was held.",
     "culprits": "No producer was held.",
-    "disobedience": "Nobody was told to stop.",
-    "consumers": "All consumers do what they are there for.",
+    "disobedience": "No client was told to stop.",
+    "consumers": "No consumer does harm.",
     "marks": "No consumer was seen at work.",
-    "what_if": "Nobody would have been stopped.",
+    "what_if": "No producer would have been stopped.",
     "hot_shards": "No shard was seen.",
-    "episodes": "There were none.",
+    "episodes": "There were no episodes.",
     "rebalance_inputs": "No queue was seen.",
 }
 STYLE = """
@@ -63,7 +63,7 @@ tr:hover td { background: var(--soft); }
 
 
 def page(report: Report) -> str:
-    """The whole page."""
+    """Render the whole page."""
     return "".join(
         [
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>penstock: report</title>',
@@ -92,7 +92,7 @@ def _head(report: Report) -> Iterator[str]:
         ("queues full at the end", f"{len(full):,}", bool(full)),
         ("full within an hour", f"{len(soon):,}", bool(soon)),
         ("hot shards", f"{len(hot):,}", bool(hot)),
-        ("queues whose consumers do harm", _amount(answers["consumers"]), bool(answers["consumers"].rows)),
+        ("queues with harmful consumers", _amount(answers["consumers"]), bool(answers["consumers"].rows)),
     ]
     yield '<ul class="facts">'
     for name, value, bad in facts:
@@ -139,9 +139,9 @@ def _table(answer: Answer) -> Iterator[str]:
 
 
 def _sources(report: Report) -> Iterator[str]:
-    yield '<section id="sources"><h2>What this is made of</h2>'
+    yield '<section id="sources"><h2>Sources</h2>'
     yield f'<p class="what">Telemetry in {escape(report.root)}. Corrupt rows do not fit their table and are left out; '
-    yield "lost ones were dropped by their writers for want of room.</p>"
+    yield "lost rows were dropped by their writers for lack of room.</p>"
     yield '<table><thead><tr><th>table</th><th class="number">rows</th><th class="number">corrupt</th>'
     yield '<th class="number">lost</th></tr></thead><tbody>'
     for name, counts in report.counts.items():
@@ -163,7 +163,7 @@ def _is_time(column: Column) -> bool:
 
 
 def _cell(column: Column, value: Any) -> str:
-    """A value as people read it."""
+    """Format a value for people."""
     if value is None:
         return "–"
     if column.unit.startswith("µs since 1970"):

@@ -1,4 +1,4 @@
-"""Pictures of a report: SVG as text, in colours that can be seen on light and dark ground."""
+"""Plots of the report: SVG as text, in colours that are visible on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAULTS = ("no consumers", "consumers stuck", "consumers slow", "producers", "lim
 
 
 def shard_load(rows: list[Row], since: int, until: int) -> str:
-    """Messages a second of each shard, over the time of the report (µs since 1970)."""
+    """Plot messages a second of each shard over the time of the report (µs since 1970)."""
     lines: dict[str, list[tuple[int, float]]] = defaultdict(list)
     nodes = {row["node"] for row in rows}
     for row in rows:
@@ -72,7 +72,7 @@ def shard_load(rows: list[Row], since: int, until: int) -> str:
 
 
 def held(rows: list[Row]) -> str:
-    """Hours that users were held, by whose fault it was: rows of the culprits' ledger."""
+    """Plot the minutes that users were held, by fault, from rows of the culprits' ledger."""
     users: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
         users[f"{row['user']} ({row['product']})"][row["fault"]] += row["stopped_ms"] / 60_000
@@ -85,13 +85,13 @@ def held(rows: list[Row]) -> str:
                 axes.barh(shown, widths, left=left, color=COLOURS[number % len(COLOURS)], label=fault, height=0.6)
                 left = [start + width for start, width in zip(left, widths, strict=True)]
         axes.invert_yaxis()
-        axes.set_xlabel("minutes held, summed over sessions")
+        axes.set_xlabel("minutes held, summed over channels")
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return _svg(figure)
 
 
 def depth(curve: Curve) -> str:
-    """Depth of a queue over time, against its marks."""
+    """Plot the depth of a queue over time, against its marks."""
     with _axes(f"{curve.vhost}/{curve.queue}", 2.4) as (figure, axes):
         times = [_time(at) for at, _ in curve.points]
         depths = [deep for _, deep in curve.points]
@@ -109,7 +109,7 @@ def depth(curve: Curve) -> str:
 
 @contextmanager
 def _axes(name: str, height: float) -> Iterator[tuple[Any, Any]]:
-    """A figure of that height in inches and its axes. `name` makes its ids differ from those of others."""
+    """Yield a figure of that height in inches, and its axes. `name` makes its ids unique on the page."""
     style: Any = {**STYLE, "svg.hashsalt": name}
     with mpl.rc_context(style):
         figure, axes = plt.subplots(figsize=(9.5, height), layout="constrained")
@@ -127,7 +127,7 @@ def _over_time(axes: Any) -> None:
 
 
 def _svg(figure: Any) -> str:
-    """As an element of a page: without what a file begins with, and without what says when it was made."""
+    """Return the figure as an element of a page, without the XML prologue, size and metadata of a file."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)

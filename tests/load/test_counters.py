@@ -21,18 +21,18 @@ events = st.lists(
 
 def note(tally: Tally, what: str, producer: int, sequence: int) -> None:
     if what == "confirm":
-        tally.note_confirmed(producer, sequence, sequence + 1)
+        tally.record_confirmed(producer, sequence, sequence + 1)
     elif what == "copies":
-        tally.note_confirmed(producer, sequence, sequence + 1, copies=2)
+        tally.record_confirmed(producer, sequence, sequence + 1, copies=2)
     elif what == "publish":
         tally.published[f"User{producer}"][producer] += 1
     elif what == "wait":
         tally.waits[f"User{producer}"]["confirms" if sequence % 2 else "writing"] += sequence
     elif what == "stop":
-        told_by: Literal["FLOW", "BLOCKED"] = "FLOW" if sequence % 2 else "BLOCKED"
-        tally.note_stop(Stop(float(sequence), float(sequence + producer), told_by, f"User{producer}", ("q",)))
+        method: Literal["FLOW", "BLOCKED"] = "FLOW" if sequence % 2 else "BLOCKED"
+        tally.record_stop(Stop(float(sequence), float(sequence + producer), method, f"User{producer}", ("q",)))
     else:
-        tally.note_received(producer, sequence, redelivered=what == "again")
+        tally.record_received(producer, sequence, redelivered=what == "again")
 
 
 @given(events, st.integers(1, 5))
@@ -59,40 +59,40 @@ def test_processes_together_count_what_one_would(noted: list[tuple[str, int, int
 
 def over_the_wire(tally: Tally) -> dict[str, object]:
     """As Locust sends it."""
-    report: dict[str, object] = msgpack.unpackb(msgpack.packb(tally.take()), strict_map_key=False)
+    report: dict[str, object] = msgpack.unpackb(msgpack.packb(tally.pop_report()), strict_map_key=False)
     return report
 
 
 def test_a_report_is_taken_once() -> None:
     tally = Tally()
-    tally.note_confirmed(1, 0, 5)
-    assert tally.take()["sums"] == {"confirmed": 5}
-    assert tally.take()["sums"] == {}
+    tally.record_confirmed(1, 0, 5)
+    assert tally.pop_report()["sums"] == {"confirmed": 5}
+    assert tally.pop_report()["sums"] == {}
 
 
 def test_lost_is_what_was_confirmed_and_never_came() -> None:
     tally = Tally()
-    tally.note_confirmed(7, 0, 10)
+    tally.record_confirmed(7, 0, 10)
     for sequence in (0, 1, 2, 5, 6, 7, 8):
-        tally.note_received(7, sequence, redelivered=False)
-    tally.note_received(7, 3, redelivered=True)
+        tally.record_received(7, sequence, redelivered=False)
+    tally.record_received(7, 3, redelivered=True)
     assert {producer: list(ranges) for producer, ranges in tally.lost().items()} == {7: [(4, 5), (9, 10)]}
 
 
 def test_only_an_unmarked_repeat_is_a_duplicate() -> None:
     tally = Tally()
-    tally.note_received(1, 0, redelivered=False)
-    tally.note_received(1, 0, redelivered=True)
+    tally.record_received(1, 0, redelivered=False)
+    tally.record_received(1, 0, redelivered=True)
     assert tally.sums["duplicated"] == 0
-    tally.note_received(1, 0, redelivered=False)
+    tally.record_received(1, 0, redelivered=False)
     assert tally.sums["duplicated"] == 1
 
 
 def test_a_copy_that_did_not_come_is_lost() -> None:
     """Each of two queues gets what is published; one of the copies of message 1 is missing."""
     tally = Tally()
-    tally.note_confirmed(7, 0, 2, copies=2)
+    tally.record_confirmed(7, 0, 2, copies=2)
     assert tally.sums["confirmed"] == 2
     for copy, sequence in ((0, 0), (0, 1), (1, 0)):
-        tally.note_received(stream_of(7, copy), sequence, redelivered=False)
+        tally.record_received(stream_of(7, copy), sequence, redelivered=False)
     assert {stream: list(ranges) for stream, ranges in tally.lost().items()} == {stream_of(7, 1): [(1, 2)]}

@@ -11,9 +11,9 @@ def tally() -> Tally:
     tally = Tally()
     tally.published["Ignoring"].update({1: 5, 2: 6})
     tally.published["Obeying"].update({3: 7})
-    tally.note_stop(Stop(1.0, 3.0, "FLOW", "Obeying", ("q",)))
-    tally.note_stop(Stop(5.0, 5.5, "FLOW", "Obeying", ("q",)))
-    tally.note_stop(Stop(1.0, 4.0, "BLOCKED", "Ignoring", ("q",)))
+    tally.record_stop(Stop(1.0, 3.0, "FLOW", "Obeying", ("q",)))
+    tally.record_stop(Stop(5.0, 5.5, "FLOW", "Obeying", ("q",)))
+    tally.record_stop(Stop(1.0, 4.0, "BLOCKED", "Ignoring", ("q",)))
     tally.waits["Obeying"]["stopped"] += 2.5
     tally.waits["Ignoring"]["confirms"] += 1.5
     tally.waits["Ignoring"]["writing"] += 0.5

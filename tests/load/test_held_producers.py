@@ -10,7 +10,7 @@ from load import held_producers
 from load.confirms import ConfirmWindow
 from load.frames import publish
 from load.held_clients import KINDS, HeldClients, Record
-from load.held_producers import CONSUMED, MARK, QUEUE, drained, judged, problems
+from load.held_producers import CONSUMED, MARK, QUEUE, drain_queue, judge, problems
 from load.hostile import Good
 from load.node import gauges_file
 from load.probe import prepare
@@ -28,7 +28,7 @@ CLOSED = {"py-amqp", "php", "go", "consuming"}
 
 def test_what_is_missing_and_what_is_out_of_order() -> None:
     record = Record(confirmed={1: {0, 1, 2}, 2: {0}, 3: set()})
-    found = judged(record, {1: [0, 2, 1], 2: [], 3: [0]})
+    found = judge(record, {1: [0, 2, 1], 2: [], 3: [0]})
     assert found == {"confirmed": 4, "delivered": 4, "missing": 1, "disordered": 1}
     report = {"most": 100, "good": {"wanted": 10, "done": 9}, **found}
     assert problems(report, 100) == ["1 confirmed messages are missing", "1 producers' messages are out of order"]
@@ -73,6 +73,6 @@ def test_one_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             assert HELD < most < (SPOOL + MEMORY) * 5 // 8 + len(KINDS) * MIB
         assert all(reason.startswith(("closed with 506", "connected")) for _, reason in clients.record.ends)
         assert "java" not in {kind for kind, reason in clients.record.ends if not reason.startswith("connected")}
-        report = judged(clients.record, drained(target))
+        report = judge(clients.record, drain_queue(target))
         assert report["missing"] == 0 == report["disordered"] and report["delivered"] > MARK
         assert '"event":"last resort"' in broker.log

@@ -77,7 +77,7 @@ def test_no_broker_there_is_a_failure() -> None:
         (("--size", "1"), "--size must be at least 16"),
         (("--pattern", "pub-sub,sub-pub"), "--pattern must be of work-queue, bursty"),
         (("--scenario", "flood"), "--scenario must be one of constant, ramp"),
-        (("-u", "2", "--consumers", "2"), "-u 2 leaves nobody to publish: 2 of the users consume"),
+        (("-u", "2", "--consumers", "2"), "-u 2 leaves no user to publish: 2 of them consume"),
         (
             ("--stop-count", "100", "--resume-count", "50", "--max-resume-seconds", "1"),
             "--max-resume-seconds needs a --resume-count of 200 or more",

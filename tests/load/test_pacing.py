@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from load.pacing import draw, measured, told
+from load.pacing import describe, draw, summarize
 from load.recording import Recording, Sample
 
 
@@ -21,15 +21,15 @@ def recorded() -> Recording:
 
 
 def test_what_a_recording_comes_to() -> None:
-    run = measured("marks", recorded(), 1000)
+    run = summarize("marks", recorded(), 1000)
     assert (run.mean, run.deviation) == (200, 100)
     assert run.idle == pytest.approx(0.1)
     assert run.depths[0] == (0, 100)
-    assert told(run) == "marks: depth 200 on average, standard deviation 100; consumer idle 10.0 % of the time"
+    assert describe(run) == "marks: depth 200 on average, standard deviation 100; consumer idle 10.0 % of the time"
 
 
 def test_it_can_be_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    runs = [measured(name, recorded(), 1000) for name in ("marks", "pace")]
+    runs = [summarize(name, recorded(), 1000) for name in ("marks", "pace")]
     draw(runs, tmp_path / "pace.png")
     assert (tmp_path / "pace.png").read_bytes().startswith(b"\x89PNG")

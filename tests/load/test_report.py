@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from load.counters import Stop
 from load.figures import Held
 from load.probe import Depth
-from load.report import POINTS_MAX, chart, inserted, merged, section
+from load.report import POINTS_MAX, chart, insert_section, merged, section
 from load.verdict import Finding
 
 HELD = [Held("Ob<eying", 1234, 2, 2.5, 0, 0.0, 2.0, 2.5, 0.0, 0.0)]
@@ -47,7 +47,9 @@ def test_a_run_that_goes_on_has_no_verdict() -> None:
 
 def test_the_section_comes_first_in_the_body() -> None:
     page = '<head><script>"<body>"</script></head><body><div id="root"></div></body>'
-    assert inserted(page, "<i/>") == '<head><script>"<body>"</script></head><body><i/><div id="root"></div></body>'
+    assert (
+        insert_section(page, "<i/>") == '<head><script>"<body>"</script></head><body><i/><div id="root"></div></body>'
+    )
 
 
 def drawn(chart: str) -> ElementTree.Element:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from load.peer import AMQPLIB, DOTNET, JAVA, PIKA, PY_AMQP
-from load.rings import LIMIT, SURPLUS, Cell, Result, close, ring, shares, table, turn, wrong
+from load.rings import LIMIT, SURPLUS, Cell, Result, close, problems, ring, shares, table, turn
 from load.target import Target
 from tests.broker.process import Broker
 from tests.waiting import wait_for
@@ -24,7 +24,7 @@ def test_who_is_too_slow_or_stands_still() -> None:
     results.append(Result(Cell(3, JAVA, 2, True), [5, 5, 5], [1, 1, 1], 2.0, 0.25))
     results.append(Result(Cell(3, PIKA, 2, True), [5, 5, 5], [1, 1, 1], 2.0, 0.25, "after 1.0 s: closed with 506"))
     assert [round(share, 2) for share in shares(results)] == [0.9, 1.0, 0.09, 0.95, 1.0, 1.0]
-    assert wrong(results) == [
+    assert problems(results) == [
         "2 programs as py-amqp, 1 connections, no confirms: 0.09 of the fastest kind, wanted 0.5",
         "2 programs as amqplib, 1 connections, no confirms: stands still",
         "3 programs as pika, 2 connections, confirms: after 1.0 s: closed with 506",

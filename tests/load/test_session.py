@@ -45,7 +45,7 @@ def test_drain_takes_and_notes_all_that_is_left(session: Session, url: str, queu
     target, tally = Target.parse(url), Tally()
     prepare(target, queue, {})
     session.publish(queue, [stamped(number, 7, 64) for number in range(2500)])
-    tally.note_confirmed(7, 0, 2500)
+    tally.record_confirmed(7, 0, 2500)
     wait_for(lambda: session.depth(queue) == 2500, what="what was published without confirms")
     assert drain(target, queue, tally, PATIENCE) == 2500
     assert tally.lost() == {}

@@ -15,7 +15,7 @@ from load.spark_source import Outcome, Progress, answer, fill, sound, watch
 
 
 def outcome(lost: int = 0, twice: int = 0, left: int = 0) -> Outcome:
-    return Outcome(count=1000, kills=2, lost=lost, twice=twice, left=left, taken=900, seconds=2.0)
+    return Outcome(count=1000, kills=2, lost=lost, twice=twice, left=left, processed=900, seconds=2.0)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_query_that_is_over_too_early_is_told_with_its_last_words(tmp_path: Pa
     with LocalNode(tmp_path) as node:
         fill(node, "q", 2500)
         progress = Progress(node, "q")
-        assert progress.look() == 2500
+        assert progress.poll() == 2500
         process = ended(tmp_path, "raise SystemExit('no Java')")
         with pytest.raises(RuntimeError, match="2500 messages are left, not 100:\nno Java"):
             watch(process, tmp_path, progress, 100)

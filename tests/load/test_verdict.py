@@ -22,9 +22,9 @@ def good_run() -> Observed:
     tally = Tally()
     for producer in (1, 2):
         tally.published[f"User{producer}"][producer] = 5
-        tally.note_confirmed(producer, 0, 5)
+        tally.record_confirmed(producer, 0, 5)
         for sequence in range(5):
-            tally.note_received(producer, sequence, redelivered=False)
+            tally.record_received(producer, sequence, redelivered=False)
     tally.sums["received"] = 10
     depths = [Depth(0.0, {"q": 100}), Depth(1.0, {"q": 40})]
     roles = {"User1": "publishers", "User2": "publishers"}
@@ -65,8 +65,8 @@ def test_a_limit_that_is_passed_fails_by_its_name(limit: dict[str, float], what:
 
 def test_losses_doubles_and_order_fail() -> None:
     run = good_run()
-    run.tally.note_confirmed(1, 5, 6)
-    run.tally.note_received(2, 0, redelivered=False)
+    run.tally.record_confirmed(1, 5, 6)
+    run.tally.record_received(2, 0, redelivered=False)
     run.tally.sums["reordered"] = 1
     assert failed(LIMITS, run) == ["lost", "duplicated", "out of order"]
     assert failed(replace(LIMITS, verify="no"), run) == []
@@ -91,7 +91,7 @@ def test_a_run_in_which_nothing_arrived_fails() -> None:
 
 def test_a_publisher_held_while_there_was_room_fails() -> None:
     run = good_run()
-    run.tally.note_stop(Stop(0.5, 2.5, "FLOW", "User1", ("q",)))
+    run.tally.record_stop(Stop(0.5, 2.5, "FLOW", "User1", ("q",)))
     assert failed(LIMITS, run) == ["stopped with room again"]
     assert failed(LIMITS, replace(run, unacked={"q": 11})) == []  # a mark of 50 may still be passed
 

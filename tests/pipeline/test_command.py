@@ -37,7 +37,7 @@ def run(*arguments: str, timeout: float = 600, **environment: str) -> subprocess
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["report", "--telemetry", "/t"], "say where to: --html FILE, --json FILE or both"),
+        (["report", "--telemetry", "/t"], "no output given: use --html FILE, --json FILE or both"),
         (["report", "--telemetry", "/t", "--html", "x", "--from", "soon"], "'soon' is no time"),
         (["report", "--telemetry", "/t", "--html", "x", "--to", "2026-01-01", "--from", "2026-01-02"], "is not before"),
         (["inputs", "--telemetry", "/t", "--output", "-", "--conf", "memory=3"], "--conf memory=3: write spark."),

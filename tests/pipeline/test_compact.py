@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.telemetry.schema import TABLES
 from pipeline import compact as compacting
 from pipeline import layout
-from pipeline.compact import Compacted, Pending, Taken, compact, remove_live
+from pipeline.compact import Compacted, Pending, Staged, compact, remove_live
 from pipeline.files import Files
 from pipeline.layout import HOUR_US, NOTHING, Hour, Manifest
 from pipeline.read import Telemetry
@@ -162,7 +162,7 @@ def test_a_run_that_dies_leaves_the_hour_as_it_was(
     live.write(tmp_path, "depth", day.depth[:1], "later")
     run(spark, tmp_path)
     assert read(spark, tmp_path, day) == expected(day)
-    manifest = Manifest.read((history(tmp_path) / layout.MANIFEST).read_text())
+    manifest = Manifest.from_json((history(tmp_path) / layout.MANIFEST).read_text())
     assert manifest
     assert [path.name for path in parts(tmp_path)] == list(manifest.parts)
 
@@ -212,9 +212,9 @@ def test_hours_taken_in_together_are_as_each_alone(
     if wrong:
         live.write(tmp_path, "depth", [*hours[1][:wrong], {**hours[1][0], "ready": "many"}], "again")
     ways = []
-    by_arrow, by_spark = compacting._by_arrow, compacting._write
+    by_arrow, by_spark = compacting._stage_by_arrow, compacting._stage_by_spark
 
-    def arrow_seen(*arguments: Any) -> Taken | None:
+    def arrow_seen(*arguments: Any) -> Staged | None:
         ways.append("arrow")
         return by_arrow(*arguments)
 
@@ -222,8 +222,8 @@ def test_hours_taken_in_together_are_as_each_alone(
         ways.append("spark")
         return by_spark(*arguments)
 
-    monkeypatch.setattr(compacting, "_by_arrow", arrow_seen)
-    monkeypatch.setattr(compacting, "_write", spark_seen)
+    monkeypatch.setattr(compacting, "_stage_by_arrow", arrow_seen)
+    monkeypatch.setattr(compacting, "_stage_by_spark", spark_seen)
     done = run(spark, tmp_path, CLOSED + 2 * HOUR_US)
     assert [(each.hour.hour, each.files, each.manifest.rows) for each in done] == [
         (HOUR.hour + number, 1 + (wrong > 0 and number == 1), len(rows)) for number, rows in enumerate(hours)

@@ -40,12 +40,12 @@ def test_what_is_no_file_of_telemetry_is_left_alone() -> None:
     )
 )
 def test_a_manifest_is_read_as_it_was_written(manifest: Manifest) -> None:
-    assert Manifest.read(manifest.written()) == manifest
+    assert Manifest.from_json(manifest.to_json()) == manifest
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"parts": []}', '{"parts": 3, "sources": [], "rows": 1}'])
 def test_a_torn_manifest_is_none(text: str) -> None:
-    assert Manifest.read(text) is None
+    assert Manifest.from_json(text) is None
 
 
 def test_files_that_a_manifest_does_not_name_are_late() -> None:

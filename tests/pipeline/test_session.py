@@ -47,7 +47,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_a_java_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, "no such thing")))
-    with pytest.raises(PipelineError, match="does not tell its version: no such thing"):
+    with pytest.raises(PipelineError, match="prints no version: no such thing"):
         session.require_java()
 
 
@@ -56,18 +56,18 @@ def test_who_says_where_jobs_run(tmp_path: Path) -> None:
     assert session.master_in(defaults) is None
     defaults.write_text("# spark.master local\nspark.executor.memory 1g\nspark.master   yarn\n")
     assert session.master_in(defaults) == "yarn"
-    assert session.settled(None, {}, None)["spark.master"] == "local[*]"
-    assert session.settled(None, {}, "yarn")["spark.master"] == "yarn"
-    assert session.settled("local[2]", {}, "yarn")["spark.master"] == "local[2]"
-    assert session.settled(None, {"spark.master": "spark://a:1"}, "yarn")["spark.master"] == "spark://a:1"
+    assert session.merged_configuration(None, {}, None)["spark.master"] == "local[*]"
+    assert session.merged_configuration(None, {}, "yarn")["spark.master"] == "yarn"
+    assert session.merged_configuration("local[2]", {}, "yarn")["spark.master"] == "local[2]"
+    assert session.merged_configuration(None, {"spark.master": "spark://a:1"}, "yarn")["spark.master"] == "spark://a:1"
 
 
 def test_what_is_configured_counts_but_for_the_time_zone() -> None:
     told = {"spark.driver.memory": "9g", "spark.sql.session.timeZone": "Mars"}
-    settled = session.settled("local[1]", told, None)
-    assert settled["spark.driver.memory"] == "9g"
-    assert settled["spark.sql.session.timeZone"] == "UTC"
-    assert "spark.driver.bindAddress" not in session.settled("yarn", {}, None)
+    merged = session.merged_configuration("local[1]", told, None)
+    assert merged["spark.driver.memory"] == "9g"
+    assert merged["spark.sql.session.timeZone"] == "UTC"
+    assert "spark.driver.bindAddress" not in session.merged_configuration("yarn", {}, None)
 
 
 def test_it_reads_no_clock_of_this_machine(spark: SparkSession) -> None:
@@ -94,7 +94,7 @@ def test_the_pipeline_needs_nothing_of_a_broker() -> None:
 
 def test_what_is_for_this_machine_is_for_no_other() -> None:
     key, here = "spark.driver.extraJavaOptions", session.LOCAL_LITTLE_JAVA
-    assert session.settled(None, {}, None, here)[key] == here[key]
-    assert session.settled(None, {key: "-Xint"}, None, here)[key] == "-Xint"
-    assert key not in session.settled("yarn", {}, None, here)
-    assert key not in session.settled(None, {}, None)
+    assert session.merged_configuration(None, {}, None, here)[key] == here[key]
+    assert session.merged_configuration(None, {key: "-Xint"}, None, here)[key] == "-Xint"
+    assert key not in session.merged_configuration("yarn", {}, None, here)
+    assert key not in session.merged_configuration(None, {}, None)

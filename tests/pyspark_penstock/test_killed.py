@@ -10,7 +10,7 @@ import pytest
 
 from load.node import LocalNode
 from load.spark_cluster import cluster
-from load.spark_source import ROOT, Progress, answer, fill, query, sound, taken, url, watch
+from load.spark_source import ROOT, Progress, answer, fill, query, read_by_stream, sound, url, watch
 
 pytestmark = [
     pytest.mark.broker,
@@ -33,7 +33,7 @@ def test_a_killed_query_loses_nothing_and_repeats_a_batch_at_most_or_nothing(
 ) -> None:
     count, rows = 6000, 1000
     fill(node, "q", count)
-    found = taken(node, "q", tmp_path, "local[2]", count, 1, leases=leases, maxRows=rows)
+    found = read_by_stream(node, "q", tmp_path, "local[2]", count, 1, leases=leases, maxRows=rows)
     assert sound(found, leases, rows), found
 
 
@@ -43,7 +43,7 @@ def test_a_killed_query_loses_nothing_and_repeats_a_batch_at_most_or_nothing(
 def test_a_million_messages_by_a_query_that_is_killed_twice(node: LocalNode, tmp_path: Path, leases: int) -> None:
     count, rows = 1_000_000, 30_000
     fill(node, "q", count)
-    found = taken(node, "q", tmp_path, "local[2]", count, 2, leases=leases, maxRows=rows)
+    found = read_by_stream(node, "q", tmp_path, "local[2]", count, 2, leases=leases, maxRows=rows)
     assert sound(found, leases, rows), found
 
 

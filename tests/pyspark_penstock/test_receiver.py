@@ -20,7 +20,7 @@ def take(receiver: Receiver, count: int) -> list[bytes]:
     """So many bodies, in the order in which they came."""
     found: list[bytes] = []
     while len(found) < count:
-        more = receiver.take(count - len(found), PATIENCE)
+        more = receiver.pop(count - len(found), PATIENCE)
         assert more, f"{len(found)} of {count} messages"
         found += [delivery.body for delivery in more]
     return found
@@ -36,7 +36,7 @@ def receiver(url: str, channel: Channel, queue: str) -> Iterator[Receiver]:
 def test_messages_come_in_order_and_no_more_than_may_be_in_hand(broker: Broker, receiver: Receiver, queue: str) -> None:
     assert receiver.ready == 100
     assert take(receiver, 30) == [b"%d" % number for number in range(30)]
-    assert receiver.take(1, 0.1) == []
+    assert receiver.pop(1, 0.1) == []
     wait_held(broker, queue, 70, 30)
     receiver.ack(20)
     assert take(receiver, 20) == [b"%d" % number for number in range(30, 50)]
@@ -58,7 +58,7 @@ def test_what_was_not_acked_goes_back_when_it_is_closed(broker: Broker, receiver
     receiver.close()
     wait_held(broker, queue, 95, 0)
     with pytest.raises(ReceiverError, match="closed"):
-        receiver.take(1, 0)
+        receiver.pop(1, 0)
 
 
 def test_draining_ends_where_there_is_no_more(receiver: Receiver, queue: str) -> None:
@@ -73,7 +73,7 @@ def test_draining_ends_where_there_is_no_more(receiver: Receiver, queue: str) ->
 def test_its_death_is_told_to_whoever_asks(receiver: Receiver, channel: Channel, queue: str) -> None:
     channel.call("queue.delete", queue=queue)
     wait_for(lambda: _refused(receiver), what="an error")
-    for ask in (lambda: receiver.take(1, 0), lambda: receiver.ack(1), receiver.count):
+    for ask in (lambda: receiver.pop(1, 0), lambda: receiver.ack(1), receiver.count):
         with pytest.raises(ReceiverError, match=f"queue '{queue}' at .*: the broker has cancelled the consumer"):
             ask()
 
@@ -94,7 +94,7 @@ def test_a_queue_that_is_not_there_and_a_broker_that_is_not_there_are_said(
 
 def _refused(receiver: Receiver) -> bool:
     try:
-        receiver.take(1, 0.1)
+        receiver.pop(1, 0.1)
     except ReceiverError:
         return True
     return False

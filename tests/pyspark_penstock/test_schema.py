@@ -17,9 +17,9 @@ def test_headers_that_are_no_json_object_are_refused(text: str) -> None:
 def test_columns_that_no_message_has_are_refused() -> None:
     check_columns(StructType().add("body", StringType()).add("headers", COLUMNS["headers"], nullable=False))
     check_columns(SCHEMA)
-    with pytest.raises(RowError, match="needs a column body, binary or string"):
+    with pytest.raises(RowError, match="need a column body, binary or string"):
         check_columns(StructType().add("body", IntegerType()))
     with pytest.raises(RowError, match="no column 'routingkey'"):
         check_columns(StructType().add("body", BinaryType()).add("routingkey", StringType()))
-    with pytest.raises(RowError, match="column priority is int, not string"):
+    with pytest.raises(RowError, match="column priority must be int, not string"):
         check_columns(StructType().add("body", BinaryType()).add("priority", StringType()))

@@ -64,7 +64,11 @@ def test_a_message_that_no_queue_takes_fails_the_task(numbers: Numbers, url: str
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"queu": "q"}, "did you mean 'queue'?"), ({}, "the option queue says"), ({"queue": "q", "ack": "x"}, "ack is")],
+    [
+        ({"queu": "q"}, "did you mean 'queue'?"),
+        ({}, "the option queue is missing"),
+        ({"queue": "q", "ack": "x"}, "ack must be"),
+    ],
 )
 def test_options_are_refused_with_their_reason(spark: SparkSession, options: dict[str, str], said: str) -> None:
     with pytest.raises(AnalysisException) as refused:

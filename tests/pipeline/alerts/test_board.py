@@ -29,7 +29,7 @@ def test_raised_and_cleared_take_turns(course: list[float]) -> None:
     board = Board(LIMITS)
     told: list[bool] = []
     for at, badness in enumerate(course):
-        told += [alert.raised for alert in board.look("shard-hot", ("n", "0"), badness, at, {})]
+        told += [alert.raised for alert in board.assess("shard-hot", ("n", "0"), badness, at, {})]
         if badness >= 1:
             assert told[-1]
         elif badness < CLEARS_BELOW:
@@ -51,15 +51,15 @@ def test_a_queue_that_fills() -> None:
 def test_a_shard_that_is_hot_among_those_of_its_node() -> None:
     board = Board(LIMITS)
 
-    def look(*rates: float) -> list[str]:
+    def assess(*rates: float) -> list[str]:
         rows = [{"node": "n", "shard": number, "at": 0, "rate": rate} for number, rate in enumerate(rates)]
         return states(board.shards([*rows, {"node": "alone", "shard": 0, "at": 0, "rate": 1e6}]))
 
-    assert look(10, 10, 10) == []
-    assert look(10, 10, 40) == ["shard-hot raised"]
-    assert look(10, 10, 15) == []
-    assert look(10, 10, 10) == ["shard-hot cleared"]
-    assert look(0, 0, 0) == []
+    assert assess(10, 10, 10) == []
+    assert assess(10, 10, 40) == ["shard-hot raised"]
+    assert assess(10, 10, 15) == []
+    assert assess(10, 10, 10) == ["shard-hot cleared"]
+    assert assess(0, 0, 0) == []
 
 
 def flow(action: str, at_s: float, outcome: str | None = None) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
     board.queues([queue(1)])
     board.flow([flow("stop", 0)])
     board.batches["queues"] = 7
-    again = Board.restored(LIMITS, board.saved())
+    again = Board.from_json(LIMITS, board.to_json())
     assert again == board
     assert again.queues([queue(1)]) == []
     assert states(again.tick(31 * SECOND)) == ["producer-held raised"]
@@ -103,7 +103,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
     "text", [None, "", "{", "[]", '{"standing": [[1]]}', '{"standing": 3, "held": [], "batches": {}}']
 )
 def test_what_was_not_saved_whole_is_begun_anew(text: str | None) -> None:
-    assert Board.restored(LIMITS, text) == Board(LIMITS)
+    assert Board.from_json(LIMITS, text) == Board(LIMITS)
 
 
 def test_a_long_name_makes_a_key_that_amqp_can_carry() -> None:
