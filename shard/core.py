@@ -1,8 +1,8 @@
 """The shard without its sockets: turns of the acceptors in, turns for them out.
 
-Everything that came in one turn of the loop is taken in first; `finish_turn` then delivers, enforces limits, publishes
-dead letters, decides who is saturated, writes the gauges and closes the outgoing turns. Nothing here waits and nothing
-here reads a clock: whoever drives it sets `now` before it tells it anything, and finishes a turn at `next_wake` at the
+All turns received in one turn of the loop are applied first; `finish_turn` then delivers, enforces limits, publishes
+dead letters, decides which queues are saturated, writes the gauges and closes the outgoing turns. Nothing here waits
+and nothing here reads a clock: the driver sets `now` before each call, and finishes a turn at `next_wake` at the
 latest.
 """
 
@@ -53,9 +53,7 @@ log = get_logger()
 
 
 class ShardCore:
-    """Takes turns in and finishes them. The parts it is made of work on one `state`, which is where the time, the
-    queues and the links are.
-    """
+    """Applies turns and finishes them. Its parts work on one `state`, which has the time, the queues and the links."""
 
     def __init__(
         self, index: int, gauges: Gauges, settings: Settings, now: int, life: int = 0, journal: Journal | None = None,
@@ -116,7 +114,7 @@ class ShardCore:
         }
 
     def share_limits(self, settings: Settings, shards: int) -> None:
-        """The limits of the node are shared by so many shards."""
+        """Set the number of shards that share the node's limits."""
         self.paging.limit(*memory_of(settings, shards))
         self.gate.limit(marks_of(settings, shards), self.state.now)
         self.consuming.hands.share(shards)
@@ -124,18 +122,18 @@ class ShardCore:
     # Topology
 
     def load(self, version: int, changes: list[list[Any]]) -> None:
-        """Start from a snapshot, or start again."""
+        """Start, or restart, from a snapshot of the topology."""
         self.following.load(version, changes)
         self.receive_waiting()
 
     def apply(self, version: int, changes: list[list[Any]]) -> None:
-        """Take in one published change of the topology; older ones than the snapshot are known already."""
+        """Apply one published change of the topology; changes older than the snapshot are already in it."""
         if version > self.state.version:
             self.following.apply(version, changes)
             self.receive_waiting()
 
     def receive_waiting(self) -> None:
-        """Take in the turns that waited, as far as they need not go on waiting."""
+        """Apply the turns that waited, as far as they need not go on waiting."""
         for link in list(self.state.links.values()):
             waiting, link.waiting = link.waiting, []
             for turn in waiting:
@@ -144,7 +142,9 @@ class ShardCore:
     # Turns
 
     def recover_links(self, records: dict[bytes, bytes]) -> None:
-        """Before anything is received: what `Link.record` gave in an earlier life of this run, by identity."""
+        """Before any turn is received: set the links' records (`Link.record`) of an earlier incarnation, by
+        identity.
+        """
         self.records = {**records}
         for acceptor in range(self.state.gauges.acceptors):
             incarnation, turn = self.state.gauges.pair_read_safe(acceptor, self.state.index)
@@ -153,18 +153,18 @@ class ShardCore:
                 self.records[identity] = safe_record(turn)
 
     def await_acceptors(self, acceptors: Iterable[Life]) -> None:
-        """Deliver nothing before these have said what their consumers have in hand. In a later life of the shard."""
+        """In a later incarnation: deliver nothing before these acceptors have reported their unacked messages."""
         self.state.recovery = Recovery(acceptors, self.state.now)
 
     def receive(
         self, identity: bytes, turn: int, version: int, heard: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
-        """Take in one turn of an acceptor, or of another shard."""
+        """Apply one turn of an acceptor, or of another shard."""
         link = self.state.links.get(identity)
         if link is None:
             role, index, incarnation = life_of(identity)
             if incarnation <= self.state.dead.get((role, index), 0):
-                return  # the news of its death was quicker than its last words
+                return  # the news of its death overtook its last turns
             link = self.state.links[identity] = Link(identity, self.records.pop(identity, None))
         if turn == bus.HELLO:
             if link.receiver is not None:
@@ -176,8 +176,8 @@ class ShardCore:
         self.receive_on(link, turn, version, operations, parts)
 
     def look_for_deaths(self, acceptor: int) -> None:
-        """Take in what the gauges say of earlier lives of an acceptor, before the next one is answered: it takes its
-        share of the room as if nothing of theirs were on its way.
+        """Apply the gauges' record of dead incarnations of an acceptor before its next one is answered: the next one
+        takes its share of the room as if none of their messages were in flight.
         """
         place = self.state.gauges.process_read("acceptor", acceptor)
         dead = place.incarnation - (place.state != DEAD)
@@ -187,6 +187,7 @@ class ShardCore:
     def receive_on(
         self, link: Link, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
+        """Apply a turn, or let it wait for the topology, for earlier turns, or for the end of recovery."""
         held_back = self.state.recovery is not None and link in self.state.recovery.held
         if version > self.state.version or link.waiting or held_back:
             link.waiting.append((turn, version, operations, parts))
@@ -215,7 +216,7 @@ class ShardCore:
             self.doing.has_taken_in(link, turn)
 
     def finish_turn(self, now: int) -> list[tuple[bytes, list[Any]]]:
-        """Deliver, enforce limits, decide flow, write the gauges; the turns to send, each with its acceptor."""
+        """Deliver, enforce limits, decide flow, write the gauges; return the turns to send, each with its acceptor."""
         self.state.now = now
         self.look_at_what_is_due()
         self.burial.budget = SLICE
@@ -243,6 +244,9 @@ class ShardCore:
         return [out for link in self.state.links.values() if (out := link.close_turn()) is not None]
 
     def look_at_what_is_due(self) -> None:
+        """End the recovery if it is over, go on with transactions and moves, and touch the queues whose alarms are
+        due.
+        """
         if self.state.recovery is not None and self.state.recovery.is_over(self.state.now):
             self.end_recovery(self.state.recovery)
         if self.two_phase.doubts or self.two_phase.decisions:
@@ -254,11 +258,11 @@ class ShardCore:
                 self.state.touch(self.state.queues[id])
 
     def end_recovery(self, recovery: Recovery) -> None:
-        """The consumers' unacked messages were reported, or awaited for long enough: turns that waited go on."""
+        """End the recovery, with unacked messages reported or awaited for long enough: turns that waited go on."""
         self.state.recovery = None
         for queue in self.state.queues.values():
             if recovery.awaited and not queue.ring.consumers:
-                queue.had_consumers = False  # it may have some yet: it must not go for lack of them
+                queue.had_consumers = False  # its consumers may still come: it must not be deleted for lack of them
             if queue.ring.consumers:
                 queue.ring.order()
                 self.serving.elect(queue)
@@ -266,6 +270,9 @@ class ShardCore:
         self.receive_waiting()
 
     def finish_touched(self) -> None:
+        """Deliver, page, weigh and decide flow for each touched queue, and ask for the deletion of those that
+        expired.
+        """
         touched, self.state.touched = self.state.touched, {}
         for queue in touched.values():
             if self.doing.taken:
@@ -290,11 +297,11 @@ class ShardCore:
             self.doing.finishes(0)
 
     def is_ready(self) -> bool:
-        """Whether its queues are as clients may see them, as far as that does not take too long."""
+        """Whether clients may see the queues, unless that takes too long."""
         return self.state.version >= 0 and not self.two_phase.is_undecided()
 
     def next_wake(self) -> int:
-        """When the next turn is to be finished though nothing came: microseconds since 1970, NEVER for no such time."""
+        """When the next turn must be finished without input, in microseconds since 1970; NEVER if not at all."""
         if self.events.waiting or self.burial.has_work():
             return self.state.now
         recheck = self.state.now + RECHECK if self.burial.blocked else NEVER
@@ -302,7 +309,7 @@ class ShardCore:
         return min(alarm, self.paging.wake, recheck, self.moving.homings.next_wake(), self.two_phase.next_wake())
 
     def weigh_all(self, now: int) -> None:
-        """Decide whether the shard has room for more. A queue that goes makes room as well."""
+        """Report the use of memory and store to the gate. The deletion of a queue frees room as well."""
         held = self.burial.weight + self.peers.held + self.two_phase.weight
         self.state.weight += held - self.held
         self.held = held
@@ -312,14 +319,15 @@ class ShardCore:
         self.gate.hold(self.state.weight, stored, spilled, now)
 
     def broadcast(self, id: int, saturated: bool, epoch: int) -> None:
+        """Send FLOW to all acceptors."""
         for link in self.state.links.values():
             if link.is_acceptor:
                 link.turn.operations.append([bus.FLOW, id, saturated, epoch])
 
-    # Operations of an acceptor
+    # Operations of acceptors
 
     def leave_behind(self, link: Link, id: int) -> None:
-        """Those who publish to several queues do not wait for this one."""
+        """Mark a queue as lagging: publishes to several queues do not wait for it."""
         queue = self.state.queues.get(id)
         if queue is not None and not queue.left:
             queue.left = True
@@ -328,12 +336,13 @@ class ShardCore:
 
     @looks_first
     def reply_consumer_lives(self, link: Link, request: int, name: str) -> Looking:
+        """Reply whether a reply consumer is attached."""
         found = has_reply_consumer(self.state, name)
         yield
         link.reply(request, found)
 
     def died(self, role: str, index: int, incarnation: int) -> None:
-        """A process died. What an acceptor had in hand goes back to its queues."""
+        """A process has died. Unacked messages of an acceptor's consumers are requeued."""
         for identity in [known for known in self.records if life_of(known)[:2] == (role, index)]:
             if life_of(identity)[2] <= incarnation:
                 del self.records[identity]

@@ -1,5 +1,5 @@
-"""Whether a shard's disk has room for more than acks: looked at after each commit, and while it has none, each second:
-others may make some, and nobody says so.
+"""Whether a shard's disk has room for more than acks. It is checked after each commit and, while there is none, each
+second, since room made by others is not announced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOK_SECONDS = 1.0
 
 
 class DiskRoom:
-    """`look_soon` has `look` done in the thread that writes, and calls `tell` then, in the loop."""
+    """`look_soon` has `look` done in the thread that writes, and then `tell` in the loop."""
 
     def __init__(
         self,
@@ -41,14 +41,16 @@ class DiskRoom:
         self.tell()
 
     def look(self) -> None:
-        """In the thread that writes. What cannot be told is what it was: writing says more."""
+        """Check the room, in the thread that writes. If that fails the last answer stands: a write will show the
+        trouble.
+        """
         try:
             self._is_there = self._store.has_room(was_full=not self._is_there)
         except StoreError:
             return
 
     def tell(self) -> None:
-        """Producers, if that has changed."""
+        """Report the room to the gate, and have it checked again if there is none."""
         if self._is_there:
             self._gate.store_works(DISK, self._state.now)
             return
@@ -61,5 +63,6 @@ class DiskRoom:
         self._look_soon()
 
     def stop(self) -> None:
+        """Cancel the pending check."""
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""Follows the topology: which queues live in the shard, with what limits, and what goes with one that is gone."""
+"""Follows the topology: which queues live on the shard, their limits, and the removal of those that are gone."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from shard.turns.state import ShardState
 
 
 class Following:
-    """`recovered` is what the store had, until the topology is known. `paces`, `waiters` and the others keep something
-    of each queue, which they forget with it.
+    """Applies changes of the topology to one shard.
+
+    `recovered` are the contents of the store, until the topology is known. `paces`, `waiters` and the others keep some
+    state of each queue, which they forget with it.
     """
 
     def __init__(
@@ -43,9 +45,9 @@ class Following:
         self.recovered = recovered
 
     def load(self, version: int, changes: list[list[Any]]) -> None:
-        """Start from a snapshot: queues that are there already keep their contents.
+        """Start from a snapshot: queues that exist already keep their contents.
 
-        First go those that are here no longer: others may have their slots now.
+        Queues that no longer live here are removed first: their slots may belong to others.
         """
         state = self.state
         homes = {change[3]: Queue(*change[1:]).shard for change in changes if change[0] == "queue"}
@@ -69,7 +71,7 @@ class Following:
         self.advance(version)
 
     def apply(self, version: int, changes: list[list[Any]]) -> None:
-        """Take in one published change of the topology."""
+        """Apply one published change of the topology."""
         for change in changes:
             self.change(change)
         self.advance(version)
@@ -78,6 +80,7 @@ class Following:
         self.state.version = self.state.topology.version = version
 
     def change(self, change: list[Any]) -> None:
+        """Apply one record of a change."""
         self.state.topology.apply(change)
         if change[0] == "queue":
             self.change_queue(Queue(*change[1:]))
@@ -89,7 +92,7 @@ class Following:
             self.moving.over(change[1])
 
     def change_queue(self, record: Queue) -> None:
-        """A queue is new, or a policy has changed what it may hold or does."""
+        """A queue is new, has moved, or has other limits or features."""
         queue = self.state.queues.get(record.queue_id)
         if record.shard != self.state.index:
             if queue is not None:
@@ -111,7 +114,7 @@ class Following:
             self.state.touch(queue)
 
     def govern_queue(self, queue: QueueState, record: Queue) -> None:
-        """It has the limits and features that the topology says."""
+        """Give a queue the limits and features of its record."""
         limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
         if (limits, features) != (queue.limits, queue.features):
             marks, reserve = queue.limits.marks, queue.features.reserve
@@ -123,13 +126,13 @@ class Following:
                 self.events.note("limits", queue)
 
     def release_queue(self, queue: QueueState) -> None:
-        """It has moved to another shard, where all of it is; whoever consumes from it has been told."""
+        """Drop a queue that has moved to another shard with all its messages; acceptors know of the move."""
         for link in self.state.links.values():
             self.moving.drop_consumers(link, queue)
         self.forget_queue(queue)
 
     def close_queue(self, id: int) -> None:
-        """A queue is no more."""
+        """Remove a deleted queue and cancel its consumers."""
         queue = self.state.queues.get(id)
         if queue is None:
             return
@@ -140,7 +143,7 @@ class Following:
             tell_cancelled(queue)
 
     def forget_queue(self, queue: QueueState) -> None:
-        """It is not here any more, nor is what it has."""
+        """Drop a queue and all state kept for it."""
         del self.state.queues[queue.id]
         self.waiters.forget_queue(queue.id)
         self.paces.forget_queue(queue.id)

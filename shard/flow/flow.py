@@ -2,8 +2,8 @@
 
 **Theory of operation.** `decide` runs at the end of a turn, once for each queue touched. It records how near the depth
 is to the marks and how far above them (`watch`), has `Saturation.update` decide, logs and records a change, writes the
-gauge and, last of all, broadcasts the change to acceptors. A queue that is calm (`Saturation.is_calm`) skips all but its
-growth and its gauge, so far below its marks flow control costs next to nothing.
+gauge and, last of all, broadcasts the change to acceptors. A queue that is calm (`Saturation.is_calm`) skips all but
+its growth and its gauge, so far below its marks flow control costs next to nothing.
 
 **Invariant.** After `decide`, the gauge shows the decision, and `stopped` has exactly the saturated queues of this
 shard. The gauge is written before the broadcast: an acceptor that receives an epoch finds a gauge that is at least as

@@ -1,4 +1,4 @@
-"""What acceptors ask of a shard of class queue: to purge, delete and describe its queues."""
+"""Requests of acceptors of class queue: purge, delete and describe queues."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Requests:
 
     @looks_first
     def purge(self, link: Link, request: int, queue_id: int) -> Looking:
+        """Drop all ready messages; the reply has their number."""
         queue = self.state.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
@@ -51,6 +52,7 @@ class Requests:
 
     @looks_first
     def delete(self, link: Link, request: int, queue_id: int, if_unused: bool, if_empty: bool) -> Looking:
+        """Have the router delete a queue; the reply has the number of its ready messages."""
         queue = self.state.queues.get(queue_id)
         if queue is None:
             link.reply(request, 0)
@@ -69,6 +71,7 @@ class Requests:
 
     @looks_first
     def stat(self, link: Link, request: int, queue_id: int) -> Looking:
+        """Reply with the numbers of ready messages and consumers."""
         queue = self.state.queues.get(queue_id)
         if queue is None:
             link.refuse(request, 404, "no such queue")
