@@ -45,7 +45,7 @@ class Recovered:
                 self.decisions[transaction] = bus.unpack(record)
         journal.octets += sum(part.octets for part in self.parts.values())
         if self.parts:
-            log.info("transactions were not decided: other shards are asked", transactions=len(self.parts))
+            log.info("transactions are undecided: other shards are asked", transactions=len(self.parts))
         messages = 0
         for queue_id, segment in store.segments():
             self._segments[queue_id].append(segment)

@@ -6,7 +6,7 @@ from shard.contents.segment_cy cimport SEGMENT_WEIGHT, Range, Segment
 cdef enum:
     # Bytes up to which segments are merged.
     MERGED = 65536
-    # Segments that the store already has are merged only up to this weight.
+    # Segments that the store already has are merged only up to this many bytes in memory.
     SMALL = 4096
 
 cdef class Line:

@@ -25,8 +25,8 @@ if not cython.compiled:
 class Line:
     """The `segments` from index `head` on, in ascending order; settled ones are removed in time.
 
-    If the line `merges`, small segments are merged when they are paged out. `paged` is the weight that segments without
-    contents would have in memory, `overhead` the weight of all live segments beside their messages. Where sizes were
+    If the line `merges`, small segments are merged when they are paged out. `paged` is the memory that segments
+    without contents would take, `overhead` that of all live segments beside their messages. Where sizes were
     `estimated`, because messages could not be read, byte counts are approximate until the line is empty.
     """
 

@@ -48,8 +48,8 @@ class Queue(Line):
     """The contents of one queue. Counts are of messages, `_bytes` are bytes of bodies, `_whole` whole bytes
     (`Batch.whole`), `published` to `dropped` are totals.
 
-    `dead` gathers (reason, Range) of dropped and rejected messages, in order, while `keeps_dead` is set; whoever sets
-    it pops them, and calls `buried` when the store may forget them.
+    `dead` gathers (reason, Range) of dropped and rejected messages, in order, while `keeps_dead` is set; the shard
+    pops them, and calls `buried` when the store may forget them.
 
     If the queue is `durable`, persistent messages and their fate are recorded in its journal. While the queue is
     `reading` ahead, a delivery ends where contents are not in memory. Requeued messages from `unseen_from` up to

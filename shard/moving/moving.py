@@ -152,8 +152,8 @@ class Moving:
     def fence(self, link: Link, id: int, epoch: int) -> None:
         """An acceptor sends nothing more; the queue is frozen, so nothing more goes to the acceptor either.
 
-        FENCED waits until everything received is safe. Otherwise the next incarnation of this shard, which may not have
-        the queue any more, would take a repeated publish as delivered to it and have it confirmed.
+        FENCED waits until everything received is safe. Otherwise the next incarnation of this shard would accept a
+        resent publish for a queue that it may not have, and the publish would be confirmed though lost.
         """
         link.tell_when_safe(bus.FENCED, id, epoch)
 
@@ -256,7 +256,7 @@ class Moving:
         queue = arriving.queue
         for sequence, batch, again, expiry, expiries in pieces:
             if sequence >> LINE_BITS and not isinstance(queue.contents, PriorityQueue):
-                self.failed(arriving, "it has priorities, and is not to have them here")
+                self.failed(arriving, "its messages have priorities, the queue has none here")
                 go_on()
                 return
             queue.contents.adopt(sequence, batch, again, expiry, expiries)

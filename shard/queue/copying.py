@@ -199,7 +199,7 @@ class Reader:
         assert self._file is not None
         octets = self._file.read(size)
         if len(octets) < size:
-            raise StoreError(self.path, "it is cut off")
+            raise StoreError(self.path, "it is cut short")
         self.checksum = zlib.crc32(octets, self.checksum)
         return octets
 

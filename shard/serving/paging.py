@@ -101,7 +101,7 @@ class Paging:
     def page_out_read(self, excess: int) -> None:
         """While a commit is in flight: page out unacked messages that the store has, which were read for consumers.
 
-        During a commit consumers take more than there may be in memory.
+        During a commit consumers may be sent more than fits in memory.
         """
         if self.state.weight >= self.seen + self.again:
             self.page_out_of(self.heaviest(), True, excess, self.head, spills=False)

@@ -62,7 +62,7 @@ class Environment:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_unfinished(path) and (path / FILE_NAME).exists():
                 aside = set_aside(path / FILE_NAME)
-                log.warning("there is no store in a file, another one is begun", path=str(path), set_aside=str(aside))
+                log.warning("the file contains no store, a new one is begun", path=str(path), set_aside=str(aside))
             self._open()
 
     def limit(self, octets: int) -> None:

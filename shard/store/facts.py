@@ -21,7 +21,7 @@ def facts_of(path: Path, txn: Any, db: Any, shard: int) -> dict[str, int]:
     if not 1 <= format <= FORMAT:
         raise StoreError(path, f"it is of format {format}, this penstock knows format {FORMAT}")
     if raw and b"format" not in raw:
-        raise ValueError("it does not say of which format it is")
+        raise ValueError("its format is not recorded")
     found = {name.decode(): _fact(name, value, format) for name, value in raw.items()}
     if found.get("shard", shard) != shard:
         raise StoreError(path, f"it is the store of shard {found['shard']}")

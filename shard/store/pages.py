@@ -81,7 +81,7 @@ class Pages:
                     raise ValueError("a list of free pages is damaged")
                 free.update(pages)
         if self.damaged:
-            raise ValueError("what is free cannot be read")
+            raise ValueError("the free pages cannot be read")
 
     def _states(self) -> list[tuple[int, int, int, int]]:
         """Transaction, root of the free list, root of the databases and last page of each state, the newest first."""

@@ -131,7 +131,7 @@ class Probe:
             key = bytes((of_index or of_contents)[0])
             queue_id, sequence = KEY.unpack(key)
             if of_index is None or of_contents is None or of_index[0] != of_contents[0]:
-                raise ValueError(f"queue {queue_id}, message {sequence}: a segment has no contents, or they no segment")
+                raise ValueError(f"queue {queue_id}, message {sequence}: a segment without contents, or the reverse")
             segment, _ = unpack_index(key, of_index[1])
             if not segment.damaged and segment.octets != len(of_contents[1]):
                 raise ValueError(f"queue {queue_id}, message {sequence}: its contents are damaged")

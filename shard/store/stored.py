@@ -82,7 +82,7 @@ def pack_held(lasts: int, until: int, ranges: Iterable[tuple[int, int]]) -> byte
 def unpack_held(record: bytes) -> Held:
     """The inverse of `pack_held`, with ranges as (start, count). Raises ValueError if the record is malformed."""
     if not record or len(record) % PAIR.size:
-        raise ValueError(f"a lease's record of {len(record)} octets")
+        raise ValueError(f"a lease's record of {len(record)} bytes")
     (lasts, until), *ranges = PAIR.iter_unpack(record)
     return lasts, until, ranges
 
@@ -99,7 +99,7 @@ def pack_segment(segment: Segment) -> bytes:
 def unpack_segment(sequence: int, record: bytes) -> Segment:
     """A segment without its batch. Raises ValueError if the record is malformed."""
     if len(record) < _INDEX.size:
-        raise ValueError(f"an index record of {len(record)} octets")
+        raise ValueError(f"an index record of {len(record)} bytes")
     count, flags, body_bytes, octets, expiry = _INDEX.unpack_from(record)
     segment = Segment(None, 0, count, sequence)
     segment.body_bytes, segment.octets, segment.expiry = body_bytes, octets, expiry
@@ -109,7 +109,7 @@ def unpack_segment(sequence: int, record: bytes) -> Segment:
     bits, at = (count + 7) // 8, _INDEX.size
     size = at + bits * (bool(flags & DONE) + bool(flags & REJECTED)) + (8 * count if flags & EXPIRIES else 0)
     if len(record) != size:
-        raise ValueError(f"an index record of {len(record)} octets for {count} messages")
+        raise ValueError(f"an index record of {len(record)} bytes for {count} messages")
     if flags & DONE:
         segment.done = bytearray(record[at : at + bits])
         at += bits
@@ -133,5 +133,5 @@ def unpack_contents(count: int, value: bytes | memoryview) -> Batch:
     """A copied batch from stored contents. Raises ValueError if they are too short for `count` messages."""
     split = 16 * count
     if len(value) < split:
-        raise ValueError(f"{len(value)} octets for {count} messages")
+        raise ValueError(f"{len(value)} bytes for {count} messages")
     return Batch(bytes(value[:split]), bytes(value[split:]))

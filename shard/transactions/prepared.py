@@ -1,7 +1,7 @@
 """A shard's part of an undecided transaction (shard/transactions/two_phase.py): its publishes and settlements.
 
-The part is invisible. Its messages are in no queue, but count in the depth of their target queues, in the weight of the
-shard and, where they are stored, in the size of the store. Its settlements stay unacked, with no consumer, and no
+The part is invisible. Its messages are in no queue, but count in the depth of their target queues, in the memory of
+the shard and, where they are stored, in the size of the store. Its settlements stay unacked, with no consumer, and no
 longer count in the depth: the depth is already that of after the commit.
 
 The record has only what outlives the shard: persistent messages for durable queues, acks and rejects of theirs. A
@@ -213,10 +213,10 @@ def split(record: bytes) -> tuple[int, list[Settlement], list[Stored]]:
             found.append(Stored(queues, powerless, count, record[at : at + rows + contents]))
             at += rows + contents
         if at != len(record):
-            raise ValueError(f"{len(record)} octets instead of {at}")
+            raise ValueError(f"{len(record)} bytes instead of {at}")
         return decider, [(id, sequence, count, kind) for id, sequence, count, kind in settlements], found
     except (TypeError, ValueError, error) as problem:
-        raise ValueError(f"no part of a transaction: {problem}") from None
+        raise ValueError(f"not a part of a transaction: {problem}") from None
 
 
 def persistent(publish: Publish) -> Publish:

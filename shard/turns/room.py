@@ -31,7 +31,7 @@ UNWRITTEN, UNFLUSHED, DISK = "unwritten", "unflushed", "disk"
 TROUBLES = {
     UNWRITTEN: "its store cannot be written",
     UNFLUSHED: "its store cannot be flushed to the disk",
-    DISK: "the disk is full, what is left is for acks",
+    DISK: "the disk is full, its last room is for acks",
 }
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 

@@ -150,7 +150,7 @@ def older(txn: Any, dbs: dict[str, Any]) -> None:
         (removed("index", "contents"), "queue 7 has 2 of 3 records"),
         (removed("leases"), "queue 7 has 2 of 3 records"),
         (removed("totals"), "queue 7 has 3 of 0 records"),
-        (removed("contents"), "a segment has no contents, or they no segment"),
+        (removed("contents"), "a segment without contents, or the reverse"),
         (older, "queue 7 has records from another time"),
     ],
 )
