@@ -72,7 +72,7 @@ class ShardCore:
         leases = Leases(state, self.stalls)
         self.serving = Serving(state, self.stalls, leases, settings.flow.stranger_limit)
         self.intake = Intake(state, self.serving, lambda queue: self.two_phase.first_held(queue))
-        self.two_phase = TwoPhase(state, self.peers, self.commits, self.intake, self.look_for_deaths)
+        self.two_phase = TwoPhase(state, self.peers, self.commits, self.intake, self.apply_known_deaths)
         if recovered is not None:
             self.two_phase.recover(recovered.parts, recovered.decisions)
         grants = Grants(state.topology)
@@ -99,16 +99,16 @@ class ShardCore:
             bus.PREPARED: self.two_phase.prepared,
             bus.DECIDE: self.two_phase.decide,
             bus.DO: self.two_phase.do,
-            bus.IN_DOUBT: self.two_phase.asked,
-            bus.OUTCOME: self.two_phase.heard,
-            bus.DONE: self.two_phase.has_done,
-            bus.LEFT: self.leave_behind,
+            bus.IN_DOUBT: self.two_phase.on_in_doubt,
+            bus.OUTCOME: self.two_phase.on_outcome,
+            bus.DONE: self.two_phase.on_done,
+            bus.LEFT: self.mark_lagging,
             bus.EXCUSED: self.intake.excuse_events,
-            bus.WAITERS: self.waiters.hear,
-            bus.PACED: self.paces.hear,
+            bus.WAITERS: self.waiters.on_waiters,
+            bus.PACED: self.paces.on_paced,
             bus.FENCE: self.moving.fence,
-            bus.PARTED: self.moving.has_parted,
-            bus.HOMED: homings.is_homed,
+            bus.PARTED: self.moving.on_drained,
+            bus.HOMED: homings.on_homed,
             **requests.operations,
             **self.consuming.operations,
         }
@@ -168,14 +168,14 @@ class ShardCore:
             link = self.state.links[identity] = Link(identity, self.records.pop(identity, None))
         if turn == bus.HELLO:
             if link.receiver is not None:
-                self.look_for_deaths(link.receiver)
-                self.waiters.tell_all(link)
+                self.apply_known_deaths(link.receiver)
+                self.waiters.send_all(link)
             link.greet()
             return
-        link.hear(heard)
+        link.report_received(heard)
         self.receive_on(link, turn, version, operations, parts)
 
-    def look_for_deaths(self, acceptor: int) -> None:
+    def apply_known_deaths(self, acceptor: int) -> None:
         """Apply the gauges' record of dead incarnations of an acceptor before its next one is answered: the next one
         takes its share of the room as if none of their messages were in flight.
         """
@@ -188,15 +188,15 @@ class ShardCore:
         self, link: Link, turn: int, version: int, operations: list[list[Any]], parts: Sequence[Any]
     ) -> None:
         """Apply a turn, or let it wait for the topology, for earlier turns, or for the end of recovery."""
-        held_back = self.state.recovery is not None and link in self.state.recovery.held
+        held_back = self.state.recovery is not None and link in self.state.recovery.reported
         if version > self.state.version or link.waiting or held_back:
             link.waiting.append((turn, version, operations, parts))
             return
         link.taken = turn
-        notes = self.doing.notes
+        recording = self.doing.recording
         steps = iter(enumerate(operations))
         for index, operation in steps:
-            if notes:
+            if recording:
                 self.doing.takes_in(link, turn, index)
             if operation[0] == bus.PUBLISH:
                 self.intake.publish(link, parts, turn, index, operation)
@@ -212,30 +212,30 @@ class ShardCore:
                     next(steps)
             else:
                 self.operations[operation[0]](link, *operation[1:])
-        if notes:
+        if recording:
             self.doing.has_taken_in(link, turn)
 
     def finish_turn(self, now: int) -> list[tuple[bytes, list[Any]]]:
         """Deliver, enforce limits, decide flow, write the gauges; return the turns to send, each with its acceptor."""
         self.state.now = now
-        self.look_at_what_is_due()
+        self.handle_due()
         self.burial.budget = SLICE
         self.finish_touched()
         while self.consuming.hands.asleep and self.consuming.hands.wake(self.consuming.wake):
             self.finish_touched()
         if self.burial.blocked:
-            self.burial.look()
+            self.burial.reopen_lanes()
         while self.burial.budget and self.burial.has_work():
             self.burial.work()
             self.finish_touched()
         if self.events.waiting:
-            self.events.tell()
+            self.events.publish_waiting()
             self.finish_touched()
         if self.consuming.grants:
             self.consuming.end_grants()
         for link in self.state.links.values():
             if link.source.left:
-                link.tell_dequeued()
+                link.send_dequeued()
         self.paging.page_out()
         self.weigh_all(now)
         self.commits.make_safe()
@@ -243,16 +243,16 @@ class ShardCore:
             self.doing.has_finished()
         return [out for link in self.state.links.values() if (out := link.close_turn()) is not None]
 
-    def look_at_what_is_due(self) -> None:
+    def handle_due(self) -> None:
         """End the recovery if it is over, go on with transactions and moves, and touch the queues whose alarms are
         due.
         """
         if self.state.recovery is not None and self.state.recovery.is_over(self.state.now):
             self.end_recovery(self.state.recovery)
         if self.two_phase.doubts or self.two_phase.decisions:
-            self.two_phase.look()
+            self.two_phase.repeat_unanswered()
         if self.state.topology.moves:
-            self.moving.look()
+            self.moving.advance()
         for id in self.alarms.due(self.state.now):
             if id in self.state.queues:
                 self.state.touch(self.state.queues[id])
@@ -277,7 +277,7 @@ class ShardCore:
         for queue in touched.values():
             if self.doing.taken:
                 self.doing.finishes(queue.id)
-            self.serving.settle_down(queue)
+            self.serving.serve(queue)
             if queue.contents.dead:
                 self.burial.add(queue, queue.contents.take_dead())
             if queue.id not in self.stalls.stalled:
@@ -326,12 +326,12 @@ class ShardCore:
 
     # Operations of acceptors
 
-    def leave_behind(self, link: Link, id: int) -> None:
+    def mark_lagging(self, link: Link, id: int) -> None:
         """Mark a queue as lagging: publishes to several queues do not wait for it."""
         queue = self.state.queues.get(id)
-        if queue is not None and not queue.left:
-            queue.left = True
-            self.events.note("left", queue)
+        if queue is not None and not queue.lagging:
+            queue.lagging = True
+            self.events.record("left", queue)
             self.state.touch(queue)
 
     @looks_first

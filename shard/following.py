@@ -15,7 +15,7 @@ from shard.queue.saturation import Stop
 from shard.queue.stalls import Stalls
 from shard.recovered import Recovered
 from shard.requests.consuming import Consuming
-from shard.serving.deleting import tell_cancelled
+from shard.serving.deleting import send_cancelled
 from shard.serving.paces import Paces
 from shard.serving.paging import Paging
 from shard.serving.waiters import Waiters
@@ -89,7 +89,7 @@ class Following:
         elif change[0] == "move":
             self.moving.follow(self.state.topology.moves[change[1]])
         elif change[0] == "move_gone":
-            self.moving.over(change[1])
+            self.moving.end_move(change[1])
 
     def change_queue(self, record: Queue) -> None:
         """A queue is new, has moved, or has other limits or features."""
@@ -123,7 +123,7 @@ class Following:
             if (limits.marks, features.reserve) != (marks, reserve):
                 self.state.gauges.queue_note_over(queue.slot, 0, 0)
             if limits.marks != marks:
-                self.events.note("limits", queue)
+                self.events.record("limits", queue)
 
     def release_queue(self, queue: QueueState) -> None:
         """Drop a queue that has moved to another shard with all its messages; acceptors know of the move."""
@@ -140,7 +140,7 @@ class Following:
             self.consuming.close_queue(link, queue)
         self.forget_queue(queue)
         if not queue.deleters:
-            tell_cancelled(queue)
+            send_cancelled(queue)
 
     def forget_queue(self, queue: QueueState) -> None:
         """Drop a queue and all state kept for it."""

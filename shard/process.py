@@ -54,7 +54,7 @@ from shard.shown_hands import ShownHands
 from shard.store.background import Background, Job
 from shard.store.flushes import Flushes
 from shard.store.journal import Commit, Journal
-from shard.store.probe import look_through
+from shard.store.probe import check_store
 from shard.store.store import Store
 from shard.turns.link import life_of
 from shard.turns.room import PROCESSES, UNFLUSHED
@@ -83,7 +83,7 @@ class Shard:
         path, limit = node.settings.data / "shards" / str(index), node.settings.store.limit // node.settings.shards
         flush_ms = node.settings.store.flush_ms
         if incarnation > 1:
-            look_through(path, index)  # the contents that killed the previous incarnation may be in the store
+            check_store(path, index)  # the contents that killed the previous incarnation may be in the store
         witness = Witness(node.settings.data, shard_name(index), node.identity)
         self.store = Store(path, limit, flush_ms == 0, node.epoch, index, witness)
         self.flushes = Flushes(loop, flush_ms / 1000, self.sync)
@@ -94,7 +94,7 @@ class Shard:
         self.state.incarnation = incarnation
         self.state.wall_ahead = clock.wall_ahead_us()
         self.core.commits.flushed_later = flush_ms > 0
-        self.disk_room = DiskRoom(loop, self.store, self.state, self.core.gate, self.look_for_room)
+        self.disk_room = DiskRoom(loop, self.store, self.state, self.core.gate, self.check_disk_room)
         self.core.stalls.set_aside = self.store.set_aside
         self.core.recover_links(self.store.links())
         self.core.doing.begins(incarnation)
@@ -139,7 +139,7 @@ class Shard:
 
     def connect_peer(self, peer: int, incarnation: int) -> None:
         """Meet an incarnation of another shard. Events may pass before this process has subscribed: see
-        `look_again`.
+        `recheck_processes`.
         """
         self.lose_peer(peer, incarnation - 1)
 
@@ -156,13 +156,13 @@ class Shard:
         if self.peers.lose(peer, incarnation):
             self.core.peers[peer].died()
 
-    def look_again(self) -> None:
+    def recheck_processes(self) -> None:
         """Apply the gauges' records of other processes, in case an event was missed."""
         self.state.now = now_us()
         for peer, life in started(self.gauges, self.node):
             self.connect_peer(peer, life)
         for index in range(self.node.acceptors):
-            self.core.look_for_deaths(index)
+            self.core.apply_known_deaths(index)
 
     def leave_peer(self, peer: int) -> None:
         """Another shard was removed from the node."""
@@ -202,10 +202,10 @@ class Shard:
     def weigh_processes(self) -> None:
         """Each second: measure memory and loop, publish the figures, and keep the records of flow control."""
         self.loop.call_later(WEIGH_SECONDS, self.weigh_processes)
-        self.look_again()
+        self.recheck_processes()
         with suppress(OSError, psutil.Error):  # too many files are open
             self.idle_memory.look(self.state.weight, self.core.gate.room.is_scarce(PROCESSES))
-        self.shown_hands.look()
+        self.shown_hands.publish_changes()
         self.state.wall_ahead = clock.wall_ahead_us()
         self.core.gate.processes_hold(self.node_memory.look(), now_us())
         self.gauges.measures_write(
@@ -305,7 +305,7 @@ class Shard:
         """Write a commit, in the writer's thread."""
         began = time.monotonic_ns()
         self.store.write(commit)
-        self.disk_room.look()
+        self.disk_room.check()
         self.commit_us.add((time.monotonic_ns() - began) // 1000)
 
     def written(self, commit: Commit, error: StoreError | None) -> None:
@@ -320,19 +320,19 @@ class Shard:
                 self.core.gate.store_overflows(self.state.now)
             self.core.commits.written()
             self.flushes.want()
-            self.disk_room.tell()
+            self.disk_room.report()
         self.finish_turn()
 
-    def look_for_room(self) -> None:
+    def check_disk_room(self) -> None:
         """Check the disk without a commit, unless the shard is ending."""
         if self.ending:
             return
 
-        def looked(_error: StoreError | None) -> None:
-            self.disk_room.tell()
+        def checked(_error: StoreError | None) -> None:
+            self.disk_room.report()
             self.finish_turn()
 
-        self.in_background(self.writer, self.disk_room.look, looked)
+        self.in_background(self.writer, self.disk_room.check, checked)
 
     def commit_again(self) -> None:
         """Retry a failed commit."""
@@ -401,7 +401,7 @@ class Shard:
                 self.core.commits.written()
             else:
                 self.core.commits.take_back(commit)
-        self.core.commits.note_positions()
+        self.core.commits.record_positions()
         last = self.core.commits.hand_over()
         if last is not None:
             self.store.write(last)

@@ -45,7 +45,7 @@ def consumers(state: ShardState, id: int) -> list[dict[str, Any]]:
     """The consumers of a queue, and gets with unacked messages."""
     queue = state.queues.get(id)
     return [
-        _told(state, consumer)
+        _described(state, consumer)
         for link in state.links.values()
         for consumer in link.consumers.values()
         if queue is not None and consumer.queue is queue.contents
@@ -72,7 +72,7 @@ def deadlock(state: ShardState, flow: Flow, id: int, circle: str, told: bool, ea
     return action
 
 
-def _told(state: ShardState, consumer: Consumer) -> dict[str, Any]:
+def _described(state: ShardState, consumer: Consumer) -> dict[str, Any]:
     seconds = (state.now - consumer.settled_at) / 1e6 if consumer.settled_at else None
     return {
         "id": consumer.id,

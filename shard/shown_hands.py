@@ -16,7 +16,7 @@ class ShownHands:
         self._shard = shard
         self._shown: dict[str, Use] = {}
 
-    def look(self) -> None:
+    def publish_changes(self) -> None:
         """From time to time: publish the changes."""
         shown, self._shown = self._shown, {self._name(use): use for use in self._hands.uses() if use.is_near}
         for name in shown.keys() - self._shown.keys():

@@ -177,7 +177,7 @@ class Burial:
         if queue.id in self.state.queues:
             self.state.touch(queue)
 
-    def look(self) -> None:
+    def reopen_lanes(self) -> None:
         """Reopen the lanes whose next letter may have room."""
         for lane in list(self.blocked):
             behind = lane.behind
@@ -262,7 +262,7 @@ class Burial:
                 self.peers[shard].publish(ids, batch, partial(_safe, grave, arrived))
                 continue
             for id in ids:
-                self.intake.come_unasked(id, batch)
+                self.intake.enqueue_internal(id, batch)
             arrived()
 
 

@@ -51,7 +51,7 @@ class Events:
         self._recorded = (0, 0)
         self._left_out = 0
 
-    def note(self, event: str, queue: QueueState, **more: float | str) -> None:
+    def record(self, event: str, queue: QueueState, **more: float | str) -> None:
         """Record an event, and publish it at the end of the turn if the vhost has listeners."""
         told, recorded = self.has_listeners(queue.vhost), self.has_space()
         if not told and not recorded:
@@ -85,7 +85,7 @@ class Events:
         topology = self.state.topology
         return topology.exchange(vhost, EXCHANGE) is not None and bool(topology.bindings_from(vhost, EXCHANGE))
 
-    def tell(self) -> None:
+    def publish_waiting(self) -> None:
         """Publish the waiting events."""
         waiting, self.waiting = self.waiting, []
         for facts in waiting:
@@ -101,7 +101,7 @@ class Events:
         for shard, ids in by_shard(targets).items():
             if shard == self.state.index:
                 for id in ids:
-                    self.intake.come_unasked(id, batch)
+                    self.intake.enqueue_internal(id, batch)
             elif not self.peers.full():
                 self.peers[shard].publish(ids, batch, lambda: None)
             else:

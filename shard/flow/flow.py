@@ -80,7 +80,7 @@ class Flow:
             if before.lent_count or before.lent_bytes:
                 queue.saturation.keep_lent(before.lent_count, before.lent_bytes, now)
         if stop is not None:
-            queue.saturation.go_on(stop)
+            queue.saturation.continue_stop(stop)
         self.take_over(queue, now)
 
     def take_over(self, queue: QueueState, now: int) -> None:
@@ -94,7 +94,7 @@ class Flow:
             queue.contents.stop(True)
             self.gauges.queue_note_peak(queue.slot, stop.peak_count, stop.peak_bytes)
             self.stopped[queue.id] = queue
-            self.tell(queue, now, "queue still stopped", stopped_seconds=round(max(now - stop.since, 0) / 1e6, 3))
+            self.log_flow(queue, now, "queue still stopped", stopped_seconds=round(max(now - stop.since, 0) / 1e6, 3))
 
     def forget(self, id: int) -> None:
         """A queue no longer lives here: it is not among the stopped ones."""
@@ -108,8 +108,8 @@ class Flow:
             return
         count, octets = queue.depth, queue.depth_bytes
         if queue.has_marks:
-            if not aside and not queue.left and state.is_calm(count, octets, now):
-                state.look(count, now)
+            if not aside and not queue.lagging and state.is_calm(count, octets, now):
+                state.measure_growth(count, now)
                 self.write_gauge(queue, aside)
                 return
             self.watch(queue, now, aside)
@@ -121,13 +121,13 @@ class Flow:
             self.gauges.queue_note_lent(queue.slot, 0, 0)
         if changed:
             queue.contents.stop(state.saturated)
-            queue.left &= state.saturated
-            self.note(queue, since, now)
+            queue.lagging &= state.saturated
+            self.record_change(queue, since, now)
         elif queue.is_stranger and state.over and not over:
-            self.tell_owner("spills", "unprivileged queue spills", queue)
-        if queue.drops and not queue.told_drops:
-            queue.told_drops = True
-            self.tell_owner("drops", "unprivileged queue drops its oldest messages", queue)
+            self.report_to_owner("spills", "unprivileged queue spills", queue)
+        if queue.drops and not queue.drops_reported:
+            queue.drops_reported = True
+            self.report_to_owner("drops", "unprivileged queue drops its oldest messages", queue)
         if queue.yields and not state.over:
             queue.yields = False
         self.write_gauge(queue, queue.stands_aside)
@@ -137,15 +137,15 @@ class Flow:
     def watch(self, queue: QueueState, now: int, aside: bool) -> None:
         """Record how near a queue with marks is to them, and how far above."""
         state, depth, octets = queue.saturation, queue.depth, queue.depth_bytes
-        state.look(depth, now)
+        state.measure_growth(depth, now)
         if state.comes_near(depth, octets, self.near_percent) and not aside:
             full_in = state.full_in(depth, octets)
-            self.events.note("near", queue)
-            self.tell(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
+            self.events.record("near", queue)
+            self.log_flow(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
         if aside:
             state.govern(state.marks, now)
-        elif self.is_fed(queue) or queue.left:
-            state.disregard(now)
+        elif self.is_fed(queue) or queue.lagging:
+            state.exclude_depth(now)
         elif state.exceeds(depth, octets, now):
             self.gauges.queue_note_over(queue.slot, state.over_count, state.over_bytes)
 
@@ -155,31 +155,31 @@ class Flow:
         over = state.marks.saturated(state.over, queue.depth, queue.depth_bytes)
         fed, queue.fed = queue.fed, self.feeder(queue.id) if over else None
         if queue.fed is not None and fed is None:
-            self.tell_owner("spills", "unprivileged queue spills", queue)
+            self.report_to_owner("spills", "unprivileged queue spills", queue)
         return queue.fed is not None
 
-    def note(self, queue: QueueState, since: int, now: int) -> None:
+    def record_change(self, queue: QueueState, since: int, now: int) -> None:
         """Record a change of a queue's flow: events, incidents, log. The state before had lasted since `since`."""
         state, seconds = queue.saturation, max(now - since, 0) / 1e6
         if state.saturated:
             self.stopped[queue.id] = queue
-            self.events.note("stop", queue)
-            self.tell(queue, now, "queue stop", open_seconds=round(seconds, 3), epoch=state.epoch)
+            self.events.record("stop", queue)
+            self.log_flow(queue, now, "queue stop", open_seconds=round(seconds, 3), epoch=state.epoch)
         else:
             del self.stopped[queue.id]
             peaks = {"peak_count": state.peak_count, "peak_bytes": state.peak_bytes}
-            self.events.note("resume", queue, seconds=seconds, **peaks)
+            self.events.record("resume", queue, seconds=seconds, **peaks)
             if seconds >= INCIDENT_SECONDS:
                 self.incidents.append(_incident(queue, since, now))
             else:
                 self.short_stops.add(_incident(queue, since, now), now / 1e6)
-            self.tell(queue, now, "queue resume", stopped_seconds=round(seconds, 3), epoch=state.epoch, **peaks)
+            self.log_flow(queue, now, "queue resume", stopped_seconds=round(seconds, 3), epoch=state.epoch, **peaks)
 
     def deadlocked(self, queue: QueueState, circle: str, action: str, now: int) -> None:
         """Record that the queue's producers wait in a circle; `action` is its remedy. The incident is recorded at once,
         because it may never be over.
         """
-        self.events.note("deadlock", queue, circle=circle, action=action)
+        self.events.record("deadlock", queue, circle=circle, action=action)
         state = queue.saturation
         since = state.since if state.saturated else now
         found = {"kind": "deadlock", "cause": circle, "actions": {action: 1}}
@@ -195,8 +195,9 @@ class Flow:
             return False
         assert state.lent is not None
         self.gauges.queue_note_lent(queue.slot, *state.lent_beyond())
-        self.tell(queue, now, "queue lends", lent_messages=depth_of_mark(state.lent.stop_count, state.marks.stop_count),
-                  lent_bytes=depth_of_mark(state.lent.stop_bytes, state.marks.stop_bytes))  # fmt: skip
+        self.log_flow(queue, now, "queue lends",
+                      lent_messages=depth_of_mark(state.lent.stop_count, state.marks.stop_count),
+                      lent_bytes=depth_of_mark(state.lent.stop_bytes, state.marks.stop_bytes))  # fmt: skip
         return True
 
     def open_stops(self, now: int, seconds: float) -> list[dict[str, Any]]:
@@ -209,17 +210,17 @@ class Flow:
             for queue in nsmallest(OPEN_MOST, queues, key=lambda queue: queue.saturation.since)
         ]  # fmt: skip
 
-    def tell(self, queue: QueueState, now: int, event: str, **more: Any) -> None:
+    def log_flow(self, queue: QueueState, now: int, event: str, **more: Any) -> None:
         """Log a change of a queue's flow, with depth and marks."""
         marks = queue.limits.marks
         log.info(event, queue=queue.name, vhost=queue.vhost,
                  messages=depth_of_mark(queue.depth, marks.stop_count),
                  bytes=depth_of_mark(queue.depth_bytes, marks.stop_bytes), **more)  # fmt: skip
 
-    def tell_owner(self, event: str, words: str, queue: QueueState) -> None:
+    def report_to_owner(self, event: str, words: str, queue: QueueState) -> None:
         """Report to the owner that an unprivileged queue is over its marks, or its limit."""
         why = str(queue.features.stranger) if queue.fed is None else queue.fed
-        self.events.note(event, queue, why=why)
+        self.events.record(event, queue, why=why)
         log.warning(words, queue=queue.name, vhost=queue.vhost, why=why, connection=queue.owner,
                     depth=queue.depth, octets=queue.depth_bytes)  # fmt: skip
 
@@ -233,7 +234,7 @@ class Flow:
             consumers, state.epoch, state.saturated, state.since,
             marks.stop_count, marks.resume_count, marks.stop_bytes, marks.resume_bytes, aside,
             queue.unburied, queue.unburied_whole, contents.published_bytes, contents.delivered_bytes,
-            contents.ready_whole + contents.unacked_whole, queue.left or queue.fed is not None,
+            contents.ready_whole + contents.unacked_whole, queue.lagging or queue.fed is not None,
             queue.features.reserve if marks else 0,
         )  # fmt: skip
 

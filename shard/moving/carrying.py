@@ -76,7 +76,7 @@ class Carrier:
         if error is not None:
             self.moving.failed(leaving, error.reason)
         else:
-            self.moving.were_written(leaving, writer.count, writer.octets, writer.checksum)
+            self.moving.copy_written(leaving, writer.count, writer.octets, writer.checksum)
 
     def remove(self, path: Path) -> None:
         """Remove a file in the background."""
@@ -98,11 +98,11 @@ class Carrier:
             if error is not None:
                 self.moving.failed(arriving, error.reason)
             elif not arriving.ended and pieces:
-                self.moving.take_in(arriving, pieces, partial(self.read_on, arriving, reader))
+                self.moving.adopt_pieces(arriving, pieces, partial(self.read_on, arriving, reader))
                 return
             elif not arriving.ended:
                 assert reader.facts is not None
-                self.moving.has_all(arriving, reader.facts, reader.checksum)
+                self.moving.adopt_facts(arriving, reader.facts, reader.checksum)
             reader.close()
 
         self.in_background(read, done)

@@ -49,7 +49,7 @@ LINE_BITS = 48
 
 
 class Leaving:
-    """A queue whose old home is this shard. `awaited` may still send something for it; the links in `parted` are
+    """A queue whose old home is this shard. `awaited` may still send something for it; the links in `drained` are
     drained. It is `written` once its copy is, at `path`, and `ended` when the copy is not needed any more.
     """
 
@@ -57,7 +57,7 @@ class Leaving:
         self.move = move
         self.queue = queue
         self.awaited = awaited
-        self.parted: list[Link] = []
+        self.drained: list[Link] = []
         self.writing = False
         self.written: tuple[int, int, int] | None = None
         self.path: Path | None = None
@@ -90,7 +90,7 @@ class Moving:
         self.homings = homings
         self.leaving: dict[int, Leaving] = {}
         self.arriving: dict[int, Arriving] = {}
-        self.parted: dict[int, int] = {}
+        self.drained: dict[int, int] = {}
         self.writes: list[Leaving] = []
         self.reads: list[Arriving] = []
         self.removals: list[Path] = []
@@ -104,37 +104,37 @@ class Moving:
         """
         known = (part.get(move.queue_id) for part in (self.leaving, self.arriving, self.homings.by_id))
         if any(part is not None and part.move.epoch != move.epoch for part in known):
-            self.over(move.queue_id)
+            self.end_move(move.queue_id)
         if move.phase == HOMING:
             self.come_home(move)
             return
-        self.part(move)
+        self.hold_letters(move)
         if move.source == self.state.index:
-            self.leave(move)
+            self.begin_leaving(move)
         elif move.target == self.state.index and move.phase == COPYING:
-            self.arrive(move)
+            self.begin_arriving(move)
 
-    def over(self, id: int) -> None:
+    def end_move(self, id: int) -> None:
         """A move is over: forget it."""
         self.forget_copies(id)
-        self.parted.pop(id, None)
-        self.homings.over(id)
+        self.drained.pop(id, None)
+        self.homings.end_move(id)
 
     def keep_only(self, moves: dict[int, Move]) -> None:
         """After a snapshot: end the moves that are not in it."""
-        parts: list[dict[int, Any]] = [self.leaving, self.arriving, self.homings.by_id, self.parted]
+        parts: list[dict[int, Any]] = [self.leaving, self.arriving, self.homings.by_id, self.drained]
         for id in set().union(*parts) - moves.keys():
-            self.over(id)
+            self.end_move(id)
 
     # The old home, and others that send to it
 
-    def part(self, move: Move) -> None:
+    def hold_letters(self, move: Move) -> None:
         """Hold this shard's dead letters for the queue from now on, and send PARTED to the old home."""
-        if move.source != self.state.index and self.parted.get(move.queue_id) != move.epoch:
-            self.parted[move.queue_id] = move.epoch
-            self.peers[move.source].tell(bus.PARTED, move.queue_id, move.epoch)
+        if move.source != self.state.index and self.drained.get(move.queue_id) != move.epoch:
+            self.drained[move.queue_id] = move.epoch
+            self.peers[move.source].add_operation(bus.PARTED, move.queue_id, move.epoch)
 
-    def leave(self, move: Move) -> None:
+    def begin_leaving(self, move: Move) -> None:
         """Freeze a queue that is to leave; or report again that its copy is written."""
         known, queue = self.leaving.get(move.queue_id), self.state.queues.get(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
@@ -155,25 +155,25 @@ class Moving:
         FENCED waits until everything received is safe. Otherwise the next incarnation of this shard would accept a
         resent publish for a queue that it may not have, and the publish would be confirmed though lost.
         """
-        link.tell_when_safe(bus.FENCED, id, epoch)
+        link.send_when_safe(bus.FENCED, id, epoch)
 
-    def has_parted(self, link: Link, id: int, epoch: int) -> None:
+    def on_drained(self, link: Link, id: int, epoch: int) -> None:
         """An acceptor is drained. Its consumers keep their unacked messages and will name them at the home.
 
         They are put back here when no delivery from this shard is possible any more.
         """
         queue, leaving = self.state.queues.get(id), self.leaving.get(id)
         if leaving is not None and leaving.move.epoch == epoch:
-            leaving.parted.append(link)
+            leaving.drained.append(link)
             leaving.awaited.discard(life_of(link.identity))
         elif queue is not None:
             self.drop_consumers(link, queue)
 
     def put_back(self, leaving: Leaving) -> None:
         """Put back the unacked messages of acceptors that are drained."""
-        parted, leaving.parted = leaving.parted, []
+        drained, leaving.drained = leaving.drained, []
         if self.state.queues.get(leaving.queue.id) is leaving.queue:
-            for link in parted:
+            for link in drained:
                 self.drop_consumers(link, leaving.queue)
 
     def drop_consumers(self, link: Link, queue: QueueState) -> None:
@@ -193,14 +193,14 @@ class Moving:
             self.consuming.wake_group(consumer.group)
         self.state.touch(queue)
 
-    def look(self) -> None:
+    def advance(self) -> None:
         """At the end of a turn: go on with the moves that await nothing more."""
         for leaving in list(self.leaving.values()):
             busy = leaving.writing or leaving.awaited or leaving.queue.undecided
             if not busy and self.state.recovery is None:
                 self.put_back(leaving)
                 self.write(leaving)
-        self.homings.look()
+        self.homings.end_complete()
 
     def write(self, leaving: Leaving) -> None:
         """Everything is here: have the copy written once the dead are buried, or report that the queue cannot be
@@ -218,7 +218,7 @@ class Moving:
             leaving.writing = True
             self.writes.append(leaving)
 
-    def were_written(self, leaving: Leaving, count: int, octets: int, checksum: int) -> None:
+    def copy_written(self, leaving: Leaving, count: int, octets: int, checksum: int) -> None:
         """The copy is complete: report it if it has all messages."""
         queue = leaving.queue
         if (count, octets) != (queue.contents.ready, queue.contents.ready_whole):
@@ -237,7 +237,7 @@ class Moving:
 
     # The new home
 
-    def arrive(self, move: Move) -> None:
+    def begin_arriving(self, move: Move) -> None:
         """Begin to read a queue that may come to live here; or report again that it is kept."""
         known, record = self.arriving.get(move.queue_id), self.state.topology.queue_by_id(move.queue_id)
         if known is not None and known.move.epoch == move.epoch:
@@ -251,7 +251,7 @@ class Moving:
         self.arriving[queue.id] = Arriving(move, queue)
         self.reads.append(self.arriving[queue.id])
 
-    def take_in(self, arriving: Arriving, pieces: list[Piece], go_on: Callable[[], None]) -> None:
+    def adopt_pieces(self, arriving: Arriving, pieces: list[Piece], go_on: Callable[[], None]) -> None:
         """Adopt some messages of the copy; `go_on` reads the next ones when there is room for them."""
         queue = arriving.queue
         for sequence, batch, again, expiry, expiries in pieces:
@@ -277,7 +277,7 @@ class Moving:
 
         self.commits.when_kept(kept)
 
-    def has_all(self, arriving: Arriving, facts: Facts, checksum: int) -> None:
+    def adopt_facts(self, arriving: Arriving, facts: Facts, checksum: int) -> None:
         """All messages are adopted: take over the facts, and report once everything is in the store."""
         queue, contents = arriving.queue, arriving.queue.contents
         if self.state.gauges.saturated(self.state.index):
@@ -295,12 +295,12 @@ class Moving:
             contents.published_bytes, contents.delivered_bytes,
         ) = facts.totals  # fmt: skip
         queue.counted_since = facts.counted_since
-        queue.had_consumers, queue.consumed, queue.left = facts.had_consumers, facts.consumed, facts.left
+        queue.had_consumers, queue.consumed, queue.lagging = facts.had_consumers, facts.consumed, facts.lagging
         queue.saturation.govern(queue.limits.marks, self.state.now)
         if any(facts.lent):
             queue.saturation.keep_lent(*facts.lent, self.state.now)
         if facts.stop is not None:
-            queue.saturation.go_on(Stop(*facts.stop))
+            queue.saturation.continue_stop(Stop(*facts.stop))
         found = contents.ready, contents.ready_whole, checksum
 
         def kept() -> None:

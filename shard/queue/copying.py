@@ -1,7 +1,7 @@
 """The copy of a queue on its way to another shard: one file in the old home's directory, removed when the move is over.
 
     head      size (4), then msgpack: [queue id, epoch, positions, deliveries, totals, counted since, had consumers,
-              consumed, stop, lent, left]
+              consumed, stop, lent, lagging]
     piece     sequence of the first message (8), count (4), again (1), expiry (8), sizes in bytes of expiries (4),
               of rows (4), of contents (8); then these three: 8 bytes a message or none, rows and contents of a batch
     end       a piece of no messages
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     `positions` is as of `Queue.positions`; `deliveries` are counts of redeliveries, by sequence; `totals` are
     published, delivered, acked, redelivered, dropped, then bytes published and delivered, all since `counted_since`.
     `stop` is a `shard.queue.saturation.Stop` while the queue holds its producers; `lent` is the room lent beyond its
-    stop marks; `left` marks a lagging queue.
+    stop marks; `lagging` marks a lagging queue.
     """
 
     queue_id: int
@@ -55,7 +55,7 @@ class Facts(NamedTuple):
     consumed: bool
     stop: tuple[int, int, int] | None
     lent: tuple[int, int]
-    left: bool
+    lagging: bool
 
 
 class Piece(NamedTuple):
@@ -78,7 +78,7 @@ def facts_of(queue: QueueState, epoch: int) -> Facts:
     return Facts(
         queue.id, epoch, contents.positions(), contents.delivery_counts(), totals, queue.counted_since,
         queue.had_consumers, queue.consumed, queue.saturation.stop(),
-        queue.saturation.lent_beyond(), queue.left,
+        queue.saturation.lent_beyond(), queue.lagging,
     )  # fmt: skip
 
 

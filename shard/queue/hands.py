@@ -62,7 +62,7 @@ class Hands:
         woken = False
         for hand in list(self.asleep):
             if hand.is_full():
-                tell(hand)
+                log_waiting(hand)
                 continue
             for consumer in list(islice(hand.sleepers, AT_ONCE)):
                 del hand.sleepers[consumer]
@@ -80,7 +80,7 @@ def part_of(limit: int, shards: int) -> int:
     return max(limit // shards, 1) if limit else 0
 
 
-def tell(hand: Hand) -> None:
+def log_waiting(hand: Hand) -> None:
     """Log once that consumers of a user wait."""
     if not hand.told:
         hand.told = True

@@ -71,7 +71,7 @@ class Lending:
 class Share:
     """The loans to the connections of one user, in bytes. `restless` is set once an outlet may have unused bytes."""
 
-    __slots__ = ("__weakref__", "hungry", "lending", "lent", "outlets", "restless", "told", "user")
+    __slots__ = ("__weakref__", "hungry", "lending", "lent", "logged", "outlets", "restless", "user")
 
     def __init__(self, lending: Lending, user: str) -> None:
         self.lending = lending
@@ -80,7 +80,7 @@ class Share:
         self.outlets: WeakSet[Outlet] = WeakSet()
         self.hungry: dict[Outlet, None] = {}
         self.restless = False
-        self.told = False
+        self.logged = False
 
     def room(self) -> int:
         """Bytes that may still be lent; 0 or less if none."""
@@ -129,8 +129,8 @@ class Share:
         """Make an outlet hungry, and log the first time."""
         self.hungry[outlet] = None
         self.lending.hungry[self] = None
-        if not self.told:
-            self.told = True
+        if not self.logged:
+            self.logged = True
             log.warning("consumers wait, their user's connections do not read their deliveries", user=self.user,
                         octets=self.lent, connections=len(self.outlets))  # fmt: skip
 

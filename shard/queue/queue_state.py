@@ -32,13 +32,13 @@ class QueueState:
     """One queue of this shard: its record from the topology, contents, consumers and flow state.
 
     `had_consumers` arms auto-delete. `fenced` is set while the router is asked to delete the queue; `deleters` are the
-    callbacks for its answer, and `bereft` the consumers to be told of the deletion. `used` is when the queue was last
-    used, in microseconds since 1970, `counted_since` when its totals began. Contents beyond its `window`, messages and
-    bytes, should not be in memory; `kept_weight` is the memory that remained when they were last paged out. `consumed`
-    is set once a client has consumed from it, or tried to.
+    callbacks for its answer, and `to_cancel` the consumers to be told of the deletion. `used` is when the queue was
+    last used, in microseconds since 1970, `counted_since` when its totals began. Contents beyond its `window`, messages
+    and bytes, should not be in memory; `kept_weight` is the memory that remained when they were last paged out.
+    `consumed` is set once a client has consumed from it, or tried to.
 
     An unprivileged queue `drops` the messages beyond its limit until it is well below it. `unburied` messages died in
-    the queue and find no room at their targets; if there are many, it `keeps_back` further ones from dying. `left`
+    the queue and find no room at their targets; if there are many, it `keeps_back` further ones from dying. `lagging`
     marks a lagging queue: it is saturated, and publishes to several queues go on without its room. `fed` says why it
     receives more than its marks let in: a binding on the way to it grants it nothing (router/model/grants.py). It
     `yields` while it lets a deadlock go on: it stops no producer until it is down to its resume marks. While it is
@@ -49,10 +49,10 @@ class QueueState:
     """
 
     __slots__ = (
-        "auto_delete", "bereft", "burying", "consumed", "contents", "counted_since", "deleters", "drops",
+        "auto_delete", "burying", "consumed", "contents", "counted_since", "deleters", "drops", "drops_reported",
         "exclusive_consumer", "features", "fed", "fenced", "frozen", "had_consumers", "has_marks", "id", "keeps_back",
-        "kept_weight", "last_values", "leases", "left", "limits", "name", "owner", "prepared", "prepared_whole",
-        "rejects", "reserved", "reserved_bytes", "ring", "saturation", "slot", "told_drops", "unburied",
+        "kept_weight", "lagging", "last_values", "leases", "limits", "name", "owner", "prepared", "prepared_whole",
+        "rejects", "reserved", "reserved_bytes", "ring", "saturation", "slot", "to_cancel", "unburied",
         "unburied_bytes", "unburied_whole", "undecided", "used", "vhost", "weighed", "window", "yields",
     )  # fmt: skip
 
@@ -78,16 +78,16 @@ class QueueState:
         self.counted_since = now
         self.had_consumers = False
         self.consumed = False
-        self.drops = self.told_drops = False
+        self.drops = self.drops_reported = False
         self.unburied = self.unburied_bytes = self.unburied_whole = 0
         self.keeps_back = False
-        self.left = False
+        self.lagging = False
         self.fed: str | None = None
         self.yields = False
         self.fenced = self.frozen = False
         self.burying = 0
         self.deleters: list[Callable[[Any], None]] = []
-        self.bereft: list[Consumer] = []
+        self.to_cancel: list[Consumer] = []
         self.leases: dict[str, Lease] = {}
         self.weighed = 0
         self.kept_weight = 0
@@ -263,7 +263,7 @@ class QueueState:
         held = self.depth_bytes
         if held <= limit:
             if 2 * held < limit:
-                self.drops = self.told_drops = False
+                self.drops = self.drops_reported = False
             return
         self.drops = True
         while held > limit and contents.ready:

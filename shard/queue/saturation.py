@@ -10,7 +10,7 @@ never saturated. Where room was lent, the queue is over only if the raised marks
 
 **Invariant.** After each `update`, `saturated` equals `over and not aside`, and the epoch has grown by one exactly if
 `saturated` changed. So a late or repeated broadcast can be told from a new one. A stop that continues from an earlier
-incarnation or home (`go_on`) keeps its beginning and takes no new epoch.
+incarnation or home (`continue_stop`) keeps its beginning and takes no new epoch.
 
 The overshoot statistics never influence the decision. `exceeds` measures from the stop mark or from a *floor* above it:
 the depth for which producers are not responsible, as the messages were there before the marks or are never held. The
@@ -32,7 +32,7 @@ SETTLING = 5_000_000
 """Microseconds after which all acceptors know new marks and the depth of a queue."""
 LENT_COUNT, LENT_BYTES = 1_000, 1024 * 1024
 """Messages and bytes that may always be lent: batches are as large where marks are small."""
-LOOK = 1_000_000
+GROWTH_INTERVAL = 1_000_000
 """Microseconds between two measurements of growth."""
 
 
@@ -62,8 +62,8 @@ class Saturation:
         "_calm_count",
         "_floor_bytes",
         "_floor_count",
-        "_looked",
-        "_looked_count",
+        "_measured",
+        "_measured_count",
         "_settled",
         "epoch",
         "growth",
@@ -83,8 +83,8 @@ class Saturation:
     def __init__(self, marks: Marks, now: int, epoch: int = 0) -> None:
         self.marks = marks
         self.growth = 0.0
-        self._looked = now
-        self._looked_count = 0
+        self._measured = now
+        self._measured_count = 0
         self._settled = now
         self._calm_count = self._calm_bytes = -1
         self._floor_count = self._floor_bytes = 0
@@ -111,12 +111,12 @@ class Saturation:
         """The stop that is not over, None if there is none."""
         return Stop(self.since, self.peak_count, self.peak_bytes) if self.saturated else None
 
-    def go_on(self, stop: Stop) -> None:
+    def continue_stop(self, stop: Stop) -> None:
         """Continue a stop of an earlier incarnation or home, until the queue is down to its resume marks."""
         self.saturated = self.over = self.near = True
         self.since, self.peak_count, self.peak_bytes = stop
 
-    def disregard(self, now: int) -> None:
+    def exclude_depth(self, now: int) -> None:
         """Leave the present depth out of the overshoot: it is not due to producers that obey the marks."""
         self._settled = now + SETTLING
 
@@ -201,11 +201,11 @@ class Saturation:
         self.over_bytes = max(self.over_bytes, over_bytes)
         return True
 
-    def look(self, count: int, now: int) -> None:
-        """Measure the growth, at most once in `LOOK` microseconds."""
-        if now >= self._looked + LOOK:
-            self.growth = (count - self._looked_count) * 1e6 / (now - self._looked)
-            self._looked, self._looked_count = now, count
+    def measure_growth(self, count: int, now: int) -> None:
+        """Measure the growth, at most once in `GROWTH_INTERVAL` microseconds."""
+        if now >= self._measured + GROWTH_INTERVAL:
+            self.growth = (count - self._measured_count) * 1e6 / (now - self._measured)
+            self._measured, self._measured_count = now, count
 
     def full_in(self, count: int, octets: int) -> float | None:
         """Seconds until a stop mark is reached at the growth last measured; None if none ever is."""

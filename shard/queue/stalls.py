@@ -22,7 +22,7 @@ class Stall(NamedTuple):
     """When a queue became unreadable, when that was last logged, and until when it is not retried; microseconds."""
 
     since: int
-    told: int
+    logged: int
     until: int
 
 
@@ -76,12 +76,12 @@ class Stalls:
     def failed(self, queue: QueueState, now: int, error: StoreError) -> None:
         """Record that the contents of a queue could not be read, and set its retry."""
         stall = self.stalled.get(queue.id, Stall(now, now - REMINDER, now))
-        told = stall.told
-        if now - told >= REMINDER:
-            told = now
+        logged = stall.logged
+        if now - logged >= REMINDER:
+            logged = now
             log.error("queue cannot be read, it delivers nothing", queue=queue.name, vhost=queue.vhost,
                       problem=str(error), retry_seconds=RETRY / 1e6)  # fmt: skip
-        self.stalled[queue.id] = Stall(stall.since, told, now + RETRY)
+        self.stalled[queue.id] = Stall(stall.since, logged, now + RETRY)
         self.alarms.set(queue.id, now + RETRY)
 
     def forget(self, id: int) -> None:

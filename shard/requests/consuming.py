@@ -66,7 +66,7 @@ class Consuming:
             bus.GRANT: self.grant,
             bus.ACTIVE: partial(self.change, what="active"),
             bus.PREFETCH: partial(self.change, what="prefetch"),
-            bus.GONE: self.gone,
+            bus.GONE: self.end_channel,
         }
 
     @looks_first
@@ -89,14 +89,14 @@ class Consuming:
         consumer.again = again = age > 0
         consumer.elected = elected
         yield
-        if not again and self.homings.waits(queue, link, partial(
+        if not again and self.homings.defers(queue, link, partial(
             self.consume, link, request, id, queue_id, no_ack, exclusive, prefetch, group, limit, active, priority, age,
             elected, user, octets, lease,
         ), group):  # fmt: skip
             return
         known = None
         if lease is not None:
-            self.serving.settle_now(queue)
+            self.serving.serve_now(queue)
             if lease[2]:
                 self.leases.end(link, request, queue, lease[0], lease[2], self.remove_consumer)
                 return
@@ -107,7 +107,7 @@ class Consuming:
         if (exclusive and queue.ring.single) or (rivals and not (again and all(not rival.again for rival in rivals))):
             link.refuse(request, 403, f"{queue} in exclusive use")
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         link.groups[group] = channel
         channel.limit = limit
         channel.octets_limit = octets
@@ -169,14 +169,14 @@ class Consuming:
         """Cancel a consumer; the reply waits for the deletion of a queue that goes with its last consumer."""
         consumer = link.consumers.get(id)
         yield
-        if consumer is not None and self.homings.waits(
+        if consumer is not None and self.homings.defers(
             consumer.queue.owner, link, partial(self.cancel, link, request, id)
         ):
             return
         queue: QueueState | None = None
         leased = consumer is not None and consumer.lease is not None
         if consumer is not None and (leased or not consumer.cancelled):
-            self.serving.settle_now(consumer.queue.owner)  # messages published before still belong to it
+            self.serving.serve_now(consumer.queue.owner)  # messages published before still belong to it
             if leased:
                 self.leases.cancelled(consumer)
             queue = self.remove_consumer(link, consumer, requeue=False)
@@ -195,9 +195,9 @@ class Consuming:
             link.refuse(request, 404, "no such queue")
             return
         yield
-        if self.homings.waits(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
+        if self.homings.defers(queue, link, partial(self.get, link, request, id, queue_id, no_ack, group), group):
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         queue.used = self.state.now
         queue.consumed = True
         getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
@@ -247,19 +247,19 @@ class Consuming:
             if not holder.outstanding:
                 link.forget(holder)
         if self.state.recovery is not None:
-            self.state.recovery.heard_of(link)
+            self.state.recovery.on_hold(link)
 
     def settle(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
         """Apply the settlements of a SETTLE operation."""
-        self.were_settled(link, settle_rows(parts[operation[1]], link.consumers))
+        self.after_settlements(link, settle_rows(parts[operation[1]], link.consumers))
 
     def hand_over(self, link: Link, rows: bytes) -> list[tuple[QueueState, int, int, int]]:
         """Hand over the deliveries that settlements name, unsettled: queue, sequence, count and kind of each."""
         taken: list[tuple[Queue, int, int, int]] = []
-        self.were_settled(link, hand_over_rows(rows, link.consumers, taken))
+        self.after_settlements(link, hand_over_rows(rows, link.consumers, taken))
         return [(contents.owner, sequence, count, kind) for contents, sequence, count, kind in taken]
 
-    def were_settled(self, link: Link, settled: dict[Consumer, None]) -> None:
+    def after_settlements(self, link: Link, settled: dict[Consumer, None]) -> None:
         """Wake consumers, and those that share their limits, after settlements."""
         for consumer in settled:  # among those that share a limit they were served last
             consumer.group.sleepers.pop(consumer, None)
@@ -358,22 +358,22 @@ class Consuming:
         """Set an attribute of consumers, including those that still wait to be attached."""
         missing = [id for id in ids if id not in link.consumers]
         yield
-        self.set(what, link, ids, value)
+        self.set_attribute(what, link, ids, value)
         if missing:
-            self.homings.behind(link, partial(self.set, what, link, missing, value))
+            self.homings.queue_behind(link, partial(self.set_attribute, what, link, missing, value))
         link.reply(request, None)
 
-    def set(self, what: str, link: Link, ids: list[int], value: int) -> None:
+    def set_attribute(self, what: str, link: Link, ids: list[int], value: int) -> None:
         for id in ids:
             consumer = link.consumers.get(id)
             if consumer is not None:
                 setattr(consumer, what, value)
                 self.wake(consumer)
 
-    def gone(self, link: Link, id: int) -> None:
+    def end_channel(self, link: Link, id: int) -> None:
         """A channel has ended: end its consumers and drop its requests."""
         release(link, id)
-        self.homings.gone(link, id)
+        self.homings.drop_requests(link, id)
         group = link.groups.pop(id, None)
         if group is not None:
             for consumer in list(group.members):
@@ -389,7 +389,7 @@ class Consuming:
             groups[consumer.group] = None
             self.leave_outlet(consumer)
             if consumer.lease is not None or not consumer.cancelled:
-                queue.bereft.append(consumer)
+                queue.to_cancel.append(consumer)
         for group in groups:
             self.wake_group(group)
 

@@ -41,9 +41,9 @@ class Requests:
             link.refuse(request, 404, "no such queue")
             return
         yield
-        if self.homings.waits(queue, link, partial(self.purge, link, request, queue_id)):
+        if self.homings.defers(queue, link, partial(self.purge, link, request, queue_id)):
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         try:
             link.reply(request, queue.contents.purge())
         except StoreError as error:
@@ -58,9 +58,9 @@ class Requests:
             link.reply(request, 0)
             return
         yield
-        if self.homings.waits(queue, link, partial(self.delete, link, request, queue_id, if_unused, if_empty)):
+        if self.homings.defers(queue, link, partial(self.delete, link, request, queue_id, if_unused, if_empty)):
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         if if_unused and queue.ring.consumers:
             link.refuse(request, 406, f"{queue} in use")
         elif if_empty and queue.contents.ready:
@@ -77,8 +77,8 @@ class Requests:
             link.refuse(request, 404, "no such queue")
             return
         yield
-        if self.homings.waits(queue, link, partial(self.stat, link, request, queue_id)):
+        if self.homings.defers(queue, link, partial(self.stat, link, request, queue_id)):
             return
-        self.serving.settle_now(queue)
+        self.serving.serve_now(queue)
         queue.used = self.state.now
         link.reply(request, [queue.contents.ready, len(queue.ring)])

@@ -42,13 +42,13 @@ class Deletions:
             elif queue.id in self.state.queues:
                 queue.fenced = False
                 log.warning("queue not deleted", queue=queue.name, vhost=queue.vhost, error=error)
-            tell_cancelled(queue)
+            send_cancelled(queue)
 
         self.state.router_requests.append(("queue_delete", {"queue_id": queue.id}, answered))
 
 
-def tell_cancelled(queue: QueueState) -> None:
+def send_cancelled(queue: QueueState) -> None:
     """Send CANCELLED to the acceptors of a deleted queue's consumers."""
-    bereft, queue.bereft = queue.bereft, []
-    for consumer in bereft:
+    to_cancel, queue.to_cancel = queue.to_cancel, []
+    for consumer in to_cancel:
         consumer.link.turn.operations.append([bus.CANCELLED, consumer.id])

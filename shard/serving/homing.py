@@ -67,13 +67,13 @@ class Homings:
         if queue is not None and homing is not None and not homing.over:
             queue.frozen = True
 
-    def is_homed(self, link: Link, id: int, epoch: int) -> None:
+    def on_homed(self, link: Link, id: int, epoch: int) -> None:
         """An acceptor has reported all its unacked messages of the queue."""
         homing = self.by_id.get(id)
         if homing is not None and homing.move.epoch == epoch:
             homing.awaited.discard(life_of(link.identity))
 
-    def look(self) -> None:
+    def end_complete(self) -> None:
         """At the end of a turn: end each homing that awaits no acceptor, or has run out of patience."""
         if self.state.recovery is not None or self.state.version < 0:
             return
@@ -87,7 +87,7 @@ class Homings:
             self._end(homing)
             report(self.state, homing.move, "homed")
 
-    def over(self, id: int) -> None:
+    def end_move(self, id: int) -> None:
         """The move is over: end its homing."""
         homing = self.by_id.pop(id, None)
         if homing is not None and not homing.over:
@@ -113,7 +113,7 @@ class Homings:
             if self.state.links.get(link.identity) is link:
                 request()
 
-    def waits(self, queue: QueueState | None, link: Link, request: Callable[[], None], group: int = 0) -> bool:
+    def defers(self, queue: QueueState | None, link: Link, request: Callable[[], None], group: int = 0) -> bool:
         """Return whether a request must wait because the queue's home does not know all unacked messages yet.
 
         A request that must wait is queued, and carried out when the homing is over.
@@ -124,13 +124,13 @@ class Homings:
         homing.waiting.append((link, group, request))
         return True
 
-    def behind(self, link: Link, action: Callable[[], None]) -> None:
+    def queue_behind(self, link: Link, action: Callable[[], None]) -> None:
         """Queue an action behind the waiting requests of an acceptor, once for each queue with such a request."""
         for homing in self.by_id.values():
             if any(waiting is link for waiting, *_ in homing.waiting):
                 homing.waiting.append((link, 0, action))
 
-    def gone(self, link: Link, group: int) -> None:
+    def drop_requests(self, link: Link, group: int) -> None:
         """A channel has ended: drop its waiting requests."""
         for homing in self.by_id.values():
             homing.waiting = [request for request in homing.waiting if request[:2] != (link, group)]
@@ -168,9 +168,9 @@ def report(
         "queue_id": move.queue_id, "epoch": move.epoch, "shard": state.index, "life": state.incarnation,
         "state": stage, "count": count, "octets": octets, "checksum": checksum, "stop": [*stop], "reason": reason,
     }  # fmt: skip
-    state.router_requests.append(("move_report", arguments, _noted))
+    state.router_requests.append(("move_report", arguments, _reported))
 
 
-def _noted(result: Any, error: Any) -> None:
+def _reported(result: Any, error: Any) -> None:
     if error is not None:
         log.error("report of a move refused", error=error)

@@ -79,7 +79,7 @@ class Intake:
         take_all(queue, batch, first, count, now, deliver, self.oldest_unacked)
         return []
 
-    def come_unasked(self, id: int, batch: Batch) -> None:
+    def enqueue_internal(self, id: int, batch: Batch) -> None:
         """Enqueue messages made by the broker, whatever the marks of their queue."""
         self.excuse(id, len(batch), batch.whole(0, len(batch)))
         self.enqueue(id, batch, 0, len(batch))

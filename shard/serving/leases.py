@@ -86,7 +86,7 @@ class Leases:
             self.drop(queue, lease)
             return
         lease.until = self.state.now + lease.lasts
-        self.note(queue, lease, lease.record())
+        self.store_record(queue, lease, lease.record())
 
     def end(
         self, link: Link, request: int, queue: QueueState, id: str, how: str, remove: RemoveConsumer
@@ -125,14 +125,14 @@ class Leases:
     def drop(self, queue: QueueState, lease: Lease) -> None:
         """Delete a lease, here and in the store."""
         del queue.leases[lease.id]
-        self.note(queue, lease, None)
+        self.store_record(queue, lease, None)
 
     def forget(self, queue: QueueState) -> None:
         """The queue is gone: delete its leases."""
         for lease in list(queue.leases.values()):
             self.drop(queue, lease)
 
-    def note(self, queue: QueueState, lease: Lease, record: bytes | None) -> None:
+    def store_record(self, queue: QueueState, lease: Lease, record: bytes | None) -> None:
         """Record a lease in the store if its queue is durable; None deletes it there."""
         if self.state.journal is not None and queue.contents.durable:
             self.state.journal.hold(queue.id, lease.id, record)

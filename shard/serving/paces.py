@@ -41,7 +41,7 @@ class Paces:
         self.waiters = waiters
         self.asked: dict[int, dict[Link, Ask]] = {}
 
-    def hear(self, link: Link, id: int, weight: int, target: int, used: int) -> None:
+    def on_paced(self, link: Link, id: int, weight: int, target: int, used: int) -> None:
         """Record that an acceptor has used `used` messages of its room and has waiters of that weight; 0: none.
 
         With `used` below 0 its room is void, except for ~used messages that it still sends.
@@ -56,7 +56,7 @@ class Paces:
         ask.given = ~used if used < 0 else max(ask.given - used, 0)
         ask.weight, ask.target = weight, target
         if self.waiters.weight(link, id) != weight:
-            self.waiters.hear(link, id, weight)
+            self.waiters.on_waiters(link, id, weight)
         self.state.touch(queue)
 
     def hand_out(self, queue: QueueState) -> None:

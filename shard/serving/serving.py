@@ -20,12 +20,12 @@ class Serving:
         self.leases = leases
         self.stranger_limit = stranger_limit
 
-    def settle_now(self, queue: QueueState) -> None:
+    def serve_now(self, queue: QueueState) -> None:
         """Let earlier operations of the turn take effect before a request that depends on them is answered."""
-        self.settle_down(queue)
+        self.serve(queue)
         self.state.touch(queue)
 
-    def settle_down(self, queue: QueueState) -> None:
+    def serve(self, queue: QueueState) -> None:
         """Deliver ready messages and drop the excess, unless the queue cannot be read."""
         self.stalls.attempt(queue, self.state.now, self._hand_out_and_drop)
 
@@ -55,13 +55,13 @@ class Serving:
                     consumer.window -= sent.whole - item.whole
                 consumer.link.deliver(consumer, sent)
             if queue.ring.starved and contents.ready:
-                self._tell_hungry(queue)
+                self._send_hungry(queue)
         if contents.expiring:
             contents.offered()
         if expires:
             contents.expire(self.state.now)
 
-    def _tell_hungry(self, queue: QueueState) -> None:
+    def _send_hungry(self, queue: QueueState) -> None:
         """Announce to acceptors that consumers lack a grant for messages that are ready."""
         for consumer in queue.ring.starved:
             if not consumer.group.hungry:

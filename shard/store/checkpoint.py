@@ -60,7 +60,7 @@ class Checkpoint:
                 _write(file, octets, at)
                 at += len(octets)
 
-    def note(self, pages: bytes) -> None:
+    def record(self, pages: bytes) -> None:
         """Record the first pages of a state that is on the disk."""
         number = self._number + 1  # if this fails the other record must stay
         record = _HEAD.pack(len(pages), number, self.boot) + pages

@@ -51,7 +51,7 @@ class Checkpointed(Environment):
             self._lost = True
             self._checkpoint.flush()
             self._lost = False
-            self._checkpoint.note(pages)
+            self._checkpoint.record(pages)
         except OSError:
             snapshot.abort()
             raise

@@ -36,7 +36,7 @@ class Facts(NamedTuple):
     records: int
 
 
-def look_through(path: Path, shard: int) -> None:
+def check_store(path: Path, shard: int) -> None:
     """Check a store in a process of its own. Raises StoreError if it cannot be used."""
     if not is_unfinished(path):
         try:
@@ -58,7 +58,7 @@ def probe(path: Path, shard: int) -> Facts:
             ) as env,
             env.begin(buffers=True) as txn,
         ):
-            facts = Probe(path, env, txn).look(shard)
+            facts = Probe(path, env, txn).check(shard)
         with Pages(path / FILE_NAME) as pages:
             pages.check_free()
         return facts
@@ -83,7 +83,7 @@ class Probe:
         octets = (path / FILE_NAME).stat().st_size
         self.cut = octets < (env.info()["last_pgno"] + 1) * env.stat()["psize"]
 
-    def look(self, shard: int) -> Facts:
+    def check(self, shard: int) -> Facts:
         """Check everything. Raises ValueError, struct.error or lmdb.Error if anything is damaged."""
         if self.cut and "facts" not in self.dbs:
             raise ValueError("the file is cut short")  # a page of zeros has no names

@@ -82,7 +82,7 @@ class Store:
             self._kept.sync()
             if witness is not None:
                 with translated(witness.path):
-                    self._note(self.commits)
+                    self._update_witness(self.commits)
             if self.restarted:
                 shutil.rmtree(path / "spill", ignore_errors=True)
             self._spilled = Environment(path / "spill", SPILL_DATABASES, limit, False)
@@ -116,7 +116,7 @@ class Store:
         if complaint is not None:
             raise StoreError(self.path, complaint)
 
-    def _note(self, flushed: int) -> None:
+    def _update_witness(self, flushed: int) -> None:
         """Record in the witness how far the store has come. Raises OSError only for the first record."""
         if self._witness is not None:
             self._witness.note(self.commits, flushed)
@@ -207,7 +207,7 @@ class Store:
             self._kept.write(lambda txn: self._put(txn, commit))
             self._totals.committed()
             self.commits += 1
-            self._note(self.commits if self._durable else 0)
+            self._update_witness(self.commits if self._durable else 0)
 
     def _put_spilled(self, txn: lmdb.Transaction, commit: Commit) -> None:
         sums = Sums()
@@ -240,7 +240,7 @@ class Store:
         """Flush everything but the spill to the disk. Raises StoreError if that fails."""
         commits = self.commits
         self._kept.sync()
-        self._note(commits)
+        self._update_witness(commits)
 
     def limit(self, octets: int) -> None:
         """Set the size that the store may have, in bytes."""

@@ -102,7 +102,7 @@ class Transactions:
         """
         for queue, count, octets in asked:
             if queue.rejects:
-                self.serving.settle_now(queue)
+                self.serving.serve_now(queue)
                 if not admits(queue, count, octets, self.intake.oldest_unacked):
                     return queue
         return None

@@ -87,22 +87,23 @@ class Decision:
 
 class TwoPhase:
     """The unfinished transactions of one shard, by id: its `parts`, those of them in `doubts`, and the `decisions` it
-    has made for others. `look_for_deaths` applies what is known of an acceptor's dead incarnations.
+    has made for others. `apply_known_deaths` applies what is known of an acceptor's dead incarnations.
     """
 
     def __init__(
-        self, state: ShardState, peers: Peers, commits: Commits, intake: Intake, look_for_deaths: Callable[[int], None]
-    ) -> None:
+        self, state: ShardState, peers: Peers, commits: Commits, intake: Intake,
+        apply_known_deaths: Callable[[int], None],
+    ) -> None:  # fmt: skip
         self.state = state
         self.peers = peers
         self.commits = commits
         self.intake = intake
-        self.look_for_deaths = look_for_deaths
+        self.apply_known_deaths = apply_known_deaths
         self.parts: dict[bytes, Part] = {}
         self.doubts: dict[bytes, Part] = {}
         self.decisions: dict[bytes, Decision] = {}
         self.weight = 0
-        self._owed: set[bytes] = set()
+        self._promised: set[bytes] = set()
         self._wake = 0
         self._met = 0
         self._deadline = state.now + PATIENCE_US
@@ -129,7 +130,7 @@ class TwoPhase:
         epoch, index, incarnation, _ = TRANSACTION.unpack(id)
         if epoch != self.state.gauges.epoch:
             return True
-        self.look_for_deaths(index)
+        self.apply_known_deaths(index)
         return bool(incarnation <= self.state.dead.get(("acceptor", index), 0))
 
     # Operations of acceptors
@@ -170,7 +171,7 @@ class TwoPhase:
         id = self.id_of(link, number)
         part = self._do(id)
         if part is not None:
-            self._owe(part.decider, id)
+            self._promise_done(part.decider, id)
         self.commits.when_kept(partial(link.reply, request, None))
 
     def died(self, index: int, incarnation: int) -> None:
@@ -191,46 +192,46 @@ class TwoPhase:
 
     # Operations between shards
 
-    def asked(self, link: Link, id: bytes) -> None:
+    def on_in_doubt(self, link: Link, id: bytes) -> None:
         """Another shard is in doubt. While a decision is still possible it gets no answer, and asks again."""
         shard = life_of(link.identity)[1]
         decision = self.decisions.get(id)
         if decision is None:
             if self.has_ended(id):
-                self._tell(shard, bus.OUTCOME, id, False)
+                self._send(shard, bus.OUTCOME, id, False)
         elif decision.kept:
-            self._tell(shard, bus.OUTCOME, id, True)
+            self._send(shard, bus.OUTCOME, id, True)
 
-    def heard(self, link: Link, id: bytes, done: bool) -> None:
+    def on_outcome(self, link: Link, id: bytes, done: bool) -> None:
         """The decider announces the outcome of a transaction."""
         if done:
             self._do(id)
-            self._owe(life_of(link.identity)[1], id)
+            self._promise_done(life_of(link.identity)[1], id)
         else:
             self._undo(id)
 
-    def _owe(self, decider: int, id: bytes) -> None:
+    def _promise_done(self, decider: int, id: bytes) -> None:
         """Send DONE to the decider once it is kept that nothing of a transaction remains here."""
-        if id not in self._owed:
-            self._owed.add(id)
-            self.commits.when_kept(partial(self._pay, decider, id))
+        if id not in self._promised:
+            self._promised.add(id)
+            self.commits.when_kept(partial(self._send_done, decider, id))
 
-    def _pay(self, decider: int, id: bytes) -> None:
-        self._owed.discard(id)
-        self._tell(decider, bus.DONE, id)
+    def _send_done(self, decider: int, id: bytes) -> None:
+        self._promised.discard(id)
+        self._send(decider, bus.DONE, id)
 
-    def has_done(self, link: Link, id: bytes) -> None:
+    def on_done(self, link: Link, id: bytes) -> None:
         """Another shard has kept that its part is done, or that it has none."""
         decision = self.decisions.get(id)
         if decision is not None:
             decision.waiting.discard(life_of(link.identity)[1])
             self._forget(id)
 
-    def _tell(self, shard: int, *operation: object) -> None:
+    def _send(self, shard: int, *operation: object) -> None:
         """Send an operation to a shard if it is up; otherwise it will be repeated later."""
         peer = self.peers[shard]
         if peer.up:
-            peer.tell(*operation)
+            peer.add_operation(*operation)
 
     # Outcomes
 
@@ -268,7 +269,7 @@ class TwoPhase:
 
     # At the end of a turn
 
-    def look(self) -> None:
+    def repeat_unanswered(self) -> None:
         """Ask about parts in doubt, and repeat decisions without an answer."""
         met = self.peers.met
         if self.state.version < 0 or (met == self._met and self.state.now < self._wake):
@@ -277,13 +278,13 @@ class TwoPhase:
         shards = self.state.topology.shards
         for id, part in list(self.doubts.items()):
             if part.decider != self.state.index and part.decider in shards:
-                self._tell(part.decider, bus.IN_DOUBT, id)
+                self._send(part.decider, bus.IN_DOUBT, id)
             elif self.has_ended(id):
                 self._undo(id)
         for id, decision in list(self.decisions.items()):
             decision.waiting &= shards.keys()
             for shard in decision.waiting if decision.old and decision.kept else ():
-                self._tell(shard, bus.OUTCOME, id, True)
+                self._send(shard, bus.OUTCOME, id, True)
             decision.old = True
             self._forget(id)
 

@@ -57,7 +57,7 @@ class Commits:
     def are_written(self, link: Link, turn: int) -> None:
         """The store has the effects of a link's turns up to `turn`."""
         if link.is_acceptor or not self.flushed_later:
-            self.note_safe(link, turn)
+            self.mark_safe(link, turn)
         elif self._flushing.get(link, link.safe) < turn:
             self._unflushed[link] = turn
 
@@ -69,7 +69,7 @@ class Commits:
             for action in actions:
                 action()
 
-    def note_safe(self, link: Link, turn: int) -> None:
+    def mark_safe(self, link: Link, turn: int) -> None:
         """Make a link's turns safe up to `turn`. The gauge tells a later incarnation, which may find nothing of them
         stored.
         """
@@ -118,7 +118,7 @@ class Commits:
         for action in being_flushed:
             action()
         for link, turn in flushing.items():
-            self.note_safe(link, turn)
+            self.mark_safe(link, turn)
 
     def not_flushed(self) -> None:
         """The flush begun by `flush_begins` failed: its turns and actions wait for the next one."""
@@ -140,7 +140,7 @@ class Commits:
         self._being_kept = []
         self.state.journal.take_back(commit)
 
-    def note_positions(self) -> None:
+    def record_positions(self) -> None:
         """On an orderly end, record how far each queue was delivered, for the next incarnation."""
         for queue in self.state.queues.values():
             queue.contents.note_position()

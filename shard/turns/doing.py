@@ -21,20 +21,20 @@ NOTED = 60_000_000
 
 
 class Doing:
-    """The work of one shard. `notes` says whether it is recorded; `taken` is the last turn applied and not yet
+    """The work of one shard. `recording` says whether it is recorded; `taken` is the last turn applied and not yet
     finished, by acceptor and its incarnation.
     """
 
     def __init__(self, state: ShardState) -> None:
         self.state = state
         self.gauges = state.gauges
-        self.notes = False
+        self.recording = False
         self.taken: dict[tuple[int, int], int] = {}
         self._until = NEVER
 
     def begins(self, life: int) -> None:
         """An incarnation of the shard begins; `life` is its number."""
-        self.notes = life > 1
+        self.recording = life > 1
 
     def takes_in(self, link: Link, turn: int, index: int) -> None:
         """The shard begins to apply an operation of a turn."""
@@ -56,7 +56,7 @@ class Doing:
         """The consequences of all applied turns are done."""
         if self._until == NEVER:
             self._until = self.state.now + NOTED
-        self.notes = self.state.now < self._until
+        self.recording = self.state.now < self._until
         for (acceptor, incarnation), turn in self.taken.items():
             self.gauges.pair_write_doing(acceptor, self.state.index, incarnation, turn, 0)
         self.taken.clear()

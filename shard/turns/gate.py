@@ -40,12 +40,12 @@ class Gate:
         self.weight = 0
         self.stored = 0
         self.spilled = 0
-        self.told = ""
+        self.explained = ""
         self.write()
 
     def limit(self, marks: dict[str, Marks], now: int) -> None:
         """Set the shard's share of the node's limits."""
-        self.tell(self.room.limit(marks, now))
+        self.publish(self.room.limit(marks, now))
 
     def hold(self, weight: int, stored: int, spilled: int, now: int) -> None:
         """At the end of a turn: the bytes that the shard uses in memory, in its store, and in its spill."""
@@ -59,26 +59,26 @@ class Gate:
         if spilled != self.spilled:
             self.spilled = spilled
             changed ^= self.room.holds(SPILL, spilled, now)
-        self.tell(changed)
+        self.publish(changed)
 
     def processes_hold(self, octets: int, now: int) -> None:
         """From time to time: the private memory of all processes of the node, in bytes."""
-        self.tell(self.room.holds(PROCESSES, octets, now))
+        self.publish(self.room.holds(PROCESSES, octets, now))
 
     def store_fails(self, trouble: str, reason: str, now: int) -> None:
         """The store is in trouble (one of shard.turns.room.TROUBLES), for that reason."""
-        self.tell(self.room.store_fails(trouble, reason, now))
+        self.publish(self.room.store_fails(trouble, reason, now))
 
     def store_works(self, trouble: str, now: int) -> None:
         """The trouble has ended, if there was any."""
         if trouble in self.room.causes:
-            self.tell(self.room.store_works(trouble, now))
+            self.publish(self.room.store_works(trouble, now))
 
     def store_overflows(self, now: int) -> None:
         """The store cannot grow though its limit is not reached."""
-        self.tell(self.room.store_overflows(self.stored, now))
+        self.publish(self.room.store_overflows(self.stored, now))
 
-    def tell(self, changed: bool) -> None:
+    def publish(self, changed: bool) -> None:
         """Write the gate to the gauges, broadcast a change of state and log the news."""
         self.write()
         if changed:
@@ -113,9 +113,9 @@ class Gate:
     def explain(self) -> None:
         """Write the reason to the gauges if it has changed."""
         reason = self.room.reason
-        if reason != self.told:
-            self.told = reason
-            self.gauges.gate_explain(self.index, self.told)
+        if reason != self.explained:
+            self.explained = reason
+            self.gauges.gate_explain(self.index, self.explained)
 
 
 def memory_of(settings: Settings, shards: int) -> tuple[int, int]:

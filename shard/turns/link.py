@@ -104,13 +104,13 @@ class Link:
 
     def reply_when_safe(self, request: int, result: Any) -> None:
         """Reply once the turn being applied is safe."""
-        self.tell_when_safe(bus.REPLY, request, result, None)
+        self.send_when_safe(bus.REPLY, request, result, None)
 
-    def tell_when_safe(self, *operation: Any) -> None:
+    def send_when_safe(self, *operation: Any) -> None:
         """Send an operation behind the report that the turn being applied is safe, and behind the turn's refusals."""
         self.promised.append((self.taken, list(operation)))
 
-    def tell_dequeued(self) -> None:
+    def send_dequeued(self) -> None:
         """Announce which messages have left saturated queues, once their turns are safe (DEQUEUED).
 
         Messages that left other queues are kept until the acceptor confirms the report of their turn: until then it
@@ -131,7 +131,7 @@ class Link:
             if self.safe == self.taken:
                 self.turn.operations.append([bus.DEQUEUED, id, gone])
             else:
-                self.tell_when_safe(bus.DEQUEUED, id, gone)
+                self.send_when_safe(bus.DEQUEUED, id, gone)
 
     def end(self) -> None:
         """The peer is gone: stop recording departures for it, and drop its waiting turns."""
@@ -162,7 +162,7 @@ class Link:
         while self.promised and self.promised[0][0] <= turn:
             self.turn.operations.append(self.promised.popleft()[1])
 
-    def hear(self, heard: int) -> None:
+    def report_received(self, heard: int) -> None:
         """The peer has received the reports up to `heard`."""
         self.source.heard = heard
         while self.verdicts and self.verdicts[0][1] <= heard:

@@ -29,8 +29,8 @@ class Publish(NamedTuple):
 
 
 class Peer:
-    """One other shard. `held` is the number of bytes not yet safe there, `notes` are other operations for it; `met`
-    counts its incarnations that were up.
+    """One other shard. `held` is the number of bytes not yet safe there, `operations` are those waiting for the next
+    turn; `met` counts its incarnations that were up.
 
     A new incarnation is first sent a hello (`greets` until then, `awaits` until its answer); then it is `up`.
     """
@@ -43,7 +43,7 @@ class Peer:
         self.met = 0
         self.held = 0
         self.next: list[Publish] = []
-        self.notes: list[list[Any]] = []
+        self.operations: list[list[Any]] = []
         self.sent: deque[tuple[int, list[Publish]]] = deque()
 
     def publish(self, queues: tuple[int, ...], batch: Batch, safe: Callable[[], None]) -> None:
@@ -57,14 +57,14 @@ class Peer:
         if self.greets:
             self.greets = False
             return bus.Turn().frames(bus.HELLO, version)
-        if not self.up or not (self.next or self.notes):
+        if not self.up or not (self.next or self.operations):
             return None
         turn = bus.Turn()
         for publish in self.next:
             part = turn.place_batch(publish.batch, 0, len(publish.batch))
             turn.operations.append([bus.PUBLISH, publish.queues, part, 0, len(publish.batch), *publish.again])
-        turn.operations += self.notes
-        self.notes = []
+        turn.operations += self.operations
+        self.operations = []
         self.number += 1
         self.sent.append((self.number, self.next))
         self.next = []
@@ -84,13 +84,13 @@ class Peer:
             self.up = True
             self.met += 1
 
-    def tell(self, *operation: Any) -> None:
+    def add_operation(self, *operation: Any) -> None:
         """Add an operation that follows earlier publishes and need not reach a later incarnation."""
-        self.notes.append(list(operation))
+        self.operations.append(list(operation))
 
     def died(self) -> None:
         """The incarnation has died: drop operations that were only for it."""
-        self.notes = []
+        self.operations = []
         self.up = self.greets = self.awaits = False
 
     def end(self) -> None:

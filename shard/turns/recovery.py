@@ -21,18 +21,18 @@ Life = tuple[int, int]
 
 
 class Recovery:
-    """The acceptors waited for, and until when (microseconds since 1970); `held` are the links of those that
+    """The acceptors waited for, and until when (microseconds since 1970); `reported` are the links of those that
     reported.
     """
 
     def __init__(self, acceptors: Iterable[Life], now: int) -> None:
         self.awaited = set(acceptors)
-        self.held: set[Link] = set()
+        self.reported: set[Link] = set()
         self.deadline = now + PATIENCE_US
 
-    def heard_of(self, link: Link) -> None:
+    def on_hold(self, link: Link) -> None:
         """An acceptor has reported its unacked messages."""
-        self.held.add(link)
+        self.reported.add(link)
         self.awaited.discard(life_of(link.identity)[1:])
 
     def died(self, role: str, index: int, incarnation: int) -> None:

@@ -164,18 +164,18 @@ def test_new_marks_are_given_time() -> None:
 
 def test_time_until_it_is_full() -> None:
     state = Saturation(BOTH, 0)
-    state.look(4, seconds(0.5))
+    state.measure_growth(4, seconds(0.5))
     assert state.full_in(4, 40) is None
-    state.look(4, seconds(2))
+    state.measure_growth(4, seconds(2))
     assert state.full_in(6, 60) == 2.0
     assert state.full_in(6, 75) == 1.0, "by bytes, as two messages have as many as are missing"
-    state.look(2, seconds(3))
+    state.measure_growth(2, seconds(3))
     assert state.full_in(2, 20) is None
 
 
 def test_time_until_it_is_full_by_bytes_alone() -> None:
     state = Saturation(Marks(stop_bytes=1000, resume_bytes=500), 0)
-    state.look(4, seconds(2))
+    state.measure_growth(4, seconds(2))
     assert state.full_in(4, 800) == 0.5
     assert state.full_in(4, 1001) == 0.0
 
