@@ -203,7 +203,7 @@ class ShardCore:
             elif operation[0] == bus.SETTLE:
                 self.consuming.settle(link, parts, operation)
             elif operation[0] == bus.HOLD:
-                self.consuming.hold(link, parts, operation)
+                self.consuming.on_hold(link, parts, operation)
             elif operation[0] == bus.COMMIT:
                 for _ in range(self.transactions.take_in(link, parts, turn, index, operations)):
                     next(steps)
@@ -297,7 +297,9 @@ class ShardCore:
             self.doing.finishes(0)
 
     def is_ready(self) -> bool:
-        """Whether clients may see the queues, unless that takes too long."""
+        """Whether clients may see the queues: the topology is known and no transaction
+        is worth waiting for.
+        """
         return self.state.version >= 0 and not self.two_phase.is_undecided()
 
     def next_wake(self) -> int:
@@ -316,7 +318,7 @@ class ShardCore:
         stored, spilled = (
             (self.state.journal.octets, self.state.journal.spilled) if self.state.journal is not None else (0, 0)
         )
-        self.gate.hold(self.state.weight, stored, spilled, now)
+        self.gate.update_use(self.state.weight, stored, spilled, now)
 
     def broadcast(self, id: int, saturated: bool, epoch: int) -> None:
         """Send FLOW to all acceptors."""

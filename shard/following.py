@@ -98,27 +98,27 @@ class Following:
             if queue is not None:
                 self.release_queue(queue)
         elif queue is not None:
-            self.govern_queue(queue, record)
+            self.update_queue(queue, record)
         elif (queue := self.moving.arrived(record)) is not None:
             self.state.queues[record.queue_id] = queue
             self.flow.take_over(queue, self.state.now)
             self.moving.homings.freeze(queue.id)
             self.state.touch(queue)
-            self.govern_queue(queue, record)
+            self.update_queue(queue, record)
         else:
             queue = self.state.queues[record.queue_id] = self.state.make_queue(record)
             if self.recovered is not None:
                 self.recovered.give(queue, self.consuming.leases)
-                queue.saturation.govern(queue.limits.marks, self.state.now)
+                queue.saturation.set_marks(queue.limits.marks, self.state.now)
             self.flow.begin(queue, self.state.now)
             self.state.touch(queue)
 
-    def govern_queue(self, queue: QueueState, record: Queue) -> None:
+    def update_queue(self, queue: QueueState, record: Queue) -> None:
         """Give a queue the limits and features of its record."""
         limits, features = QueueLimits.from_wire(record.limits), QueueFeatures.from_wire(record.features)
         if (limits, features) != (queue.limits, queue.features):
             marks, reserve = queue.limits.marks, queue.features.reserve
-            queue.govern(limits, features, self.state.now)
+            queue.apply_limits(limits, features, self.state.now)
             self.state.touch(queue)
             if (limits.marks, features.reserve) != (marks, reserve):
                 self.state.gauges.queue_note_over(queue.slot, 0, 0)

@@ -207,7 +207,7 @@ class Shard:
             self.idle_memory.look(self.state.weight, self.core.gate.room.is_scarce(PROCESSES))
         self.shown_hands.publish_changes()
         self.state.wall_ahead = clock.wall_ahead_us()
-        self.core.gate.processes_hold(self.node_memory.look(), now_us())
+        self.core.gate.update_processes(self.node_memory.look(), now_us())
         self.gauges.measures_write(
             "shard", self.index, self.lag.lately.percentile(50), self.lag.lately.percentile(99),
             self.commit_us.percentile(99), self.core.gate.stored,

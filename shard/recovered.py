@@ -49,7 +49,7 @@ class Recovered:
         messages = 0
         for queue_id, segment in store.segments():
             self._segments[queue_id].append(segment)
-            journal.found(segment)
+            journal.count_recovered(segment)
             messages += segment.kept
             read_on(messages)
         for segments in self._segments.values():
@@ -102,7 +102,7 @@ class Recovered:
                 self._journal.count(queue_id, sequence, 0)
         for queue_id, leases_held in self._held.items():
             for id, _ in leases_held:
-                self._journal.hold(queue_id, id, None)
+                self._journal.put_lease(queue_id, id, None)
         self._segments.clear()
         self._leases.clear()
         self._counts.clear()

@@ -123,7 +123,7 @@ class Flow:
             queue.contents.stop(state.saturated)
             queue.lagging &= state.saturated
             self.record_change(queue, since, now)
-        elif queue.is_stranger and state.over and not over:
+        elif queue.is_unprivileged and state.over and not over:
             self.report_to_owner("spills", "unprivileged queue spills", queue)
         if queue.drops and not queue.drops_reported:
             queue.drops_reported = True
@@ -143,7 +143,7 @@ class Flow:
             self.events.record("near", queue)
             self.log_flow(queue, now, "queue near", full_in=None if full_in is None else round(full_in, 1))
         if aside:
-            state.govern(state.marks, now)
+            state.set_marks(state.marks, now)
         elif self.is_fed(queue) or queue.lagging:
             state.exclude_depth(now)
         elif state.exceeds(depth, octets, now):

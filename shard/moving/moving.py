@@ -35,7 +35,7 @@ from shard.queue.copying import Facts, Piece
 from shard.queue.queue_state import QueueState
 from shard.queue.saturation import Stop
 from shard.requests.consuming import Consuming
-from shard.serving.homing import Homings, Life, living, report, still_awaited
+from shard.serving.homing import Homings, Life, living_incarnations, report, still_awaited
 from shard.serving.paging import Paging
 from shard.turns.commits import Commits
 from shard.turns.link import Link, life_of
@@ -146,7 +146,7 @@ class Moving:
             return
         queue.frozen = True
         itself = "shard", self.state.index, self.state.incarnation
-        awaited = living(self.state, "acceptor") | (living(self.state, "shard") - {itself})
+        awaited = living_incarnations(self.state, "acceptor") | (living_incarnations(self.state, "shard") - {itself})
         self.leaving[queue.id] = Leaving(move, queue, awaited)
 
     def fence(self, link: Link, id: int, epoch: int) -> None:
@@ -296,7 +296,7 @@ class Moving:
         ) = facts.totals  # fmt: skip
         queue.counted_since = facts.counted_since
         queue.had_consumers, queue.consumed, queue.lagging = facts.had_consumers, facts.consumed, facts.lagging
-        queue.saturation.govern(queue.limits.marks, self.state.now)
+        queue.saturation.set_marks(queue.limits.marks, self.state.now)
         if any(facts.lent):
             queue.saturation.keep_lent(*facts.lent, self.state.now)
         if facts.stop is not None:
@@ -352,7 +352,7 @@ class Moving:
         if move.home == self.state.index:
             self.homings.begin(move)
 
-    # Others
+    # Deaths
 
     def died(self, role: str, index: int, incarnation: int) -> None:
         """A process has died: await nothing from it."""

@@ -22,7 +22,7 @@ from penstock.amqp.splice import (
 from penstock.bus import MESSAGE_WEIGHT
 
 REASONS = (b"expired", b"rejected", b"maxlen", b"delivery_limit")
-"""By the numbers of `shard.contents.queue_cy`."""
+"""Reasons of deaths, indexed by the numbers of `shard.contents.queue_cy`."""
 
 
 Record = tuple[bytes, bytes, bytes]

@@ -96,18 +96,18 @@ class QueueState:
         self.reserved_bytes = 0
         self.used = now
         self.features = features
-        self.govern(limits, features, now)
+        self.apply_limits(limits, features, now)
 
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
-    def govern(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
+    def apply_limits(self, limits: QueueLimits, features: QueueFeatures, now: int) -> None:
         """Adopt limits and features, initially and when a policy changes; `max_priority` stays as it was.
 
         The contents are judged by them at the end of the turn, but messages keep their expiry.
         """
         if limits.marks != self.saturation.marks or features.reserve != self.features.reserve:
-            self.saturation.govern(limits.marks, now)
+            self.saturation.set_marks(limits.marks, now)
         self.limits = limits
         self.has_marks = bool(limits.marks)
         self.rejects = limits.overflow in REJECTING
@@ -230,10 +230,10 @@ class QueueState:
     @property
     def stands_aside(self) -> bool:
         """Whether the queue stops no producer though it has marks."""
-        return self.yields or (self.features.stranger is not None and self.is_stranger)
+        return self.yields or (self.features.stranger is not None and self.is_unprivileged)
 
     @property
-    def is_stranger(self) -> bool:
+    def is_unprivileged(self) -> bool:
         """Whether the queue is unprivileged: it may not stop producers (router/authority/strangers.py)."""
         stranger = self.features.stranger
         return stranger is not None and not (stranger == UNCONSUMED and self.consumed)
@@ -253,7 +253,7 @@ class QueueState:
         elif (
             overflow == "flow"
             and stranger_limit
-            and (self.fed is not None or (self.features.stranger is not None and self.is_stranger))
+            and (self.fed is not None or (self.features.stranger is not None and self.is_unprivileged))
         ):
             self.drop_oldest(stranger_limit)
 

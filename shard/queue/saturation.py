@@ -98,7 +98,7 @@ class Saturation:
         self.since = now
         self.peak_count = self.peak_bytes = 0
 
-    def govern(self, marks: Marks, now: int) -> None:
+    def set_marks(self, marks: Marks, now: int) -> None:
         """Set other marks. Overshoot counts only after `SETTLING`: acceptors must learn the marks before they can obey
         them.
         """

@@ -201,7 +201,7 @@ class Consuming:
         queue.used = self.state.now
         queue.consumed = True
         getter = link.consumers.get(id) or self.holder(link, id, queue, group, gets=True)
-        taken = self.take_one(queue, no_ack)
+        taken = self.pop_one(queue, no_ack)
         if not taken:
             link.reply(request, None)
             return
@@ -211,7 +211,7 @@ class Consuming:
         part = link.turn.place_batch(item.batch, item.first, 1)
         link.reply(request, [item.sequence, part, item.redelivered, queue.contents.ready])
 
-    def take_one(self, queue: QueueState, settled: bool) -> list[Range]:
+    def pop_one(self, queue: QueueState, settled: bool) -> list[Range]:
         """Pop the message at the head, if there is one and it can be read."""
         taken: list[Range] = []
 
@@ -231,7 +231,7 @@ class Consuming:
         link.remember(holder, channel)
         return holder
 
-    def hold(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
+    def on_hold(self, link: Link, parts: Sequence[Any], operation: list[Any]) -> None:
         """Restore the unacked messages that an acceptor's consumers had in an earlier incarnation of the shard
         (HOLD).
         """

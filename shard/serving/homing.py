@@ -58,7 +58,9 @@ class Homings:
             if known.over:
                 report(self.state, move, "homed")
             return
-        self.by_id[move.queue_id] = Homing(move, living(self.state, "acceptor"), self.state.now + PATIENCE_US)
+        self.by_id[move.queue_id] = Homing(
+            move, living_incarnations(self.state, "acceptor"), self.state.now + PATIENCE_US
+        )
         self.freeze(move.queue_id)
 
     def freeze(self, id: int) -> None:
@@ -147,7 +149,7 @@ class Homings:
         return min((homing.deadline for homing in self.by_id.values() if not homing.over), default=NEVER)
 
 
-def living(state: ShardState, role: Any) -> set[Life]:
+def living_incarnations(state: ShardState, role: Any) -> set[Life]:
     """The incarnations of all acceptors, or shards, that are starting or ready."""
     count = state.gauges.acceptors if role == "acceptor" else state.gauges.shards
     lives = ((index, state.gauges.process_read(role, index)) for index in range(count))

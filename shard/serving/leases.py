@@ -135,4 +135,4 @@ class Leases:
     def store_record(self, queue: QueueState, lease: Lease, record: bytes | None) -> None:
         """Record a lease in the store if its queue is durable; None deletes it there."""
         if self.state.journal is not None and queue.contents.durable:
-            self.state.journal.hold(queue.id, lease.id, record)
+            self.state.journal.put_lease(queue.id, lease.id, record)

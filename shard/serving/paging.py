@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shard.turns.state import ShardState
 
 # Percent of the shard's memory above which contents are paged out, and at which paging ends.
-ABOVE, LEFT = 50, 40
+START_PERCENT, TARGET_PERCENT = 50, 40
 # Divisor of both where the memory of the node's processes is scarce.
 SCARCE = 2
 # Most bytes that stay at the head of a queue with consumers; twice as many are read ahead.
@@ -33,9 +33,9 @@ SLICE = 16 * 1024 * 1024
 # Bytes that gather beyond a window before they are paged out: pieces of this size are worth writing.
 PIECE = 128 * 1024
 # While a commit is in flight, paging is tried each time memory has grown by this fraction of the shard's memory.
-AGAIN = 32
+RETRY_PART = 32
 # Where everything that remains is at heads or unacked, paging is tried again after this many microseconds.
-REST = 100_000
+RETRY_US = 100_000
 
 
 class Paging:
@@ -61,9 +61,9 @@ class Paging:
     def limit(self, limit: int, resume: int) -> None:
         """Set the memory of the shard, in bytes, and the mark at which its gate opens again."""
         self.resume = resume
-        self.again = limit // AGAIN
-        self.above = min(limit * ABOVE // 100, resume)
-        self.left = min(limit * LEFT // 100, resume)
+        self.retry_step = limit // RETRY_PART
+        self.above = min(limit * START_PERCENT // 100, resume)
+        self.target = min(limit * TARGET_PERCENT // 100, resume)
 
     def page_out(self) -> None:
         """Page contents out if they take too much memory. Contents being written can leave only when the commit is
@@ -72,20 +72,20 @@ class Paging:
         state = self.state
         if self.beyond and state.journal is not None and not self.commits.under_way:
             self.page_out_beyond()
-        if state.weight <= self.left // SCARCE:
+        if state.weight <= self.target // SCARCE:
             self.begun = False
             self.wake = NEVER
             return
         part = SCARCE if self.gate.room.is_scarce(PROCESSES) else 1
-        left = self.left // part
-        if state.weight <= (left if self.begun else self.above // part):
+        target = self.target // part
+        if state.weight <= (target if self.begun else self.above // part):
             self.begun = False
             self.wake = NEVER
             return
         self.begun = True
         if state.journal is None or (self.wake != NEVER and state.now < self.wake):
             return
-        before = min(state.weight - left, SLICE)
+        before = min(state.weight - target, SLICE)
         if self.commits.under_way:
             self.page_out_read(before)
             return
@@ -94,16 +94,16 @@ class Paging:
         queues = self.heaviest()
         excess = before
         for front, head in (False, self.head), (True, self.head), (False, 0), (True, 0):
-            if head or left + excess > self.resume:
+            if head or target + excess > self.resume:
                 excess = self.page_out_of(queues, front, excess, head)
-        self.wake = state.now + REST if excess == before and not state.journal else NEVER
+        self.wake = state.now + RETRY_US if excess == before and not state.journal else NEVER
 
     def page_out_read(self, excess: int) -> None:
         """While a commit is in flight: page out unacked messages that the store has, which were read for consumers.
 
         During a commit consumers may be sent more than fits in memory.
         """
-        if self.state.weight >= self.seen + self.again:
+        if self.state.weight >= self.seen + self.retry_step:
             self.page_out_of(self.heaviest(), True, excess, self.head, spills=False)
             self.seen = self.state.weight
 
@@ -128,7 +128,7 @@ class Paging:
     def share_heads(self) -> None:
         """Limit all heads together to half of the memory at which paging ends."""
         heads = sum(1 for queue in self.state.queues.values() if queue.ring.consumers)
-        self.head = min(HEAD, self.left // (2 * max(heads, 1)))
+        self.head = min(HEAD, self.target // (2 * max(heads, 1)))
 
     def watch(self, queue: QueueState) -> None:
         """Have the contents beyond a queue's window paged out once they make a piece worth writing."""

@@ -129,7 +129,7 @@ class Journal:
         """Record a message's delivery count; 0 when it is gone."""
         self._gathered.counts[queue_id, sequence] = deliveries or None
 
-    def hold(self, queue_id: int, id: str, record: bytes | None) -> None:
+    def put_lease(self, queue_id: int, id: str, record: bytes | None) -> None:
         """Record the messages of a consumers' lease (shard/serving/leases.py); None deletes it."""
         self._gathered.held[held_key(queue_id, id)] = record
 
@@ -157,7 +157,7 @@ class Journal:
         """Record that a transaction is to be done everywhere; None when it has been."""
         self._gathered.decisions[transaction] = record
 
-    def found(self, segment: Segment) -> None:
+    def count_recovered(self, segment: Segment) -> None:
         """Count a segment that is in the store from an earlier incarnation."""
         self.octets += segment.octets
         self.spilled += segment.octets if segment.spilled else 0

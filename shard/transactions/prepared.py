@@ -88,7 +88,7 @@ class Part:
                     queue.saturation.excuse(count, whole)
                 self._count(queue, count, whole)
 
-    def hold(self, queue: QueueState, sequence: int, count: int, kind: int) -> None:
+    def add_settlement(self, queue: QueueState, sequence: int, count: int, kind: int) -> None:
         """Hold unacked messages of a queue, without a consumer, until the transaction is decided."""
         self.settlements.append((queue.id, sequence, count, kind))
         if kind == REQUEUE:
@@ -101,7 +101,7 @@ class Part:
         self.enter(queue)
         for _, sequence, count, kind in [each for each in self.unclaimed if each[0] == queue.id]:
             for low, part in queue.contents.claim(sequence, count):
-                self.hold(queue, low, part, kind)
+                self.add_settlement(queue, low, part, kind)
         self.unclaimed = [each for each in self.unclaimed if each[0] != queue.id]
 
     def _count(self, queue: QueueState, count: int, whole: int) -> None:

@@ -44,7 +44,7 @@ class Transactions:
         size: int
         _, size, settlements, powerless = operations[index]
         publishes = operations[index + 1 : index + 1 + size]
-        if (full := self.full_one(self.needs(parts, publishes, powerless))) is not None:
+        if (full := self.first_full(self.needs(parts, publishes, powerless))) is not None:
             link.verdicts.append([bus.REFUSED, turn, index, full.id])
             return size
         if settlements is not None:
@@ -65,7 +65,7 @@ class Transactions:
             self.state.touch(queue)
         if settlements is not None:
             for queue, sequence, count, kind in self.consuming.hand_over(link, parts[settlements]):
-                part.hold(queue, sequence, count, kind)
+                part.add_settlement(queue, sequence, count, kind)
         part.reserved = link.reserved.pop(group, ())
         self.two_phase.prepare(link, number, part)
         return size
@@ -76,7 +76,7 @@ class Transactions:
         kept = [(self.state.queues[id], count, octets) for id, count, octets in asked if id in self.state.queues]
         yield
         release(link, group)
-        full = self.full_one(kept)
+        full = self.first_full(kept)
         if full is None and kept:
             for queue, count, octets in kept:
                 queue.reserved += count
@@ -96,7 +96,7 @@ class Transactions:
                     need[1] += octets
         return [(queue, count, octets) for queue, (count, octets) in found.items()]
 
-    def full_one(self, asked: Iterable[Need]) -> QueueState | None:
+    def first_full(self, asked: Iterable[Need]) -> QueueState | None:
         """The first queue without room, after earlier operations of the turn have taken effect; None if all have
         room.
         """

@@ -70,7 +70,7 @@ from shard.turns.state import ShardState
 
 PATIENCE_US = 5_000_000
 """Patience of a starting shard: it serves when it knows the outcome of earlier runs' transactions, or after so long."""
-AGAIN_US = 250_000
+REPEAT_US = 250_000
 """An operation without an answer is repeated after so long."""
 
 
@@ -159,7 +159,7 @@ class TwoPhase:
             decision = self.decisions[id] = Decision(others, stored, kept=False)
             if stored and self.state.journal is not None:
                 self.state.journal.decide(id, bus.pack(others))
-        self._do(id)
+        self._commit(id)
         self.commits.when_kept(partial(self._is_kept, decision, link, request))
 
     def _is_kept(self, decision: Decision, link: Link, request: int) -> None:
@@ -169,7 +169,7 @@ class TwoPhase:
     def do(self, link: Link, request: int, number: int) -> None:
         """The transaction is decided: do this part, and reply once that is kept."""
         id = self.id_of(link, number)
-        part = self._do(id)
+        part = self._commit(id)
         if part is not None:
             self._promise_done(part.decider, id)
         self.commits.when_kept(partial(link.reply, request, None))
@@ -205,10 +205,10 @@ class TwoPhase:
     def on_outcome(self, link: Link, id: bytes, done: bool) -> None:
         """The decider announces the outcome of a transaction."""
         if done:
-            self._do(id)
+            self._commit(id)
             self._promise_done(life_of(link.identity)[1], id)
         else:
-            self._undo(id)
+            self._abort(id)
 
     def _promise_done(self, decider: int, id: bytes) -> None:
         """Send DONE to the decider once it is kept that nothing of a transaction remains here."""
@@ -235,18 +235,18 @@ class TwoPhase:
 
     # Outcomes
 
-    def _do(self, id: bytes) -> Part | None:
-        part = self._take(id)
+    def _commit(self, id: bytes) -> Part | None:
+        part = self._pop(id)
         if part is not None:
             part.commit(self.state, self.intake)
         return part
 
-    def _undo(self, id: bytes) -> None:
-        part = self._take(id)
+    def _abort(self, id: bytes) -> None:
+        part = self._pop(id)
         if part is not None:
             part.abort(self.state)
 
-    def _take(self, id: bytes) -> Part | None:
+    def _pop(self, id: bytes) -> Part | None:
         part = self.parts.pop(id, None)
         self.doubts.pop(id, None)
         if part is not None:
@@ -274,13 +274,13 @@ class TwoPhase:
         met = self.peers.met
         if self.state.version < 0 or (met == self._met and self.state.now < self._wake):
             return
-        self._met, self._wake = met, self.state.now + AGAIN_US
+        self._met, self._wake = met, self.state.now + REPEAT_US
         shards = self.state.topology.shards
         for id, part in list(self.doubts.items()):
             if part.decider != self.state.index and part.decider in shards:
                 self._send(part.decider, bus.IN_DOUBT, id)
             elif self.has_ended(id):
-                self._undo(id)
+                self._abort(id)
         for id, decision in list(self.decisions.items()):
             decision.waiting &= shards.keys()
             for shard in decision.waiting if decision.old and decision.kept else ():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 NOTED = 60_000_000
-"""Microseconds."""
+"""Microseconds for which a later incarnation records its work."""
 
 
 class Doing:

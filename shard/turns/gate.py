@@ -47,23 +47,23 @@ class Gate:
         """Set the shard's share of the node's limits."""
         self.publish(self.room.limit(marks, now))
 
-    def hold(self, weight: int, stored: int, spilled: int, now: int) -> None:
+    def update_use(self, weight: int, stored: int, spilled: int, now: int) -> None:
         """At the end of a turn: the bytes that the shard uses in memory, in its store, and in its spill."""
         if weight == self.weight and stored == self.stored:
             return
         self.weight = weight
-        changed = self.room.holds(MEMORY, weight, now)
+        changed = self.room.set_use(MEMORY, weight, now)
         if stored != self.stored:
             self.stored = stored
-            changed ^= self.room.holds(FULL, stored, now)
+            changed ^= self.room.set_use(FULL, stored, now)
         if spilled != self.spilled:
             self.spilled = spilled
-            changed ^= self.room.holds(SPILL, spilled, now)
+            changed ^= self.room.set_use(SPILL, spilled, now)
         self.publish(changed)
 
-    def processes_hold(self, octets: int, now: int) -> None:
+    def update_processes(self, octets: int, now: int) -> None:
         """From time to time: the private memory of all processes of the node, in bytes."""
-        self.publish(self.room.holds(PROCESSES, octets, now))
+        self.publish(self.room.set_use(PROCESSES, octets, now))
 
     def store_fails(self, trouble: str, reason: str, now: int) -> None:
         """The store is in trouble (one of shard.turns.room.TROUBLES), for that reason."""

@@ -61,7 +61,7 @@ NOT_NEAR = Use(0, MEMORY)
 class Room:
     """The gate of one shard. `since` is when it last changed, in microseconds since 1970, as all times here.
 
-    `marks` are the marks of each resource (`RESOURCES`), in bytes; `held` is the amount in use. `causes` are the
+    `marks` are the marks of each resource (`RESOURCES`), in bytes; `used` is the amount in use. `causes` are the
     reasons why the gate is closed: for each the text for clients, and since when.
     """
 
@@ -69,7 +69,7 @@ class Room:
         """A resource without marks has no limit. `epoch` is the last flow epoch used before."""
         self.limits = dict(marks)
         self.marks = dict(marks)
-        self.held: dict[str, int] = {}
+        self.used: dict[str, int] = {}
         self.saturated = False
         self.epoch = epoch
         self.since = now
@@ -89,13 +89,13 @@ class Room:
         self.limits = dict(marks)
         self.marks = dict(marks)
         was = self.saturated
-        for resource, octets in list(self.held.items()):
-            self.holds(resource, octets, now)
+        for resource, octets in list(self.used.items()):
+            self.set_use(resource, octets, now)
         return self.saturated != was
 
-    def holds(self, resource: str, octets: int, now: int) -> bool:
+    def set_use(self, resource: str, octets: int, now: int) -> bool:
         """So many bytes of a resource are in use, or are about to be; return whether the gate changed."""
-        self.held[resource] = octets
+        self.used[resource] = octets
         marks = self.marks[resource]
         if marks.saturated(resource in self.causes, 0, octets):
             return self._set(resource, REASONS[resource].format(share=share(octets, marks.stop_bytes)), now)
@@ -107,16 +107,16 @@ class Room:
         limit, stop = self.limits[FULL], max(octets - 1, 1)
         resume = stop * limit.resume_bytes // limit.stop_bytes if limit.stop_bytes else stop * OVERFLOWN_PERCENT // 100
         self.marks[FULL] = Marks(0, 0, stop, resume)
-        return self.holds(FULL, octets, now)
+        return self.set_use(FULL, octets, now)
 
     def is_scarce(self, resource: str) -> bool:
         """Whether so much of a resource is in use that a gate closed for it would stay closed."""
-        return 0 < self.marks[resource].resume_bytes < self.held.get(resource, 0)
+        return 0 < self.marks[resource].resume_bytes < self.used.get(resource, 0)
 
     def nearest(self) -> Use:
         """The resource that is nearest to its stop mark."""
         nearest = NOT_NEAR
-        for resource, octets in self.held.items():
+        for resource, octets in self.used.items():
             marks = self.marks[resource]
             if octets > marks.resume_bytes and marks.stop_bytes:
                 way = max(marks.stop_bytes - marks.resume_bytes, 1)

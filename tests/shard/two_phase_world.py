@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from acceptor.two_phase import TwoPhase as Coordinator
 from penstock import bus
-from shard.transactions.two_phase import AGAIN_US, TwoPhase
+from shard.transactions.two_phase import REPEAT_US, TwoPhase
 
 NUMBER = 7
 ACCEPTOR = b"acceptor.0.1"
@@ -316,7 +316,7 @@ class World:
 
     def pass_time(self, index: int) -> None:
         self.times = max(self.times - 1, 0)
-        self.core(index).now += 2 * AGAIN_US
+        self.core(index).now += 2 * REPEAT_US
 
     def mourn(self, index: int) -> None:
         self.core(index).mourn()
