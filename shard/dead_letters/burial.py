@@ -1,7 +1,7 @@
 """Dead-lettering: dead messages of a shard's queues are published again, to the exchange that their queue names.
 
 Messages are routed one by one, a limited number in each turn; those that wait for a later turn count in the memory of
-the shard. Queues of this shard get their dead letters at once, those of other shards through those
+the shard. Queues of this shard get their dead letters at once, queues of other shards through their shard
 (shard/turns/peers.py). The store forgets the dead once their letters are safe, in the same commit as letters for queues
 of this shard. A dead letter is lost if it finds no exchange, no queue, or only a full queue that refuses.
 

@@ -108,7 +108,7 @@ class Moving:
         if move.phase == HOMING:
             self.come_home(move)
             return
-        self.hold_letters(move)
+        self.announce_drained(move)
         if move.source == self.state.index:
             self.begin_leaving(move)
         elif move.target == self.state.index and move.phase == COPYING:
@@ -128,8 +128,10 @@ class Moving:
 
     # The old home, and others that send to it
 
-    def hold_letters(self, move: Move) -> None:
-        """Hold this shard's dead letters for the queue from now on, and send PARTED to the old home."""
+    def announce_drained(self, move: Move) -> None:
+        """Report to the old home that this shard is drained (PARTED): its dead letters for a moving queue wait
+        (LetterRoom).
+        """
         if move.source != self.state.index and self.drained.get(move.queue_id) != move.epoch:
             self.drained[move.queue_id] = move.epoch
             self.peers[move.source].add_operation(bus.PARTED, move.queue_id, move.epoch)

@@ -90,7 +90,9 @@ class Share:
         return lending.of_user - self.lent
 
     def borrow(self, outlet: Outlet) -> bool:
-        """Lend an outlet what it may have, or half of the room; if there is none, make it hungry and return False."""
+        """Lend an outlet up to its limit, but at most half of the room; if there is none, make it hungry and return
+        False.
+        """
         if self.room() < 2 * LEAST_OCTETS:
             self.take_back_unused()
         room = self.room()

@@ -41,7 +41,7 @@ class Checkpoint:
         self._number = 0
 
     def first_pages(self, octets: int) -> bytes:
-        """The first bytes of the environment's file."""
+        """The first `octets` bytes of the environment's file."""
         with _opened(self.path / FILE_NAME) as file:
             return os.pread(file, octets, 0)
 

@@ -45,7 +45,7 @@ def translated(path: Path, what: str = "") -> Iterator[None]:
 class Environment:
     """An open environment of the databases named. With `synced` each transaction is on the disk once it is committed.
 
-    `begin` and `database` are LMDB's own, for use within `translated`. Raises StoreError if it cannot be opened.
+    Raises StoreError if it cannot be opened.
     """
 
     def __init__(self, path: Path, names: Sequence[str], limit: int, synced: bool) -> None:

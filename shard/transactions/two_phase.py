@@ -48,8 +48,8 @@ of the transaction is done all the same. Where no shard has anything to keep, th
 **Moves.** A queue does not leave its shard while parts of it are undecided; no new parts arrive once it is fenced, so a
 move waits as long as the transactions that were in flight. A shard is not empty while it has a part or a decision.
 
-Where commits do not wait for the disk (`store.durability`) these do: what is kept here must not be lost in a power
-failure while its consequences are on another disk.
+Where commits do not wait for the disk (`store.durability`) these do: records kept here must not be lost in a power
+failure while their consequences are on another disk.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Decision:
 
 class TwoPhase:
     """The unfinished transactions of one shard, by id: its `parts`, those of them in `doubts`, and the `decisions` it
-    has made for others. `apply_known_deaths` applies what is known of an acceptor's dead incarnations.
+    has made for others. `apply_known_deaths` applies the known deaths of an acceptor's earlier incarnations.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a shard sends to other shards: dead letters for their queues, and operations about transactions.
+"""The traffic to other shards: dead letters for their queues, and operations about transactions.
 
 Dead letters travel in turns, as publishes do, and are kept until they are safe on the other shard. If it dies, those
 that were not safe, by its answer to the hello, are sent to its next incarnation. So a dead letter arrives at least
