@@ -1,4 +1,4 @@
-"""Which messages of a batch a queue accepts that refuses beyond its limit (reject-publish, reject-publish-dlx,
+"""Admission of batches to queues that refuse messages beyond their limit (reject, reject-publish, reject-publish-dlx,
 ring-strict).
 """
 

@@ -1,7 +1,7 @@
 """Bounds of deliveries in flight from one shard to one acceptor: for the connections of each user, and of all users.
 
     of a user   8 % of memory.user_percent of memory.process_limit, an equal part of it for each acceptor and shard
-    of all      a quarter of memory.process_limit, parted the same way; beyond it each user has an equal part
+    of all      a quarter of memory.process_limit, divided the same way; beyond it each user has an equal part
 
 An outlet (`shard.queue.outlet_cy`) borrows as much as its connection may have, while there is plenty, and keeps it:
 nothing is counted as long as no share is used up. Near the end of a share its outlets are lent less each, and unused

@@ -82,8 +82,8 @@ class Journal:
     """The changes since the last commit. `read` returns the contents of a key as a batch of so many rows, kept or
     spilled.
 
-    `octets` is the size of rows and contents in the store, handed over ones included; `spilled` the part that is
-    spilled.
+    `octets` is the size of rows and contents in the store, including the commit in flight; `spilled` is the spilled
+    part.
     """
 
     def __init__(self, read: Callable[[bytes, int, bool], Batch]) -> None:

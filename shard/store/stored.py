@@ -9,7 +9,7 @@ little-endian.
                    with REJECTED likewise a bit for each that was rejected, buried or not,
                    with EXPIRIES the expiry of each message (8 each);
                    at last the checksum of its contents (8). Those of one that is DAMAGED were set aside
-    contents   the same key                                     -> rows, then contents, of a batch (penstock/batch_cy)
+    contents   the same key                                     -> rows, then contents, of a batch (penstock/batch/)
     leases     queue id (8), priority (8)                       -> lower numbers may have been delivered (8)
     counts     queue id (8), sequence (8)                       -> how often a message was requeued (8)
     held       queue id (8), id of a lease of consumers         -> the lease:

@@ -178,7 +178,8 @@ class Part:
 
     @classmethod
     def of_record(cls, record: bytes, restarted: bool) -> Part:
-        """The part in a record of an earlier incarnation, after a restart of the node without transient messages.
+        """The part in a record of an earlier incarnation; after a restart of the node its transient messages are left
+        out.
 
         Raises ValueError if the record is malformed.
         """
